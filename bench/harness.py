@@ -1,0 +1,110 @@
+"""What every benchmark needs: client processes with a common start, and readings of the server."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients import Share
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+CLIENT_S_MAX = 600.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: rate, server CPU, its peak memory so far, and how busy the clients were."""
+
+    messages: int
+    seconds: float
+    server_cpu_s: float
+    client_cpu_s: float
+    peak_mb: float
+
+    @property
+    def rate(self) -> float:
+        """Messages per second."""
+        return self.messages / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        """Server CPU microseconds per message."""
+        return self.server_cpu_s / self.messages * 1e6
+
+    @property
+    def client_load(self) -> float:
+        """CPU seconds of all clients per second: near their number, they were the bottleneck."""
+        return self.client_cpu_s / self.seconds
+
+
+def server_cpu_s(pid: int) -> float:
+    """User and system time the process has used so far, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def peak_mb(pid: int) -> float:
+    """The most memory the process ever had resident (VmHWM), in MB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError("no VmHWM")
+
+
+def measure(pid: int, clients: Sequence[Callable[..., Share]]) -> Result:
+    """Run the clients, each in a process, started together; each is called with `wait=`."""
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(len(clients) + 1)
+    results = context.SimpleQueue()
+    processes = [
+        context.Process(target=_work, args=(client, barrier, results)) for client in clients
+    ]
+    for process in processes:
+        process.start()
+    with suppress(Exception):  # a client that failed has put its reason into the queue
+        barrier.wait(CLIENT_S_MAX)
+    cpu = server_cpu_s(pid)
+    outcomes = [results.get() for _ in clients]
+    used = server_cpu_s(pid) - cpu
+    for process in processes:
+        process.join()
+    failures = [outcome for outcome in outcomes if not isinstance(outcome, Share)]
+    if failures:
+        raise RuntimeError(failures[0])
+    return _together(outcomes, used, peak_mb(pid))
+
+
+def _work(client: Callable[..., Share], barrier: object, results: object) -> None:
+    try:
+        results.put(client(wait=barrier.wait))  # type: ignore[attr-defined]
+    except Exception as error:
+        barrier.abort()  # type: ignore[attr-defined]
+        results.put(f"{type(error).__name__}: {error}")  # type: ignore[attr-defined]
+
+
+def _together(shares: list[Share], used: float, peak: float) -> Result:
+    seconds = max(share.end for share in shares) - min(share.start for share in shares)
+    messages = sum(share.messages for share in shares)
+    return Result(messages, seconds, used, sum(share.cpu_s for share in shares), peak)
+
+
+def median(results: Sequence[Result]) -> Result:
+    """The run with the middle rate."""
+    middle = statistics.median_low([result.rate for result in results])
+    return next(result for result in results if result.rate == middle)
+
+
+def environment() -> dict[str, object]:
+    """What a reader needs to compare figures."""
+    return {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+    }

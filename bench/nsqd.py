@@ -1,0 +1,257 @@
+"""Measures our nsqd, and a Go nsqd beside it where one is at hand.
+
+Each scenario runs on a fresh daemon, the programs taking turns (A B A B), and the median of the
+rounds is shown with its server CPU per message and peak memory. The Go nsqd runs twice: with its
+default flags, and with everything in memory.
+
+    python bench/nsqd.py [--go-nsqd PATH] [--only NAME …] [--quick]
+    python bench/nsqd.py --backlog 10000000       a backlog, its memory, and the way back
+    python bench/nsqd.py --bench-writer PATH --bench-reader PATH      NSQ's own clients as well
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness import Result, environment, median, peak_mb, server_cpu_s
+from scenarios import RDY, SCENARIOS, TOPIC, Load
+
+from penstock.testing.daemons import Daemon, run_nsqd
+
+RESULTS = Path(__file__).parent / "results"
+ALL_IN_MEMORY = "--mem-queue-size=100000000"
+OURS = "penstock"
+START_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program under test and its flags."""
+
+    name: str
+    program: list[str]
+    flags: list[str]
+
+    @contextmanager
+    def run(self) -> Iterator[Daemon]:
+        """A fresh daemon. It is killed at the end: a graceful end may write a long backlog."""
+        with run_nsqd(*self.flags, program=self.program) as daemon:
+            yield daemon
+            daemon.kill()
+
+
+Table = dict[str, dict[str, Result]]
+
+
+def run_scenarios(servers: list[Server], names: list[str], rounds: int, load: Load) -> Table:
+    """Scenario part -> server name -> the median of its rounds."""
+    table: Table = {}
+    for name in names:
+        runs: dict[str, dict[str, list[Result]]] = {}
+        for _ in range(rounds):
+            for server in servers:
+                with server.run() as daemon:
+                    results = SCENARIOS[name](daemon, load)
+                for part, result in results.items():
+                    runs.setdefault(part, {}).setdefault(server.name, []).append(result)
+        for part, by_server in runs.items():
+            table[part] = {server: median(results) for server, results in by_server.items()}
+            print_part(part, table[part])
+    return table
+
+
+def print_part(part: str, by_server: dict[str, Result]) -> None:
+    """One line for each server; the ratio is ours over this one."""
+    ours = by_server.get(OURS)
+    for server, result in by_server.items():
+        ratio = "" if ours is None or server == OURS else f"{ours.rate / result.rate:6.2f} x"
+        print(
+            f"{part:26} {server:12} {result.rate:12,.0f} msg/s {result.cpu_us:7.2f} us/msg "
+            f"{result.peak_mb:8,.0f} MB  clients {result.client_load:4.2f} CPU {ratio}",
+            flush=True,
+        )
+
+
+def start_times(server: Server) -> dict[str, float]:
+    """Seconds from exec to the first answer of /ping, and for --version; medians."""
+    ping, version = [], []
+    for _ in range(START_RUNS):
+        ping.append(_time_to_ping(server))
+        start = time.monotonic()
+        subprocess.run([*server.program, "--version"], check=True, capture_output=True)
+        version.append(time.monotonic() - start)
+    return {"ping_s": statistics.median(ping), "version_s": statistics.median(version)}
+
+
+def _time_to_ping(server: Server) -> float:
+    """A first start finds free ports; the second one, on those ports, is timed."""
+    with server.run() as daemon:
+        daemon.kill()
+        start = time.monotonic()
+        process = subprocess.Popen(daemon.command(), stderr=subprocess.DEVNULL)
+        try:
+            while not _pings(daemon.http_port):
+                time.sleep(0.001)
+            return time.monotonic() - start
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _pings(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/ping")
+        return connection.getresponse().read() == b"OK"
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def run_backlog(server: Server, load: Load) -> dict[str, Result]:
+    """A backlog published with no consumer, then drained; the peak memory tells its cost."""
+    with server.run() as daemon:
+        return {
+            name.replace("equal", f"{load.messages:,}"): result
+            for name, result in SCENARIOS["equal"](daemon, load).items()
+        }
+
+
+def run_tools(server: Server, writer: str, reader: str, seconds: float, size: int) -> Table:
+    """NSQ's own bench clients, for a cross-check: messages in a given time."""
+    table: Table = {}
+    with server.run() as daemon:
+        for part, tool, more in (
+            ("bench_writer", writer, [f"-size={size}", "-batch-size=200"]),
+            ("bench_reader", reader, [f"-rdy={RDY}"]),
+        ):
+            args = [f"-nsqd-tcp-address={daemon.tcp}", f"-topic={TOPIC}", f"-runfor={seconds}s"]
+            cpu = server_cpu_s(daemon.pid)
+            done = subprocess.run([tool, *args, *more], check=True, capture_output=True, text=True)
+            used = server_cpu_s(daemon.pid) - cpu
+            rate = re.search(r"([\d.]+)ops/s", done.stderr)
+            if rate is None:
+                raise RuntimeError(done.stderr)
+            messages = int(float(rate[1]) * seconds)
+            table[part] = {server.name: Result(messages, seconds, used, 0.0, peak_mb(daemon.pid))}
+    return table
+
+
+def save(kind: str, table: Table, more: dict[str, object]) -> None:
+    """Write the figures as JSON; names starting with `local-` are not kept in the repository."""
+    RESULTS.mkdir(exist_ok=True)
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    figures = {
+        part: {
+            server: {
+                "messages": result.messages,
+                "msg_per_s": round(result.rate),
+                "server_cpu_us_per_msg": round(result.cpu_us, 3),
+                "server_peak_mb": round(result.peak_mb, 1),
+                "client_cpus": round(result.client_load, 2),
+            }
+            for server, result in by_server.items()
+        }
+        for part, by_server in table.items()
+    }
+    path = RESULTS / f"local-nsqd-{kind}-{stamp}.json"
+    content = {"environment": environment(), **more, "figures": figures}
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    print(f"written to {path}")
+
+
+def find_servers(args: argparse.Namespace) -> list[Server]:
+    """Ours and Go's, as far as asked for and at hand."""
+    ours = [args.nsqd] if args.nsqd else [sys.executable, "-m", "penstock.cli.nsqd"]
+    servers = [] if args.no_ours else [Server(OURS, ours, args.flags)]
+    go = args.go_nsqd or shutil.which("nsqd")
+    if go and Path(go).resolve().parent != Path(sys.executable).parent:
+        servers.append(Server("go", [go], []))
+        servers.append(Server("go, memory", [go], [ALL_IN_MEMORY]))
+    return servers
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nsqd", help="our program, if not the one of this environment")
+    parser.add_argument("--flags", action="append", default=[], help="a flag for ours, repeatable")
+    parser.add_argument("--no-ours", action="store_true", help="measure the Go nsqd alone")
+    parser.add_argument("--go-nsqd", help="a Go nsqd (default: nsqd on PATH)")
+    parser.add_argument("--only", action="append", choices=SCENARIOS, help="repeatable")
+    parser.add_argument("--messages", type=int, default=2_000_000)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--size", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--backlog", type=int, metavar="N", help="only: a backlog of N messages")
+    parser.add_argument("--start", action="store_true", help="only: start-up times")
+    parser.add_argument("--bench-writer", help="NSQ's bench_writer")
+    parser.add_argument("--bench-reader", help="NSQ's bench_reader")
+    args = parser.parse_args(argv)
+    if args.quick:
+        args.messages, args.seconds, args.rounds = 200_000, 1.0, 1
+    return args
+
+
+def measure_backlog(args: argparse.Namespace, servers: list[Server]) -> None:
+    """The `--backlog` run."""
+    table: Table = {}
+    load = Load(args.backlog, args.seconds, args.size)
+    for server in servers:
+        for part, result in run_backlog(server, load).items():
+            table.setdefault(part, {})[server.name] = result
+            print_part(part, {server.name: result})
+    save("backlog", table, {"size": args.size})
+
+
+def measure_starts(servers: list[Server]) -> dict[str, dict[str, float]]:
+    """Start-up times of each program."""
+    starts = {server.name: start_times(server) for server in servers[:2]}
+    for name, times in starts.items():
+        print(
+            f"{name:12} exec to /ping {times['ping_s']:.3f} s, --version {times['version_s']:.3f} s"
+        )
+    return starts
+
+
+def main(argv: list[str]) -> int:
+    """Run what was asked for."""
+    args = parse(argv)
+    servers = find_servers(args)
+    if args.backlog:
+        measure_backlog(args, servers)
+        return 0
+    starts = measure_starts(servers)
+    if args.start:
+        return 0
+    load = Load(args.messages, args.seconds, args.size)
+    table = run_scenarios(servers, args.only or list(SCENARIOS), args.rounds, load)
+    if args.bench_writer and args.bench_reader:
+        for server in servers:
+            tools = run_tools(server, args.bench_writer, args.bench_reader, 5, args.size)
+            for part, by_server in tools.items():
+                table.setdefault(part, {}).update(by_server)
+                print_part(part, by_server)
+    save("all", table, {"size": args.size, "starts": starts})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

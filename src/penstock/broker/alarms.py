@@ -1,0 +1,43 @@
+"""Which channel must look at its deadlines next: one heap for the whole broker."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import Protocol
+
+
+class Sleeper(Protocol):
+    """Something that waits for a time."""
+
+    wake_at: int | None
+
+
+class Alarms:
+    """Wake-up times, monotonic ns. A sleeper has one; setting an earlier one replaces it."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Sleeper]] = []
+        self._serial = count()
+
+    def wake(self, sleeper: Sleeper, at: int) -> None:
+        """Wake ``sleeper`` at that time, unless it is woken earlier anyway."""
+        if sleeper.wake_at is None or at < sleeper.wake_at:
+            sleeper.wake_at = at
+            heapq.heappush(self._heap, (at, next(self._serial), sleeper))
+
+    def next_at(self) -> int | None:
+        """The next time to call ``due``; None when nobody sleeps."""
+        heap = self._heap
+        while heap and heap[0][2].wake_at != heap[0][0]:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def due(self, now: int) -> list[Sleeper]:
+        """Those whose time has come. They sleep no more until they ask again."""
+        found: list[Sleeper] = []
+        while (at := self.next_at()) is not None and at <= now:
+            sleeper = heapq.heappop(self._heap)[2]
+            sleeper.wake_at = None
+            found.append(sleeper)
+        return found

@@ -1,0 +1,114 @@
+"""The broker: all topics of one data path, and what has to be done for them from time to time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from penstock.broker.alarms import Alarms
+from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.topic import Topic
+from penstock.core.chance import Chance
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.core.ids import id_base
+from penstock.core.names import is_ephemeral
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log
+from penstock.storage.memory_log import MemoryLog
+from penstock.storage.retention import Retention
+from penstock.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class BrokerOptions:
+    """Node id (0..1023), bounds of the channels, and how long consumed messages stay."""
+
+    node_id: int = 0
+    channel: ChannelOptions = field(default_factory=ChannelOptions)
+    retention: Retention = field(default_factory=Retention)
+
+
+class Broker:
+    """Topics by name. The shell around it calls ``tick``, ``save`` and ``trim`` when it is time."""
+
+    def __init__(self, store: Store, clock: Clock, chance: Chance, options: BrokerOptions) -> None:
+        """Opens every queue of the store; raises StorageError when one cannot be opened."""
+        self.topics: dict[str, Topic] = {}
+        self.alarms = Alarms()
+        self.health: StorageError | None = None
+        self.store = store
+        self._clock = clock
+        self._chance = chance
+        self._options = options
+        for name, _queue in store.queues():
+            self.topic(name)
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made when it is not there. Raises StorageError."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = self._open(name)
+        return topic
+
+    def _open(self, name: str) -> Topic:
+        base = id_base(self._options.node_id, self._clock.wall_ns())
+        if is_ephemeral(name):
+            return self._make(name, MemoryLog(base), None)
+        log, journal, report = self.store.open_queue(name, 0, base)
+        if report.torn or report.damaged:
+            logger.warning("TOPIC(%s): recovered: torn tail of %d bytes cut off, %d bytes damaged",
+                           name, report.torn, report.damaged)  # fmt: skip
+        return self._make(name, log, journal)
+
+    def _make(self, name: str, log: Log | MemoryLog, journal: Journal | None) -> Topic:
+        return Topic(name, log, journal, clock=self._clock, chance=self._chance,
+                     alarms=self.alarms, options=self._options.channel)  # fmt: skip
+
+    def delete_topic(self, name: str) -> Topic:
+        """Remove a topic with all it holds. Raises KeyError, StorageError."""
+        topic = self.topics.pop(name)
+        topic.delete()
+        return topic
+
+    def tick(self, now: int) -> list[Channel]:
+        """Handle the deadlines that have passed (monotonic ns); the channels to dispatch."""
+        channels = [sleeper for sleeper in self.alarms.due(now) if isinstance(sleeper, Channel)]
+        for channel in channels:
+            channel.tick(now)
+        return channels
+
+    def save(self) -> None:
+        """Write down the progress of all channels and groups that changed."""
+        for topic in self.topics.values():
+            if topic.changed:
+                self._guarded(topic.save, topic, "write down progress")
+
+    def trim(self) -> None:
+        """Delete segments that nobody needs any more."""
+        for topic in self.topics.values():
+            self._guarded(partial(topic.trim, self._options.retention), topic, "trim the log")
+
+    def _guarded(self, action: Callable[[], object], topic: Topic, what: str) -> None:
+        try:
+            action()
+        except StorageError as error:
+            logger.error("TOPIC(%s): failed to %s - %s", topic.name, what, error)
+            self.health = error
+
+    def close(self) -> None:
+        """Write all down, sync, close. Problems are logged; the first is raised at the end."""
+        first: StorageError | None = None
+        for topic in self.topics.values():
+            try:
+                topic.close()
+            except StorageError as error:
+                logger.error("TOPIC(%s): failed to close - %s", topic.name, error)
+                first = first or error
+        self.store.close()
+        if first is not None:
+            raise first

@@ -1,0 +1,107 @@
+"""What is written down of channels and groups, so that a restart goes on where they were.
+
+One record a change, newest last. A channel's record holds its cursor and the few ranges that differ
+from "below it done, above it waiting"; of deferrals, of which there may be a million, only what was
+added and removed since the record before. Deadlines are wall-clock ns: monotonic time ends with the
+process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+Range: TypeAlias = tuple[int, int]
+Unfinished: TypeAlias = tuple[int, int, int]  # first, next, attempts so far
+Deferral: TypeAlias = tuple[int, int, int, int]  # deadline, first, next, attempts so far
+
+
+class ChannelRecord(msgspec.Struct, array_like=True, tag="c"):
+    """Progress of one channel. With ``reset``, ``deferred`` is all there is, not an addition."""
+
+    name: str
+    cursor: int
+    head: int
+    unfinished: list[Unfinished]
+    skips: list[Range]
+    reset: bool
+    deferred: list[Deferral]
+    undeferred: list[int]  # first offsets
+
+
+class GroupRecord(msgspec.Struct, array_like=True, tag="g"):
+    """The offset up to which a group has committed."""
+
+    name: str
+    offset: int
+
+
+class TopicRecord(msgspec.Struct, array_like=True, tag="t"):
+    """The offset up to which a topic has given its messages to its channels."""
+
+    head: int
+
+
+class GoneRecord(msgspec.Struct, array_like=True, tag="x"):
+    """A channel or group was deleted."""
+
+    channel: str | None
+    group: str | None
+
+
+Record: TypeAlias = ChannelRecord | GroupRecord | TopicRecord | GoneRecord
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    """The bytes of a record in the journal."""
+    return _encoder.encode(record)
+
+
+class Progress:
+    """What the records of a journal add up to."""
+
+    def __init__(self) -> None:
+        self.head: int | None = None
+        self.channels: dict[str, ChannelRecord] = {}
+        self.groups: dict[str, int] = {}
+        self._deferred: dict[str, dict[int, Deferral]] = {}
+
+    @classmethod
+    def replay(cls, records: Iterable[bytes]) -> Progress:
+        """Read the records in their order."""
+        progress = cls()
+        for data in records:
+            progress._apply(_decoder.decode(data))
+        return progress
+
+    def deferred(self, channel: str) -> list[Deferral]:
+        """The deferrals of a channel that were not over."""
+        return list(self._deferred.get(channel, {}).values())
+
+    def _apply(self, record: Record) -> None:
+        match record:
+            case ChannelRecord():
+                self._apply_channel(record)
+            case GroupRecord():
+                self.groups[record.name] = record.offset
+            case TopicRecord():
+                self.head = record.head
+            case GoneRecord():
+                self.channels.pop(record.channel or "", None)
+                self._deferred.pop(record.channel or "", None)
+                self.groups.pop(record.group or "", None)
+
+    def _apply_channel(self, record: ChannelRecord) -> None:
+        self.channels[record.name] = record
+        deferred = self._deferred.setdefault(record.name, {})
+        if record.reset:
+            deferred.clear()
+        for first in record.undeferred:
+            deferred.pop(first, None)
+        for deferral in record.deferred:
+            deferred[deferral[1]] = deferral

@@ -1,0 +1,32 @@
+"""What a dialect hands to a topic to be published."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.storage.batch import Buffer, Positions
+
+
+class Records(Protocol):
+    """The messages of one publish, not encoded yet: their ids are known only when they are
+    appended.
+    """
+
+    @property
+    def count(self) -> int:
+        """Messages, at least 1."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of their bodies."""
+        ...
+
+    @property
+    def stride(self) -> int:
+        """Bytes of every frame; 0 when they differ."""
+        ...
+
+    def encode(self, first_id: int, timestamp_ns: int) -> tuple[Buffer, Positions | None]:
+        """The frames back to back, and ``count + 1`` positions of them when ``stride`` is 0."""
+        ...

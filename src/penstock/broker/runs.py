@@ -1,0 +1,29 @@
+"""Turning a list of offsets into the ranges they form."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Offsets = npt.NDArray[np.int64]
+
+
+def runs(offsets: Offsets) -> list[tuple[int, int]]:
+    """Half-open ranges that cover ``offsets``; one that stands twice gives two ranges.
+
+    Consumers finish mostly in the order of delivery, so a thousand offsets are mostly one range.
+    """
+    count = len(offsets)
+    if count == 0:
+        return []
+    first, last = int(offsets[0]), int(offsets[-1])
+    if count == 1:
+        return [(first, first + 1)]
+    steps = np.diff(offsets)
+    if last - first == count - 1 and bool((steps == 1).all()):
+        return [(first, last + 1)]
+    ordered = np.sort(offsets)
+    borders = np.flatnonzero(np.diff(ordered) != 1)
+    firsts = ordered[np.concatenate(([0], borders + 1))].tolist()
+    nexts = (ordered[np.concatenate((borders, [count - 1]))] + 1).tolist()
+    return list(zip(firsts, nexts, strict=True))

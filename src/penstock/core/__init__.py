@@ -1,0 +1,1 @@
+"""Values that every other package builds on: units, names, options, errors, clocks."""

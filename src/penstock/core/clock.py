@@ -1,0 +1,31 @@
+"""The only place that reads a clock; the rest is handed a `Clock`, so tests can hold time."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two clocks in nanoseconds: one for deadlines, one for timestamps that users see."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds that never go back; only differences mean something."""
+        ...
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC; may jump when the system's time is set."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    __slots__ = ()
+
+    # Static so that a call goes straight to C: clocks are read on hot paths.
+    monotonic_ns = staticmethod(time.monotonic_ns)
+    wall_ns = staticmethod(time.time_ns)
+
+
+SYSTEM_CLOCK: Clock = SystemClock()

@@ -1,0 +1,44 @@
+"""The errors of Penstock: one root, so that a caller can tell ours from a bug."""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Anything Penstock refuses or cannot do; the text is meant for the user."""
+
+
+class ConfigError(PenstockError):
+    """An option or a configuration file holds something that cannot be used."""
+
+
+class StorageError(PenstockError):
+    """The log cannot be read or written."""
+
+
+class DiskFullError(StorageError):
+    """The disk has no room; publishing may work again later, consuming works now."""
+
+
+class ReadOnlyError(StorageError):
+    """Writing stopped for good after a failed sync; only a restart helps."""
+
+
+class LockedError(StorageError):
+    """Another process uses this data directory."""
+
+
+class OffsetOutOfRangeError(StorageError):
+    """A reader asked for an offset that the log no longer or not yet holds.
+
+    `start` is the first offset held, `end` the one the next message will get.
+    """
+
+    def __init__(self, topic: str, queue: int, offset: int, start: int, end: int) -> None:
+        super().__init__(
+            f"offset {offset} of topic {topic!r} queue {queue} is outside [{start}, {end}]"
+        )
+        self.topic = topic
+        self.queue = queue
+        self.offset = offset
+        self.start = start
+        self.end = end

@@ -1,0 +1,73 @@
+"""Go's `flag` package: how the programs of NSQ read a command line, with its exact texts.
+
+`-x v`, `-x=v`, `--x v` and `--x=v` mean the same; a switch takes its value only as `-x=false`;
+parsing stops at the first word that is no flag, or after `--`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.core.option_kinds import FatalFlagError, Kind
+from penstock.core.quote import quote
+
+
+class FlagError(Exception):
+    """The command line is wrong; the text is Go's, to be followed by the usage and exit code 2."""
+
+
+class HelpRequested(Exception):
+    """`-h` or `-help` was given."""
+
+
+def parse_flags(argv: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """The flags given in `argv` and their values; what follows the flags is ignored."""
+    given: dict[str, Any] = {}
+    words = list(argv)
+    while words and _is_flag(words[0]):
+        word = words.pop(0)
+        if word == "--":
+            break
+        name, has_value, text = _split(word)
+        kind = kinds.get(name)
+        if kind is None:
+            if name in ("help", "h"):
+                raise HelpRequested
+            raise FlagError(f"flag provided but not defined: -{name}")
+        if not has_value:
+            text = _next_value(name, kind, words)
+        value = _value(name, kind, text)
+        given[name] = kind.accumulate(given.get(name), value)
+    return given
+
+
+def _is_flag(word: str) -> bool:
+    return len(word) >= 2 and word[0] == "-"
+
+
+def _split(word: str) -> tuple[str, bool, str]:
+    name = word[2:] if word[1] == "-" else word[1:]
+    if not name or name[0] in "-=":
+        raise FlagError(f"bad flag syntax: {word}")
+    name, equals, text = name.partition("=")
+    return name, bool(equals), text
+
+
+def _next_value(name: str, kind: Kind, words: list[str]) -> str:
+    if kind.is_switch:
+        return "true"
+    if not words:
+        raise FlagError(f"flag needs an argument: -{name}")
+    return words.pop(0)
+
+
+def _value(name: str, kind: Kind, text: str) -> Any:
+    try:
+        return kind.from_flag(text)
+    except FatalFlagError:
+        raise
+    except ValueError as error:
+        if kind.is_switch:
+            raise FlagError(f"invalid boolean value {quote(text)} for -{name}: {error}") from None
+        raise FlagError(f"invalid value {quote(text)} for flag -{name}: {error}") from None

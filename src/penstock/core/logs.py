@@ -1,0 +1,87 @@
+"""NSQ's log lines over the standard `logging`, on stderr.
+
+A line is `[nsqd] 2026/01/31 12:30:45.123456 INFO: text`. Other programs parse these lines, so the
+format is a promise. Loggers are `logging.getLogger("penstock.…")`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import datetime
+from typing import NoReturn, TextIO
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.CRITICAL,
+}
+_WORDS = {
+    logging.DEBUG: "DEBUG",
+    logging.INFO: "INFO",
+    logging.WARNING: "WARNING",
+    logging.ERROR: "ERROR",
+    logging.CRITICAL: "FATAL",
+}
+
+
+def parse_level(word: str) -> int:
+    """The level of debug, info, warn, error or fatal (any case); ValueError has NSQ's text."""
+    level = LEVELS.get(word.lower())
+    if level is None:
+        raise ValueError(f"invalid log level '{word}' (debug, info, warn, error, fatal)")
+    return level
+
+
+def level_word(level: int) -> str:
+    """The word NSQ prints for a level: DEBUG, INFO, WARNING, ERROR or FATAL."""
+    return _WORDS.get(level, f"LEVEL({level})")
+
+
+class NsqFormatter(logging.Formatter):
+    """Puts prefix, local time to the microsecond and level before the text."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+        self._second = -1
+        self._second_text = ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        if record.exc_info:
+            text = f"{text}\n{self.formatException(record.exc_info)}"
+        return f"{self._prefix}{self._time(record.created)} {level_word(record.levelno)}: {text}"
+
+    def _time(self, created: float) -> str:
+        second = int(created)
+        if second != self._second:  # a second's text is made once
+            self._second = second
+            self._second_text = datetime.fromtimestamp(second).strftime("%Y/%m/%d %H:%M:%S")
+        return f"{self._second_text}.{int((created - second) * 1_000_000):06d}"
+
+
+def setup(prefix: str, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+    """Sends what `penstock` logs from `level` on, and asyncio's warnings, to `stream` or stderr."""
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(NsqFormatter(prefix))
+    for name, threshold in (("penstock", level), ("asyncio", max(level, logging.WARNING))):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(threshold)
+
+
+def bare_line(text: str) -> str:
+    """A line as Go's standard logger writes it: the time to the second, then the text."""
+    created = logging.LogRecord("penstock", logging.INFO, "", 0, text, None, None).created
+    return f"{datetime.fromtimestamp(created):%Y/%m/%d %H:%M:%S} {text}"
+
+
+def die(prefix: str, text: str) -> NoReturn:
+    """Writes one FATAL line to stderr and leaves with exit code 1."""
+    record = logging.LogRecord("penstock", logging.CRITICAL, "", 0, text, None, None)
+    print(NsqFormatter(prefix).format(record), file=sys.stderr, flush=True)
+    raise SystemExit(1)

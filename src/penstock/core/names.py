@@ -1,0 +1,26 @@
+"""Names of topics and channels: which are allowed, and which are ephemeral."""
+
+from __future__ import annotations
+
+import re
+
+MAX_NAME_LENGTH = 64
+EPHEMERAL_SUFFIX = "#ephemeral"
+
+_NAME = re.compile(r"[.a-zA-Z0-9_-]+(?:#ephemeral)?")
+_NAME_BYTES = re.compile(rb"[.a-zA-Z0-9_-]+(?:#ephemeral)?")
+
+
+def is_valid_name(name: str | bytes) -> bool:
+    """Whether `name` is 1 to 64 allowed bytes, with `#ephemeral` counted."""
+    if len(name) > MAX_NAME_LENGTH:
+        return False
+    # fullmatch, because `$` would let a trailing newline pass.
+    if isinstance(name, str):
+        return _NAME.fullmatch(name) is not None
+    return _NAME_BYTES.fullmatch(name) is not None
+
+
+def is_ephemeral(name: str) -> bool:
+    """Whether the topic or channel lives in memory only and goes with its last user."""
+    return name.endswith(EPHEMERAL_SUFFIX)

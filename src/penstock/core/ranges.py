@@ -1,0 +1,67 @@
+"""A set of whole numbers kept as ranges: cheap when the numbers come in runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+
+class RangeSet:
+    """Disjoint, ascending half-open ranges ``[first, next)``; neighbours are joined."""
+
+    __slots__ = ("_count", "_firsts", "_nexts")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._nexts: list[int] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many numbers, not ranges."""
+        return self._count
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._firsts, self._nexts, strict=True))
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_right(self._firsts, number) - 1
+        return place >= 0 and number < self._nexts[place]
+
+    def add(self, first: int, next_: int) -> None:
+        """Add ``[first, next_)``; numbers that are in already do not count twice."""
+        if first >= next_:
+            return
+        low = bisect_left(self._nexts, first)
+        high = bisect_right(self._firsts, next_)
+        if low < high:
+            first = min(first, self._firsts[low])
+            next_ = max(next_, self._nexts[high - 1])
+            self._count -= sum(
+                n - f for f, n in zip(self._firsts[low:high], self._nexts[low:high], strict=True)
+            )
+        self._firsts[low:high] = [first]
+        self._nexts[low:high] = [next_]
+        self._count += next_ - first
+
+    def first_from(self, number: int) -> tuple[int, int] | None:
+        """The first range that ends behind ``number``; None when there is none."""
+        place = bisect_right(self._nexts, number)
+        return (self._firsts[place], self._nexts[place]) if place < len(self._firsts) else None
+
+    def discard_below(self, number: int) -> None:
+        """Forget all numbers below this one."""
+        drop = bisect_right(self._nexts, number)
+        for first, next_ in zip(self._firsts[:drop], self._nexts[:drop], strict=True):
+            self._count -= next_ - first
+        del self._firsts[:drop], self._nexts[:drop]
+        if self._firsts and self._firsts[0] < number:
+            self._count -= number - self._firsts[0]
+            self._firsts[0] = number
+
+    def clear(self) -> None:
+        self._firsts.clear()
+        self._nexts.clear()
+        self._count = 0

@@ -1,0 +1,38 @@
+"""Network addresses written as Go writes them: `127.0.0.1:4150`, `[::1]:4150`, `:4150`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def split_host_port(address: str) -> tuple[str, int]:
+    """Host and port of `host:port`; ValueError with Go's text when it is neither."""
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        raise ValueError(f"address {address}: missing port in address")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"address {address}: too many colons in address")
+    # Ports are ASCII digits: int() alone would take "+1", " 1" and "1_0".
+    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f"address {port}: invalid port" if port else "missing port in address")
+    return host, int(port)
+
+
+def join_host_port(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def show_address(address: Any) -> str:
+    """A socket's address as Go shows it; IPv4 through a dual-stack socket is plain IPv4.
+
+    A unix socket shows as its path; the unnamed end of one, a client's, as Go's `@`.
+    """
+    if isinstance(address, tuple):
+        host = address[0].removeprefix("::ffff:")
+        return join_host_port(host, address[1])
+    if isinstance(address, bytes):
+        address = address.decode("utf-8", "surrogateescape")
+    return address or "@"

@@ -1,0 +1,154 @@
+"""A small HTTP/1.1 client for what daemons ask of each other: one request, one connection.
+
+status, headers, body = await get("http://127.0.0.1:4161/lookup?topic=t", timeout=5)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httptools
+
+from penstock.core.errors import PenstockError
+from penstock.net.address import join_host_port
+
+DEFAULT_MAX_BODY = 64 << 20
+_READ_SIZE = 64 * 1024
+
+
+class HttpError(PenstockError):
+    """No usable answer came: no connection, a time-out, or bytes that are not HTTP."""
+
+
+class Answer(NamedTuple):
+    """An HTTP response; header names are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def get(
+    url: str, timeout: float, *, headers: dict[str, str] | None = None, max_body: int | None = None
+) -> Answer:
+    """Fetches `url`; `timeout` in seconds bounds the whole exchange. HttpError when that fails."""
+    return await request("GET", url, timeout, headers=headers, max_body=max_body)
+
+
+async def post(
+    url: str, timeout: float, body: bytes = b"", *, headers: dict[str, str] | None = None
+) -> Answer:
+    """Posts `body` to `url`; otherwise like `get`."""
+    return await request("POST", url, timeout, body=body, headers=headers)
+
+
+async def request(
+    method: str,
+    url: str,
+    timeout: float,
+    *,
+    body: bytes = b"",
+    headers: dict[str, str] | None = None,
+    connect_timeout: float | None = None,
+    max_body: int | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Answer:
+    """One exchange with `url` (http or https); times in seconds, `max_body` in bytes.
+
+    HttpError names the URL and what went wrong; an answer of any status is returned.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise HttpError(f"{method} {url}: not an http address")
+    if parts.scheme == "https":
+        tls = tls or ssl.create_default_context()
+    else:
+        tls = None
+    port = parts.port or (443 if tls else 80)
+    target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+    head = _head(method, target, join_host_port(parts.hostname, port), headers or {}, len(body))
+    limit = DEFAULT_MAX_BODY if max_body is None else max_body
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.wait_for(
+                asyncio.open_connection(parts.hostname, port, ssl=tls), connect_timeout
+            )
+            try:
+                writer.write(head + body)
+                return await _read(reader, _Collector(method, limit))
+            finally:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    writer.transport.abort()
+    except TimeoutError:
+        raise HttpError(f"{method} {url}: timed out") from None
+    except (OSError, ValueError, httptools.HttpParserError) as error:
+        raise HttpError(f"{method} {url}: {error}") from error
+
+
+def _head(method: str, target: str, host: str, headers: dict[str, str], length: int) -> bytes:
+    fields = {"Host": host, "User-Agent": "penstock", "Connection": "close", **headers}
+    if length or method in ("POST", "PUT"):
+        fields["Content-Length"] = str(length)
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+    if any("\r" in line or "\n" in line or not line.isprintable() for line in lines):
+        raise HttpError(f"{method} {target!r}: a line end or control character in the head")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+async def _read(reader: asyncio.StreamReader, collector: _Collector) -> Answer:
+    parser = httptools.HttpResponseParser(collector)
+    collector.status_of = parser.get_status_code
+    while not collector.done:
+        data = await reader.read(_READ_SIZE)
+        if not data:
+            break
+        parser.feed_data(data)
+    answer = collector.answer(at_end=True)
+    if answer is None:
+        raise ValueError("the connection ended before the answer did")
+    return answer
+
+
+class _Collector:
+    """Gathers what the parser finds."""
+
+    def __init__(self, method: str, max_body: int) -> None:
+        self.done = False
+        self.status_of = lambda: 0
+        self._is_head = method == "HEAD"
+        self._max_body = max_body
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._status = self.status_of()
+        # A body that HEAD's answer announces never comes.
+        self.done = self._is_head
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._size > self._max_body:
+            raise ValueError(f"the answer is longer than {self._max_body} bytes")
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self.done = self._status >= 200
+        if not self.done:  # 100 Continue: the answer proper follows
+            self._headers.clear()
+
+    def answer(self, *, at_end: bool) -> Answer | None:
+        """The whole answer; without a length, the connection's end is the body's end."""
+        framed = "content-length" in self._headers or "transfer-encoding" in self._headers
+        if not self._status or (not self.done and (framed or not at_end)):
+            return None
+        return Answer(self._status, self._headers, b"".join(self._parts))

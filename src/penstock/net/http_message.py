@@ -1,0 +1,157 @@
+"""Requests and responses of the HTTP server, and a response's bytes in the order Go writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+
+from penstock.core.clock import Clock
+from penstock.core.units import SECOND
+from penstock.net.http_head import Head
+
+Headers = tuple[tuple[str, str], ...]
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Request:
+    """One request with its whole body; what its head says is shared with equal ones."""
+
+    __slots__ = ("_remote", "body", "head", "param")
+
+    def __init__(self, head: Head, param: str, body: bytes, remote: Callable[[], str]) -> None:
+        self.head = head
+        self.param = param
+        """What stood at the place of `:name` in the route's path."""
+        self.body = body
+        self._remote = remote
+
+    @property
+    def method(self) -> str:
+        return self.head.method
+
+    @property
+    def path(self) -> str:
+        """The decoded path."""
+        return self.head.path
+
+    @property
+    def raw_path(self) -> str:
+        return self.head.raw_path
+
+    @property
+    def query(self) -> bytes:
+        """What follows `?`, as it came."""
+        return self.head.query
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """By lower-case name; shared, not to be changed."""
+        return self.head.headers
+
+    @property
+    def remote(self) -> str:
+        """The client's address, `host:port`."""
+        return self._remote()
+
+
+class Response:
+    """What a handler answers; one that never changes may be made once and returned every time."""
+
+    __slots__ = ("body", "content_type", "headers", "start", "status", "tail")
+
+    def __init__(
+        self,
+        status: int = 200,
+        body: bytes | memoryview | list[bytes | memoryview] = b"",
+        content_type: str | None = None,
+        headers: Headers = (),
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+        self.start: bytes | None = None  # status line and headers before the date, once encoded
+        self.tail = b""  # the headers after the date, without the last line end
+
+
+class Later:
+    """A response that a handler owes: it returns this, and somebody completes it.
+
+    Cheaper than a future: completing writes at once, with no turn of the event loop between.
+    """
+
+    __slots__ = ("_ready", "response")
+
+    def __init__(self) -> None:
+        self.response: Response | None = None
+        self._ready: Callable[[], None] | None = None
+
+    def complete(self, response: Response) -> None:
+        """Gives the response; a second call is an error of the caller."""
+        if self.response is not None:
+            raise RuntimeError("this response was completed before")
+        self.response = response
+        if self._ready is not None:
+            self._ready()
+
+    def when_ready(self, call: Callable[[], None]) -> None:
+        """Has `call` called at completion, or now if that was before."""
+        self._ready = call
+        if self.response is not None:
+            call()
+
+
+def text(body: str, status: int = 200) -> Response:
+    """A plain text response."""
+    return Response(status, body.encode(), "text/plain; charset=utf-8")
+
+
+class DateLine:
+    """The Date header, made once a second."""
+
+    __slots__ = ("_clock", "_line", "_second")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._second = -1
+        self._line = b""
+
+    def __call__(self) -> bytes:
+        second = self._clock.wall_ns() // SECOND
+        if second != self._second:
+            self._second = second
+            self._line = f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
+        return self._line
+
+
+def encode(response: Response, head: Head, date: bytes, *, close: bool) -> list[bytes | memoryview]:
+    """The response's bytes as pieces to write; `close` says that the connection ends with it."""
+    if response.start is None:
+        _prepare(response)
+    start = response.start
+    assert start is not None
+    if head.is_http10:
+        start = start.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        ending = b"\r\n\r\n" if close else b"\r\nConnection: keep-alive\r\n\r\n"
+    else:
+        ending = b"\r\nConnection: close\r\n\r\n" if close else b"\r\n\r\n"
+    pieces: list[bytes | memoryview] = [start, date, response.tail, ending]
+    if head.method != "HEAD":
+        if isinstance(response.body, list):
+            pieces += response.body
+        else:
+            pieces.append(response.body)
+    return pieces
+
+
+def _prepare(response: Response) -> None:
+    lines = [f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Unknown')}\r\n"]
+    lines += [f"{name}: {value}\r\n" for name, value in sorted(response.headers)]
+    response.start = "".join(lines).encode("latin-1", "replace")
+    body = response.body
+    length = sum(len(part) for part in body) if isinstance(body, list) else len(body)
+    tail = f"Content-Length: {length}"
+    if response.content_type:
+        tail += f"\r\nContent-Type: {response.content_type}"
+    response.tail = tail.encode("latin-1")

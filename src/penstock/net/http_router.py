@@ -1,0 +1,157 @@
+"""Which handler answers which path and method, with the redirects that Go's httprouter makes."""
+
+from __future__ import annotations
+
+import html
+import posixpath
+from collections.abc import Awaitable, Callable
+from urllib.parse import quote
+
+from penstock.net.http_message import Later, Request, Response, text
+
+Handler = Callable[[Request], "Response | Later | Awaitable[Response]"]
+
+DEFAULT_MAX_BODY = 1 << 20
+
+
+class ErrorPages:
+    """What the server answers by itself; a dialect overrides these to speak in its own way."""
+
+    def not_found(self) -> Response:
+        return text("404 page not found\n", 404)
+
+    def method_not_allowed(self, allow: str) -> Response:
+        response = text("Method Not Allowed\n", 405)
+        response.headers = (("Allow", allow),)
+        return response
+
+    def internal_error(self) -> Response:
+        return text("Internal Server Error\n", 500)
+
+    def too_large(self) -> Response:
+        return text("Request Entity Too Large\n", 413)
+
+
+class Route:
+    """What the server needs to know to answer one kind of request."""
+
+    __slots__ = ("handler", "max_body", "quiet", "too_large")
+
+    def __init__(
+        self, handler: Handler, max_body: int, too_large: Response, *, quiet: bool = False
+    ) -> None:
+        self.handler = handler
+        self.max_body = max_body
+        """Bytes; a longer body is answered with `too_large` before it is read."""
+        self.too_large = too_large
+        self.quiet = quiet
+        """No line in the access log."""
+
+
+class Router:
+    """The routes of one server."""
+
+    def __init__(self, pages: ErrorPages | None = None) -> None:
+        self.pages = pages or ErrorPages()
+        self._exact: dict[str, dict[str, Route]] = {}
+        self._prefixes: dict[str, dict[str, Route]] = {}
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        *,
+        max_body: int | None = None,
+        too_large: Response | None = None,
+        quiet: bool = False,
+    ) -> None:
+        """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`.
+
+        `max_body` is in bytes; `too_large` answers a longer body.
+        """
+        route = Route(
+            handler,
+            DEFAULT_MAX_BODY if max_body is None else max_body,
+            too_large or self.pages.too_large(),
+            quiet=quiet,
+        )
+        prefix, colon, _ = path.partition(":")
+        table = self._prefixes if colon else self._exact
+        table.setdefault(prefix, {})[method] = route
+
+    def resolve(self, method: str, path: str, query: bytes) -> tuple[Route, str]:
+        """The route of a request and the path's parameter.
+
+        A redirect, 404, 405 and the answer to OPTIONS are routes too, so that all ends alike.
+        """
+        methods, param = self._find(path)
+        route = methods.get(method)
+        if route is not None:
+            return route, param
+        if method == "OPTIONS":
+            return self._options(path, methods), ""
+        fixed = self._fixed_path(method, path)
+        if fixed is not None:
+            return self._constant(_redirect(method, fixed, query), quiet=True), ""
+        if methods:
+            return self._constant(self.pages.method_not_allowed(_allow(methods))), ""
+        return self._constant(self.pages.not_found()), ""
+
+    def _find(self, path: str) -> tuple[dict[str, Route], str]:
+        methods = self._exact.get(path)
+        if methods is not None:
+            return methods, ""
+        slash = path.rfind("/") + 1
+        methods = self._prefixes.get(path[:slash])
+        # httprouter wants at least one character in a parameter's place.
+        if methods is not None and len(path) > slash:
+            return methods, path[slash:]
+        return {}, ""
+
+    def _options(self, path: str, methods: dict[str, Route]) -> Route:
+        if path == "*":
+            return self._constant(Response(), quiet=True)
+        if not methods:
+            return self._constant(self.pages.not_found())
+        return self._constant(Response(headers=(("Allow", _allow(methods)),)), quiet=True)
+
+    def _fixed_path(self, method: str, path: str) -> str | None:
+        """The registered path that was probably meant: other case, a slash too many or too few."""
+        clean = posixpath.normpath(path).replace("//", "/", 1) if path != "/" else path
+        for candidate in (clean, clean + "/"):
+            fixed = self._in_any_case(candidate)
+            if fixed is not None and fixed != path and method in self._find(fixed)[0]:
+                return fixed
+        return None
+
+    def _in_any_case(self, path: str) -> str | None:
+        folded = path.lower()
+        for known in self._exact:
+            if known.lower() == folded:
+                return known
+        slash = folded.rfind("/") + 1
+        for prefix in self._prefixes:
+            if prefix.lower() == folded[:slash] and len(path) > slash:
+                return prefix + path[slash:]
+        return None
+
+    def _constant(self, response: Response, *, quiet: bool = False) -> Route:
+        return Route(
+            lambda request: response, DEFAULT_MAX_BODY, self.pages.too_large(), quiet=quiet
+        )
+
+
+def _allow(methods: dict[str, Route]) -> str:
+    return ", ".join(sorted({*methods, "OPTIONS"}))
+
+
+def _redirect(method: str, path: str, query: bytes) -> Response:
+    # The decoded path is quoted again: it could hold a line end, and so a header of its own.
+    location = quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape")
+    location += "?" + query.decode("latin-1") if query else ""
+    headers = (("Location", location),)
+    if method != "GET":
+        return Response(307, headers=headers)
+    body = f'<a href="{html.escape(location)}">Moved Permanently</a>.\n\n'.encode()
+    return Response(301, body, headers=(*headers, ("Content-Type", "text/html; charset=utf-8")))

@@ -1,0 +1,67 @@
+"""Runs a daemon: picks the event loop, turns SIGINT and SIGTERM into one graceful stop.
+
+    async def main() -> int:
+        daemon = await Daemon.start(options)
+        await stop_requested()
+        await daemon.close()
+        return 0
+
+    sys.exit(run(main()))
+
+A second signal while stopping changes nothing, so that what is being saved is saved whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+_stop: asyncio.Event | None = None
+
+
+def run(main: Coroutine[Any, Any, int | None]) -> int:
+    """Runs `main` to its end and returns its exit code (None counts as 0).
+
+    uvloop is used where it is installed; the environment's PENSTOCK_LOOP=asyncio turns it off.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_with_signals(main)) or 0
+
+
+async def stop_requested() -> None:
+    """Returns when SIGINT or SIGTERM came, or `request_stop` was called; only inside `run`."""
+    if _stop is None:
+        raise RuntimeError("stop_requested() needs a main started by penstock.net.loop.run()")
+    await _stop.wait()
+
+
+def request_stop() -> None:
+    """Asks the running daemon to end as a signal would; calling it again is harmless."""
+    if _stop is not None:
+        _stop.set()
+
+
+async def _with_signals(main: Coroutine[Any, Any, int | None]) -> int | None:
+    global _stop
+    loop = asyncio.get_running_loop()
+    _stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, request_stop)
+    try:
+        return await main
+    finally:
+        _stop = None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if os.environ.get("PENSTOCK_LOOP", "") == "asyncio":
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,132 @@
+"""Listening sockets as a Go daemon opens them.
+
+`0.0.0.0:4150` takes IPv4 and IPv6, `:0` picks a free port, a path with a slash is a unix socket.
+The log line `TCP: listening on <addr>` names the real port, because other programs read it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+
+from penstock.core.errors import PenstockError
+from penstock.net.address import show_address, split_host_port
+
+BACKLOG = 1024
+KEEP_ALIVE_S = 15
+
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class ListenError(PenstockError):
+    """An address cannot be listened on; the text is Go's, one line for the user."""
+
+
+class Listener:
+    """An open listening socket."""
+
+    def __init__(self, server: asyncio.Server, sock: socket.socket) -> None:
+        self._server = server
+        self._path = sock.getsockname() if sock.family == socket.AF_UNIX else None
+        self.address = show_address(sock.getsockname())
+        self.port = sock.getsockname()[1] if self._path is None else -1
+        """The real port, also when 0 was asked for; -1 for a unix socket."""
+
+    async def close(self) -> None:
+        """Stops accepting; open connections are their owners' affair. May be called again."""
+        self._server.close()
+        if self._path:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path)
+
+
+async def listen(
+    factory: ProtocolFactory,
+    address: str,
+    what: str = "TCP",
+    log: logging.Logger | None = None,
+    ssl: ssl.SSLContext | None = None,
+) -> Listener:
+    """Accepts connections on `address`, each served by a protocol that `factory` makes.
+
+    ListenError when the address is wrong or taken.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        sock = _bind(address)
+    except (OSError, ValueError) as error:
+        network = "unix" if "/" in address else "tcp"
+        raise ListenError(
+            f"listen ({address}) failed - listen {network} {address}: {_reason(error)}"
+        ) from error
+    if sock.family == socket.AF_UNIX:
+        server = await loop.create_unix_server(factory, sock=sock, backlog=BACKLOG, ssl=ssl)
+    else:
+        server = await loop.create_server(factory, sock=sock, backlog=BACKLOG, ssl=ssl)
+    listener = Listener(server, sock)
+    (log or logging.getLogger("penstock.net.tcp")).info(
+        "%s: listening on %s", what, listener.address
+    )
+    return listener
+
+
+def _bind(address: str) -> socket.socket:
+    if "/" in address:
+        return _opened(socket.AF_UNIX, address)
+    host, port = split_host_port(address)
+    if host in ("", "0.0.0.0", "::"):
+        return _bind_everywhere(port)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, place = found[0]
+    return _opened(family, place)
+
+
+def _bind_everywhere(port: int) -> socket.socket:
+    """One socket for IPv4 and IPv6, as Go's wildcard; IPv4 alone where IPv6 is switched off."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return _opened(socket.AF_INET6, ("::", port))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+    return _opened(socket.AF_INET, ("0.0.0.0", port))
+
+
+def _opened(family: int, place: object) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if family != socket.AF_UNIX:
+            _set_options(sock)
+        sock.bind(place)  # type: ignore[arg-type]  # the address form depends on the family
+        sock.listen(BACKLOG)
+        sock.setblocking(False)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _set_options(sock: socket.socket) -> None:
+    """What Go sets by itself; Linux hands these on to the accepted sockets."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), KEEP_ALIVE_S)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, socket.gaierror):
+        return f"lookup failed: {error.strerror}"
+    if isinstance(error, OSError) and error.errno:
+        return f"bind: {os.strerror(error.errno).lower()}"
+    return str(error)

@@ -1,0 +1,35 @@
+"""What can go wrong between Spark and the log, and how to say it in one line.
+
+An error raised in a Python worker reaches the driver as text inside a Java exception inside a
+Python exception. ``explain`` finds our own sentence in that wall.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.core.errors import PenstockError
+
+
+class SourceError(PenstockError):
+    """The source cannot go on; the message names topic, node and offset as far as known."""
+
+
+class OptionError(SourceError):
+    """An option of the data source is missing or has no usable value."""
+
+
+_OURS = re.compile(r"penstock\.[\w.]*Error: (?P<message>[^\n]+)")
+_CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
+
+
+def explain(error: BaseException) -> str:
+    """One line for a person: our own message if there is one, else the first telling line."""
+    if isinstance(error, PenstockError):
+        return str(error)
+    text = str(error)
+    ours = _OURS.findall(text)
+    if ours:
+        return str(ours[-1]).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _CONDITION.sub("", lines[0]) if lines else type(error).__name__

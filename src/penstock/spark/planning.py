@@ -1,0 +1,127 @@
+"""Which offsets a batch takes and how they are cut into splits for the executors.
+
+Pure arithmetic over offsets; the stream and the batch reader share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.spark.decode import Origin
+from penstock.spark.errors import SourceError
+from penstock.spark.offsets import Bounds, Offsets, Place
+
+# A split below this many messages costs more in task overhead than it gains.
+_SPLIT_ROWS_MIN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Offsets ``start`` to ``end`` (not included) of one place, read by one task."""
+
+    place: Place
+    address: str
+    start: int
+    end: int
+    record_bytes: float
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.place.topic, self.place.node, self.place.queue)
+
+
+def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:
+    """``end``, cut so that at most ``limit`` messages lie after ``start``.
+
+    Every place gives in proportion to its lag, so that none starves.
+    """
+    lags = {place: max(0, end[place] - start.get(place, end[place])) for place in end}
+    lag = sum(lags.values())
+    if lag <= limit:
+        return end
+    left = limit
+    admitted = {place: offset - lags[place] for place, offset in end.items()}
+    for place in sorted(lags, key=lambda place: lags[place]):
+        share = min(lags[place], left, -(-limit * lags[place] // lag))
+        admitted[place] += share
+        left -= share
+    return admitted
+
+
+def plan(
+    start: Mapping[Place, int],
+    end: Mapping[Place, int],
+    bounds: Mapping[Place, Bounds],
+    partitions_min: int,
+) -> list[Split]:
+    """Splits that cover ``start`` to ``end``; raises SourceError when the log cannot serve them."""
+    ranges = {
+        place: (start[place], last) for place, last in sorted(end.items()) if start[place] < last
+    }
+    rows = sum(last - first for first, last in ranges.values())
+    splits: list[Split] = []
+    for place, (first, last) in ranges.items():
+        bound = bounds.get(place)
+        if bound is None:
+            raise SourceError(unreachable(place, first))
+        pieces = _pieces(last - first, rows, partitions_min, len(ranges))
+        edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
+        splits += [
+            Split(place, bound.address, lower, upper, bound.record_bytes)
+            for lower, upper in zip(edges, edges[1:], strict=False)
+        ]
+    return splits
+
+
+def _pieces(count: int, rows: int, partitions_min: int, ranges: int) -> int:
+    if partitions_min <= ranges:
+        return 1
+    share = max(1, round(partitions_min * count / rows))
+    return max(1, min(share, count // _SPLIT_ROWS_MIN))
+
+
+def check(start: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> None:
+    """Raise SourceError when an offset to read from is gone or not there yet."""
+    for place, offset in sorted(start.items()):
+        bound = bounds.get(place)
+        if bound is None:
+            continue
+        if offset < bound.start:
+            raise SourceError(gone(place, offset, bound.start))
+        if offset > bound.end:
+            raise SourceError(beyond(place, offset, bound.end))
+
+
+def skip_gone(start: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> Offsets:
+    """``start`` moved into what the log still holds, for ``failOnDataLoss=false``."""
+    return {
+        place: min(max(offset, bounds[place].start), bounds[place].end)
+        if place in bounds
+        else offset
+        for place, offset in start.items()
+    }
+
+
+def gone(place: Place, offset: int, start: int) -> str:
+    """The sentence for an offset that retention has removed."""
+    return (
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is gone: "
+        f"the log starts at {start}. Set failOnDataLoss=false to go on from there"
+    )
+
+
+def beyond(place: Place, offset: int, end: int) -> str:
+    """The sentence for an offset that the log has not reached."""
+    return (
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
+        f"beyond its end {end}: was the topic deleted and created again?"
+    )
+
+
+def unreachable(place: Place, offset: int) -> str:
+    """The sentence for a place whose node is not among the ones that answer."""
+    return (
+        f"node {place.node} holds topic {place.topic} (queue {place.queue}) from offset {offset} on, "
+        "but it is not among the nodes that nsqlookupd or nsqd_http_address gives"
+    )

@@ -1,0 +1,94 @@
+"""Reading splits: executors fetch raw batches over HTTP and yield Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from penstock.spark import planning
+from penstock.spark.cluster import Cluster, fetch
+from penstock.spark.decode import record_batch, wanted_parts
+from penstock.spark.errors import SourceError
+from penstock.spark.offsets import Bounds, Offsets, Place, resolve
+from penstock.spark.planning import Split
+from penstock.spark.settings import Settings
+
+_FETCH_BYTES_MIN = 64 << 10
+
+
+class SplitPartition(InputPartition):
+    """A split in the wrapping that Spark asks for."""
+
+    def __init__(self, split: Split | None) -> None:
+        super().__init__(None)
+        self.split = split
+
+
+class NsqBatchReader(DataSourceReader):
+    """``spark.read.format("nsq")``: everything between two positions, fixed when planned."""
+
+    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
+        self.settings = settings
+        self.columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        settings = self.settings
+        bounds = Cluster(settings).bounds()
+        start = resolve(settings.starting or "earliest", "startingOffsets", bounds)
+        end = resolve(settings.ending, "endingOffsets", bounds)
+        start, end = _restrict(start, end, bounds, settings)
+        splits = planning.plan(start, end, bounds, settings.partitions_min)
+        # Spark reads one partition of nothing when it is given none.
+        return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPartition)
+        return read_split(partition.split, self.columns, self.settings)
+
+
+def _restrict(
+    start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: Settings
+) -> tuple[Offsets, Offsets]:
+    if settings.fail_on_data_loss:
+        planning.check(start, bounds)
+        planning.check(end, bounds)
+        return start, end
+    return planning.skip_gone(start, bounds), planning.skip_gone(end, bounds)
+
+
+def read_split(
+    split: Split | None, columns: Sequence[str], settings: Settings
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a split, one record batch a fetch."""
+    if split is None:
+        return
+    position = split.start
+    while position < split.end:
+        buffer = fetch(split, position, _fetch_bytes(split, position, settings), settings)
+        parts = list(wanted_parts(buffer, position, split.end))
+        if settings.fail_on_data_loss:
+            _require_dense(split, position, [part.batch.first_offset for part in parts])
+        if not parts:
+            return
+        yield record_batch(parts, split.origin, columns)
+        position = parts[-1].batch.first_offset + parts[-1].last
+
+
+def _fetch_bytes(split: Split, position: int, settings: Settings) -> int:
+    """About what is left of the split, so that a small split does not fetch far beyond its end."""
+    left = int((split.end - position) * split.record_bytes * 1.05) + _FETCH_BYTES_MIN
+    return max(_FETCH_BYTES_MIN, min(settings.fetch_bytes, left))
+
+
+def _require_dense(split: Split, position: int, firsts: Sequence[int]) -> None:
+    """A batch that starts later than asked means that the ones before it were quarantined."""
+    place = split.place
+    found = firsts[0] if firsts else None
+    if found is None or found > position:
+        raise SourceError(
+            f"offset {position} of topic {place.topic} (queue {place.queue}) on node {place.node} "
+            f"is missing from the log (damaged and set aside); it goes on at "
+            f"{'no offset' if found is None else found}. Set failOnDataLoss=false to skip"
+        )

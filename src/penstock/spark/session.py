@@ -1,0 +1,78 @@
+"""``session()``: a local Spark that is ready for the source, without ceremony.
+
+On a cluster use the session that spark-submit gives; ``settings_for`` shows what ours adds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The default manager forks chmod and readlink some 20 times a micro-batch where the native Hadoop
+# library is missing, which is everywhere PySpark comes from pip.
+_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_HEAP = "1g"
+
+
+def settings_for(master: str) -> dict[str, str]:
+    """The Spark settings of ``session``; any can be overridden there."""
+    return {
+        "spark.master": master,
+        "spark.app.name": "penstock",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
+        "spark.sql.warehouse.dir": "spark-warehouse",
+        # A write to a few folders at a time needs no sort by folder first.
+        "spark.sql.maxConcurrentOutputFileWriters": "64",
+    }
+
+
+def session(
+    master: str = "local[*,4]",
+    *,
+    settings: Mapping[str, str] | None = None,
+    log: IO[bytes] | None = None,
+) -> SparkSession:
+    """The running session, or a new local one.
+
+    ``local[*,4]`` retries a failed task, which plain ``local[*]`` does not. ``log`` is a file that
+    takes the output of the JVM and its workers. Raises NoJavaError or SparkStartError.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    wanted = settings_for(master) | dict(settings or {})
+    builder = SparkSession.builder
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_HOME" in os.environ:
+        return builder.getOrCreate()
+    return _on_own_jvm(builder, wanted, log)
+
+
+def _on_own_jvm(
+    builder: SparkSession.Builder, wanted: Mapping[str, str], log: IO[bytes] | None
+) -> SparkSession:
+    from penstock.spark.java import find_java
+    from penstock.spark.jvm import announced, launch
+
+    gateway = launch(find_java(), wanted.get("spark.driver.memory", _HEAP), wanted, log)
+    with announced(gateway):
+        return builder.getOrCreate()

@@ -1,0 +1,77 @@
+"""The facade Spark meets: ``spark.readStream.format("nsq")`` and ``spark.read.format("nsq")``.
+
+Spark pickles an instance into several kinds of processes, so this module stays light and the
+readers are imported only where they work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.spark.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("body", BinaryType()),
+        StructField("id", StringType()),
+        StructField("timestamp", TimestampType()),
+        StructField("attempts", IntegerType()),
+        StructField("node", StringType()),
+        StructField("queue", IntegerType()),
+        StructField("offset", LongType()),
+    ]
+)
+
+
+class NsqDataSource(DataSource):
+    """Reads topics of Penstock's nsqd by log offset.
+
+    A user-given schema may hold any of the columns in any order: what is left out is not built,
+    not sent to the JVM and not paid for.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "nsq"
+
+    def schema(self) -> StructType:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from penstock.spark.reader import NsqBatchReader
+
+        return NsqBatchReader(Settings.parse(self.options), _columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from penstock.spark.stream import NsqStreamReader
+
+        return NsqStreamReader(Settings.parse(self.options), _columns(schema))
+
+
+def _columns(schema: StructType) -> Sequence[str]:
+    """The asked columns. Raises OptionError when one is unknown or has another type."""
+    from penstock.spark.errors import OptionError
+
+    known = {field.name: field.dataType for field in SCHEMA}
+    for field in schema:
+        if known.get(field.name) != field.dataType:
+            raise OptionError(
+                f"format nsq has no column {field.name} {field.dataType.simpleString()}; "
+                f"it has {SCHEMA.simpleString()}"
+            )
+    return tuple(schema.fieldNames())

@@ -1,0 +1,1 @@
+"""The durable log: disk, batches, segments, recovery, cursors. The only floor that calls fsync."""

@@ -1,0 +1,208 @@
+"""The batch: the unit in which the log is written, read, checked and sent.
+
+A batch is a 64-byte header, an offset table unless all frames have one size, and the frames back to
+back exactly as a consumer of the writer's dialect receives them. It is the same in the file, in
+memory and in the answer of ``/log/fetch``, so a message is encoded once, when it is published.
+
+Little endian::
+
+    0   4s   magic           b"PSB1"
+    4   u32  length          of the whole batch, this header included
+    8   u64  checksum        xxh3_64 of bytes[16:length]
+    16  u64  first_offset    offsets are dense in a queue and start at 0
+    24  u64  first_id        id of the first message; the i-th has first_id + i
+    32  i64  timestamp_ns    wall clock of the publish
+    40  i64  delay_ns        deferral asked for at publish, 0 = none
+    48  u32  count           messages, at least 1
+    52  u32  stride          bytes of every frame, 0 = sizes differ and a table follows
+    56  u8   dialect         0 NSQ, 1 RocketMQ
+    57  u8   version         1
+    58  u16  attributes      0
+    60  u32  reserved        0
+    64  u32 * (count + 1)    frame positions from the first frame, the last is their total (stride
+    0)
+        frames
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Positions: TypeAlias = npt.NDArray[np.uint32]
+
+MAGIC: Final = b"PSB1"
+HEADER_BYTES: Final = 64
+BATCH_BYTES_MAX: Final = 1 << 30
+_VERSION: Final = 1
+_HEADER = struct.Struct("<4sIQQQqqIIBBHI")
+_PREFIX = struct.Struct("<4sIQ")
+_CHECKED = struct.Struct("<QQqqIIBBHI")
+_CHECKED_FROM: Final = _PREFIX.size
+assert _HEADER.size == HEADER_BYTES == _PREFIX.size + _CHECKED.size
+
+
+class Dialect(IntEnum):
+    """Which protocol's frames a batch holds."""
+
+    NSQ = 0
+    ROCKETMQ = 1
+
+
+class CorruptBatchError(Exception):
+    """The bytes at this place are no whole, undamaged batch."""
+
+
+class TruncatedBatchError(CorruptBatchError):
+    """The buffer ends before the batch does."""
+
+
+class Batch:
+    """One batch over a buffer that it keeps alive; nothing is copied.
+
+    ``frames`` are the frames back to back, ``raw`` is the batch as stored. Offsets given to its
+    methods are log offsets, not places in the batch.
+    """
+
+    __slots__ = (
+        "count",
+        "delay_ns",
+        "dialect",
+        "first_id",
+        "first_offset",
+        "frames",
+        "next_offset",
+        "raw",
+        "stride",
+        "table",
+        "timestamp_ns",
+    )
+
+    def __init__(
+        self,
+        raw: memoryview,
+        frames: memoryview,
+        first_offset: int,
+        first_id: int,
+        timestamp_ns: int,
+        delay_ns: int,
+        count: int,
+        stride: int,
+        table: Positions | None,
+        dialect: int,
+    ) -> None:
+        self.raw = raw
+        self.frames = frames
+        self.first_offset = first_offset
+        self.next_offset = first_offset + count
+        self.first_id = first_id
+        self.timestamp_ns = timestamp_ns
+        self.delay_ns = delay_ns
+        self.count = count
+        self.stride = stride
+        self.table = table
+        self.dialect = dialect
+
+    @classmethod
+    def parse(cls, buffer: Buffer, position: int = 0, verify: bool = True) -> Batch:
+        """The batch that starts at ``position``.
+
+        Raises TruncatedBatchError when the buffer ends too early and CorruptBatchError when the
+        bytes are not a batch or, with ``verify``, do not match their checksum.
+        """
+        view = memoryview(buffer)[position:]
+        if len(view) < HEADER_BYTES:
+            raise TruncatedBatchError(f"{len(view)} bytes left, a batch header has {HEADER_BYTES}")
+        (magic, length, checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+         dialect, version, _attributes, _reserved) = _HEADER.unpack_from(view)  # fmt: skip
+        check_header(magic, length, count, stride, version)
+        if length > len(view):
+            raise TruncatedBatchError(f"batch of {length} bytes, {len(view)} are left")
+        raw = view[:length]
+        if verify and xxh3_64_intdigest(raw[_CHECKED_FROM:]) != checksum:
+            raise CorruptBatchError(f"checksum of the batch at offset {first_offset} is wrong")
+        table: Positions | None = None
+        start = HEADER_BYTES
+        if not stride:
+            start += 4 * (count + 1)
+            table = np.frombuffer(raw, np.uint32, count + 1, HEADER_BYTES)
+        return cls(raw, raw[start:], first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+                   table, dialect)  # fmt: skip
+
+    def position(self, offset: int) -> int:
+        """Where in ``frames`` the message of this log offset starts."""
+        index = offset - self.first_offset
+        assert 0 <= index <= self.count, f"offset {offset} is outside of the batch"
+        return index * self.stride if self.table is None else int(self.table[index])
+
+    def slice(self, first: int, last: int) -> memoryview:
+        """The frames of log offsets ``first`` (included) to ``last`` (not included)."""
+        if self.table is None:
+            start = first - self.first_offset
+            assert 0 <= start < last - self.first_offset <= self.count
+            return self.frames[start * self.stride : (last - self.first_offset) * self.stride]
+        return self.frames[self.position(first) : self.position(last)]
+
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Start of every frame in ``frames`` and, last, their total: ``count + 1`` numbers."""
+        if self.table is None:
+            return np.arange(self.count + 1, dtype=np.int64) * self.stride
+        return self.table.astype(np.int64)
+
+
+def check_header(magic: bytes, length: int, count: int, stride: int, version: int) -> None:
+    """Raise CorruptBatchError unless these header fields can belong together."""
+    if magic != MAGIC:
+        raise CorruptBatchError("no batch starts here")
+    if version != _VERSION:
+        raise CorruptBatchError(f"batch of unknown version {version}")
+    if count < 1 or length > BATCH_BYTES_MAX:
+        raise CorruptBatchError(f"batch with {count} messages in {length} bytes")
+    payload = count * stride if stride else 4 * (count + 1)
+    if length < HEADER_BYTES + payload or (stride and length != HEADER_BYTES + payload):
+        raise CorruptBatchError(f"batch of {length} bytes is too short for {count} messages")
+
+
+def encode(
+    first_offset: int,
+    first_id: int,
+    timestamp_ns: int,
+    count: int,
+    stride: int,
+    frames: Sequence[Buffer],
+    *,
+    table: Positions | None = None,
+    delay_ns: int = 0,
+    dialect: int = Dialect.NSQ,
+) -> bytes:
+    """The bytes of a batch of ``count`` messages whose frames are given in one or more pieces.
+
+    ``table`` holds ``count + 1`` positions and is needed when ``stride`` is 0.
+    """
+    assert count > 0
+    assert (table is None) == bool(stride)
+    checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride, dialect,
+                            _VERSION, 0, 0)  # fmt: skip
+    head = (checked,) if table is None else (checked, table.tobytes())
+    body = b"".join((*head, *frames))
+    return _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body)) + body
+
+
+def iter_batches(buffer: Buffer, verify: bool = True) -> Iterator[Batch]:
+    """The whole batches of a buffer, one behind the other; a cut last one is left out."""
+    view = memoryview(buffer)
+    position = 0
+    while position < len(view):
+        try:
+            batch = Batch.parse(view, position, verify)
+        except TruncatedBatchError:
+            return
+        yield batch
+        position += len(batch.raw)

@@ -1,0 +1,232 @@
+"""The one door to the disk: every file of the log is opened, written and synced through here.
+
+``Disk`` is what the storage floor needs of a file system; ``OsDisk`` is the real one and
+``penstock.testing.disk.FaultyDisk`` the one that tears, fills up and loses what was not synced.
+Errors arrive as ``StorageError`` and its kinds, with the path in the text.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Protocol
+
+from penstock.core.errors import DiskFullError, LockedError, StorageError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class LogFile(Protocol):
+    """A file that grows at its end and is read anywhere."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes appended so far, a failed append not counted."""
+        ...
+
+    def append(self, data: bytes) -> None:
+        """Write all of ``data`` at the end, or nothing.
+
+        Raises DiskFullError or StorageError; the file then has the size it had before.
+        """
+        ...
+
+    def read(self, position: int, nbytes: int) -> bytes:
+        """Up to ``nbytes`` from ``position``; fewer at the end of the file."""
+        ...
+
+    def sync(self) -> None:
+        """Bring what was appended to stable storage. Raises StorageError; never retry after
+        that.
+        """
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    """A held directory lock."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The file system, as far as the storage floor uses it."""
+
+    def open(self, path: str) -> LogFile:
+        """The file at ``path``, made empty when it is not there."""
+        ...
+
+    def list(self, directory: str) -> list[str]:
+        """Names in the directory, sorted; empty when there is no such directory."""
+        ...
+
+    def make_directory(self, path: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """Delete a file; one that is not there is no error."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Delete a directory and all in it."""
+        ...
+
+    def read_file(self, path: str) -> bytes | None:
+        """The whole file, or None when it is not there."""
+        ...
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Put ``data`` at ``path`` so that a crash leaves the old content or the new one."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations and deletions in the directory durable."""
+        ...
+
+    def lock(self, directory: str) -> Lock:
+        """Lock the directory for this process. Raises LockedError when another one holds it."""
+        ...
+
+
+@contextmanager
+def _reported(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind = DiskFullError if error.errno in _FULL else StorageError
+        raise kind(f"{path}: {error.strerror or error}") from error
+
+
+class OsLogFile:
+    """A LogFile over a file descriptor."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with _reported(path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.size = os.fstat(self._fd).st_size
+
+    def append(self, data: bytes) -> None:
+        try:
+            written = os.pwrite(self._fd, data, self.size)
+            while written < len(data):
+                written += os.pwrite(self._fd, memoryview(data)[written:], self.size + written)
+        except OSError as error:
+            with suppress(OSError):  # a tail that stays is overwritten, or cut at recovery
+                os.ftruncate(self._fd, self.size)
+            kind = DiskFullError if error.errno in _FULL else StorageError
+            raise kind(f"{self.path}: {error.strerror}") from error
+        self.size += len(data)
+
+    def read(self, position: int, nbytes: int) -> bytes:
+        with _reported(self.path):
+            return os.pread(self._fd, nbytes, position)
+
+    def sync(self) -> None:
+        with _reported(self.path):
+            os.fdatasync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        with _reported(self.path):
+            os.ftruncate(self._fd, size)
+        self.size = size
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class DirectoryLock:
+    """``flock`` on the directory itself, as Go's nsqd does, so that the two exclude each other."""
+
+    def __init__(self, directory: str) -> None:
+        with _reported(directory):
+            self._fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            raise LockedError(
+                f"cannot flock directory {directory} - {(error.strerror or '').lower()} "
+                "(possibly in use by another instance of nsqd)"
+            ) from error
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+class OsDisk:
+    """The real file system."""
+
+    def open(self, path: str) -> LogFile:
+        return OsLogFile(path)
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        with _reported(path):
+            os.makedirs(path, mode=0o755, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        with _reported(path), suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        for name in self.list(path):
+            child = os.path.join(path, name)
+            if os.path.isdir(child) and not os.path.islink(child):
+                self.remove_tree(child)
+            else:
+                self.remove(child)
+        with _reported(path), suppress(FileNotFoundError):
+            os.rmdir(path)
+
+    def read_file(self, path: str) -> bytes | None:
+        with _reported(path):
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+        with _reported(path):
+            try:
+                with open(
+                    os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+                ) as f:
+                    f.write(data)
+                    f.flush()
+                    if sync:
+                        os.fsync(f.fileno())
+                os.rename(temporary, path)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync_directory(self, path: str) -> None:
+        with _reported(path):
+            fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def lock(self, directory: str) -> Lock:
+        return DirectoryLock(directory)

@@ -1,0 +1,341 @@
+"""The log of one topic queue: append batches, read them by offset, let the old ones go.
+
+Theory of operation. Appends go to the newest segment and, in memory, to the tail; both hold the
+same bytes. A reader asks for the batches at an offset and gets them from the tail or, further
+back, from a block of a segment file. A batch is written with one call before ``append`` returns
+(level ``write``), or a little later (level ``memory``); syncing is a job that the caller runs
+where it does not block and reports back. After a failed sync the log is read-only: nobody can say
+any more what the file holds, so nothing is acknowledged until a restart has read it cold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from penstock.core.errors import OffsetOutOfRangeError, ReadOnlyError, StorageError
+from penstock.storage.batch import Batch
+from penstock.storage.cache import BlockCache
+from penstock.storage.disk import Disk, LogFile
+from penstock.storage.durability import Durability
+from penstock.storage.retention import Retention
+from penstock.storage.segment import Segment
+from penstock.storage.tail import Tail
+
+UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
+CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
+
+BatchRun = tuple[Sequence[Batch], int]
+_NOTHING: Final[BatchRun] = ((), 0)
+
+
+@dataclass(slots=True)
+class LogOptions:
+    """How a queue's log behaves. Sizes in bytes unless named otherwise."""
+
+    max_bytes_per_file: int = 100 * 1024 * 1024
+    mem_queue_size: int = 10_000  # messages of the tail
+    durability: Durability = Durability.WRITE
+
+
+class ReadableLog(Protocol):
+    """What a channel needs of a log, on disk or in memory."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def next_offset(self) -> int: ...
+
+    def batches_at(self, offset: int) -> BatchRun: ...
+
+
+@dataclass(slots=True)
+class SyncJob:
+    """Files to sync, prepared by ``Log.begin_sync``; ``run`` may be called in any thread."""
+
+    disk: Disk
+    directory: str
+    files: list[LogFile]
+    index_files: list[tuple[str, bytes]] = field(default_factory=list)
+    sync_directory: bool = False
+
+    def run(self) -> None:
+        """Sync. Raises StorageError, after which the log must not be trusted with more."""
+        for file in self.files:
+            file.sync()
+        if self.sync_directory:
+            self.disk.sync_directory(self.directory)
+        for path, data in self.index_files:
+            self.disk.replace_file(path, data, sync=False)
+
+
+class Log:
+    """The durable log of one queue. Made by ``penstock.storage.recovery.open_log``."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        segments: list[Segment],
+        id_base: int,
+        cache: BlockCache,
+        options: LogOptions,
+    ) -> None:
+        assert segments, "a log has at least the segment it appends to"
+        self.disk = disk
+        self.directory = directory
+        self.id_base = id_base
+        self.options = options
+        self.failure: StorageError | None = None
+        self.damaged_bytes = 0
+        self.unsynced_messages = 0
+        self.next_offset = segments[-1].next_offset
+        self._segments = segments
+        self._cache = cache
+        self._tail = Tail(options.mem_queue_size)
+        self._unwritten: list[Batch] = []
+        self._unwritten_bytes = 0
+        self._finished_unsynced: list[Segment] = []
+        self._new_files = True
+        self._checkpoint_size = 0
+        self._syncing = False
+
+    # --- writing -------------------------------------------------------------------------------
+
+    @property
+    def next_id(self) -> int:
+        """The id that the next message must carry."""
+        return self.id_base + self.next_offset
+
+    def append(self, raws: Sequence[bytes]) -> list[Batch]:
+        """Append encoded batches, the first with ``next_offset`` and ``next_id``, in one write.
+
+        When it returns, they have the log's durability level, ``fsync`` excepted, which needs a
+        sync job on top. Raises DiskFullError, StorageError or ReadOnlyError; the log is as before
+        then.
+        """
+        if self.failure is not None:
+            raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
+        batches = [Batch.parse(raw, verify=False) for raw in raws]
+        offset = self.next_offset
+        for batch in batches:
+            assert batch.first_offset == offset, "batches of a log are dense"
+            assert batch.first_id == self.id_base + offset, "an id is the base plus the offset"
+            offset = batch.next_offset
+        self._write(batches)
+        self.unsynced_messages += offset - self.next_offset
+        self.next_offset = offset
+        for batch in batches:
+            self._tail.append(batch)
+        return batches
+
+    def flush(self) -> None:
+        """Write what the ``memory`` level still holds back."""
+        if self._unwritten:
+            self._write_segments(self._unwritten)
+            self._forget_unwritten()
+
+    def _write(self, batches: list[Batch]) -> None:
+        if self.options.durability is not Durability.MEMORY:
+            self._write_segments(batches)
+            return
+        held = [*self._unwritten, *batches]
+        messages = held[-1].next_offset - held[0].first_offset
+        nbytes = self._unwritten_bytes + sum(len(batch.raw) for batch in batches)
+        if nbytes < UNWRITTEN_BYTES_MAX and messages <= self.options.mem_queue_size // 2:
+            self._unwritten, self._unwritten_bytes = held, nbytes
+            return
+        self._write_segments(held)
+        self._forget_unwritten()
+
+    def _forget_unwritten(self) -> None:
+        self._unwritten = []
+        self._unwritten_bytes = 0
+
+    def _write_segments(self, batches: list[Batch]) -> None:
+        active = self._segments[-1]
+        nbytes = sum([len(batch.raw) for batch in batches])
+        if active.size and active.size + nbytes > self.options.max_bytes_per_file:
+            active = self._rotate(batches[0].first_offset)
+        active.append(batches)
+
+    def _rotate(self, first_offset: int) -> Segment:
+        segment = Segment.create(self.disk, self.directory, first_offset)
+        self._finished_unsynced.append(self._segments[-1])
+        self._segments.append(segment)
+        self._new_files = True
+        self._checkpoint_size = 0
+        return segment
+
+    # --- syncing -------------------------------------------------------------------------------
+
+    def begin_sync(self, *, checkpoint: bool = False) -> SyncJob | None:
+        """A job that brings all appended so far to stable storage; None when there is nothing to
+        do.
+
+        One job at a time: the next one can begin after ``end_sync``. With ``checkpoint`` the index
+        of the newest segment is written too, so that the next start need not read it.
+        """
+        if self._syncing or self.failure is not None:
+            return None
+        if not self.unsynced_messages and not self._new_files and not checkpoint:
+            return None
+        self.flush()
+        active = self._segments[-1]
+        files = [segment.file for segment in self._finished_unsynced] + [active.file]
+        indexed = list(self._finished_unsynced)
+        if checkpoint or active.size - self._checkpoint_size >= CHECKPOINT_BYTES:
+            indexed.append(active)
+            self._checkpoint_size = active.size
+        job = SyncJob(self.disk, self.directory, files, sync_directory=self._new_files)
+        job.index_files = [(segment.index_path, segment.encode_index()) for segment in indexed]
+        self._finished_unsynced = []
+        self._new_files = False
+        self.unsynced_messages = 0
+        self._syncing = True
+        return job
+
+    def end_sync(self, error: StorageError | None = None) -> None:
+        """The job that ``begin_sync`` gave has run, or failed with ``error``."""
+        self._syncing = False
+        if error is not None:
+            self.failure = error
+
+    def sync(self, *, checkpoint: bool = False) -> None:
+        """Sync here and now. Raises StorageError; the log is read-only then."""
+        job = self.begin_sync(checkpoint=checkpoint)
+        if job is None:
+            return
+        try:
+            job.run()
+        except StorageError as error:
+            self.end_sync(error)
+            raise
+        self.end_sync()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The oldest offset that is still kept."""
+        return self._segments[0].first_offset
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the files."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self._segments
+
+    def batches_at(self, offset: int) -> BatchRun:
+        """Consecutive batches in a list, and which of them is the first that ends behind
+        ``offset``.
+
+        It holds ``offset`` unless that message was damaged; then it starts behind it. The run is
+        empty when nothing is left to read. Raises OffsetOutOfRangeError below ``start_offset``.
+        """
+        in_memory = self._tail.find(offset)
+        if in_memory is not None and offset < self.next_offset:
+            return self._tail.batches, in_memory
+        if offset < self.start_offset:
+            raise OffsetOutOfRangeError(self.directory, 0, offset, self.start_offset,
+                                        self.next_offset)  # fmt: skip
+        return self._stored_at(offset)
+
+    def _stored_at(self, offset: int) -> BatchRun:
+        for segment in self._segments[self._segment_of(offset) :]:
+            for number in range(segment.index.block_of(offset), len(segment.index)):
+                block = segment.block(number, self._cache)
+                place = block.find(offset)
+                if place < len(block.batches):
+                    return block.batches, place
+        return _NOTHING
+
+    def _segment_of(self, offset: int) -> int:
+        segments = self._segments
+        low, high = 0, len(segments) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if segments[middle].first_offset <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
+        """Whole undamaged batches as stored, from the one that holds ``offset`` on.
+
+        At least one unless ``offset`` is the end; then as many as fit ``nbytes``. Raises
+        OffsetOutOfRangeError outside of the log's bounds.
+        """
+        if not self.start_offset <= offset <= self.next_offset:
+            raise OffsetOutOfRangeError(self.directory, 0, offset, self.start_offset,
+                                        self.next_offset)  # fmt: skip
+        self.flush()
+        pieces: list[memoryview] = []
+        while offset < self.next_offset:
+            batches, place = self.batches_at(offset)
+            if place >= len(batches):
+                break
+            for batch in batches[place:]:
+                if pieces and nbytes < len(batch.raw):
+                    return pieces
+                pieces.append(batch.raw)
+                nbytes -= len(batch.raw)
+            offset = batches[-1].next_offset
+        return pieces
+
+    def offset_at(self, timestamp_ns: int) -> int:
+        """The first offset published at ``timestamp_ns`` or later; ``next_offset`` when there is
+        none.
+        """
+        self.flush()
+        for segment in self._segments:
+            if segment.last_timestamp_ns < timestamp_ns:
+                continue
+            for number in range(segment.index.block_at_time(timestamp_ns), len(segment.index)):
+                for batch in segment.block(number, self._cache).batches:
+                    if batch.timestamp_ns >= timestamp_ns:
+                        return batch.first_offset
+        return self.next_offset
+
+    # --- letting go ----------------------------------------------------------------------------
+
+    def trim(self, before_offset: int, wall_ns: int, retention: Retention) -> int:
+        """Delete the finished segments that end at or before an offset, as far as retention allows.
+
+        Returns how many were deleted. The newest segment always stays.
+        """
+        deleted = 0
+        nbytes = self.nbytes
+        while len(self._segments) > 1 and self._segments[0].next_offset <= before_offset:
+            oldest = self._segments[0]
+            if self._syncing or not retention.expired(wall_ns - oldest.last_timestamp_ns, nbytes):
+                break
+            self._segments.pop(0)
+            if oldest in self._finished_unsynced:
+                self._finished_unsynced.remove(oldest)
+            nbytes -= oldest.size
+            oldest.delete(self.disk)
+            deleted += 1
+        return deleted
+
+    def close(self) -> None:
+        """Write and sync what is left and close the files. Raises StorageError after closing
+        them.
+        """
+        try:
+            self.sync(checkpoint=True)
+        finally:
+            for segment in self._segments:
+                segment.file.close()
+
+    def delete(self) -> None:
+        """Remove the log from the disk."""
+        for segment in self._segments:
+            segment.file.close()
+        self.disk.remove_tree(self.directory)

@@ -1,0 +1,105 @@
+"""The log of an ``#ephemeral`` topic: memory only, and nothing outlives the process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.core.errors import OffsetOutOfRangeError
+from penstock.storage.batch import Batch
+from penstock.storage.log import BatchRun
+from penstock.storage.retention import Retention
+from penstock.storage.tail import Tail
+
+_NO_LIMIT: Final = 1 << 62
+
+
+class MemoryLog:
+    """Same face as ``Log``; the topic bounds it by dropping what no channel has room for."""
+
+    def __init__(self, id_base: int, first_offset: int = 0) -> None:
+        self.id_base = id_base
+        self.next_offset = first_offset
+        self.failure = None
+        self.damaged_bytes = 0
+        self.unsynced_messages = 0
+        self._start_offset = first_offset
+        self._tail = Tail(_NO_LIMIT, nbytes_max=_NO_LIMIT)
+
+    @property
+    def next_id(self) -> int:
+        return self.id_base + self.next_offset
+
+    @property
+    def start_offset(self) -> int:
+        return self._start_offset
+
+    @property
+    def nbytes(self) -> int:
+        return self._tail.nbytes
+
+    def append(self, raws: Sequence[bytes]) -> list[Batch]:
+        """As ``Log.append``; cannot fail."""
+        batches = [Batch.parse(raw, verify=False) for raw in raws]
+        for batch in batches:
+            assert batch.first_offset >= self.next_offset
+            self._tail.append(batch)
+            self.next_offset = batch.next_offset
+        return batches
+
+    def skip(self, count: int) -> None:
+        """Let ``count`` offsets go by without messages: they were dropped for want of room."""
+        self.next_offset += count
+
+    def batches_at(self, offset: int) -> BatchRun:
+        """As ``Log.batches_at``."""
+        batches: Sequence[Batch] = self._tail.batches
+        place = self._tail.find(offset)
+        if place is None:
+            place = 0
+        elif offset >= batches[place].next_offset:
+            place += 1
+        return batches, place
+
+    def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
+        """As ``Log.read_raw``."""
+        if not self.start_offset <= offset <= self.next_offset:
+            raise OffsetOutOfRangeError("memory", 0, offset, self.start_offset, self.next_offset)
+        batches, place = self.batches_at(offset)
+        pieces: list[memoryview] = []
+        for batch in batches[place:]:
+            if pieces and nbytes < len(batch.raw):
+                break
+            pieces.append(batch.raw)
+            nbytes -= len(batch.raw)
+        return pieces
+
+    def offset_at(self, timestamp_ns: int) -> int:
+        """As ``Log.offset_at``."""
+        for batch in self._tail.batches:
+            if batch.timestamp_ns >= timestamp_ns:
+                return batch.first_offset
+        return self.next_offset
+
+    def trim(self, before_offset: int, wall_ns: int, retention: Retention) -> int:
+        """Let go of the batches that end at or before an offset; how many."""
+        drop = 0
+        for batch in self._tail.batches:
+            if batch.next_offset > before_offset:
+                break
+            drop += 1
+        self._tail.drop(drop)
+        self._start_offset = max(self._start_offset, min(before_offset, self.next_offset))
+        return drop
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def begin_sync(self, *, checkpoint: bool = False) -> None:
+        """There is nothing to sync."""
+
+    def close(self) -> None:
+        self._tail.clear()
+
+    def delete(self) -> None:
+        self._tail.clear()

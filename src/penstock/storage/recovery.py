@@ -1,0 +1,190 @@
+"""Opening a log: what its files really hold after a clean stop, a crash or a bad disk.
+
+Each segment's index file says how far the segment was known to be good; from there on the segment
+is read batch by batch. Then:
+
+- bytes behind the last valid batch of the newest segment are a torn tail, a publish that was never
+  acknowledged at the ``write`` level: they are cut off, and the log says so;
+- bytes between valid batches are corruption: they are copied to ``quarantine/`` for the operator,
+  counted, and stepped over. Nothing that can be read is ever cut off.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from penstock.core.errors import StorageError
+from penstock.storage.batch import CorruptBatchError
+from penstock.storage.cache import BlockCache
+from penstock.storage.disk import Disk
+from penstock.storage.index import BlockIndex
+from penstock.storage.log import Log, LogOptions
+from penstock.storage.scan import Damage, Scan, scan
+from penstock.storage.segment import Segment, parse_segment_name, segment_name
+
+logger = logging.getLogger(__name__)
+
+WINDOW_BYTES: Final = 16 * 1024 * 1024
+_IDENTITY_FILE: Final = "queue.json"
+_QUARANTINE: Final = "quarantine"
+
+
+class QueueIdentity(msgspec.Struct):
+    """What a queue keeps for life, in ``queue.json``."""
+
+    id_base: int
+    version: int = 1
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening a log found. Sizes in bytes."""
+
+    torn: int = 0
+    damaged: int = 0
+    scanned: int = 0
+    damage: list[str] = field(default_factory=list)
+
+
+def open_log(
+    disk: Disk, directory: str, new_id_base: int, cache: BlockCache, options: LogOptions
+) -> tuple[Log, RecoveryReport]:
+    """The log in ``directory``, made when it is not there.
+
+    ``new_id_base`` is used only when the queue is new. Raises StorageError when the directory
+    cannot be used at all.
+    """
+    disk.make_directory(directory)
+    identity = _identity(disk, directory, new_id_base)
+    report = RecoveryReport()
+    firsts = [first for name in disk.list(directory)
+              if (first := parse_segment_name(name)) is not None]  # fmt: skip
+    segments: list[Segment] = []
+    for first in firsts:
+        expected = max(first, segments[-1].next_offset if segments else first)
+        newest = first == firsts[-1]
+        segments.append(_open_segment(disk, directory, first, expected, newest, report))
+    if not segments:
+        segments.append(Segment.create(disk, directory, 0))
+        disk.sync_directory(directory)
+    _keep_offsets_rising(disk, directory, segments)
+    log = Log(disk, directory, segments, identity.id_base, cache, options)
+    log.damaged_bytes = report.damaged
+    return log, report
+
+
+def _identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity:
+    path = os.path.join(directory, _IDENTITY_FILE)
+    data = disk.read_file(path)
+    if data is not None:
+        try:
+            return msgspec.json.decode(data, type=QueueIdentity)
+        except msgspec.DecodeError as error:
+            raise StorageError(f"{path}: {error}; restore it from a backup") from error
+    identity = QueueIdentity(new_id_base)
+    disk.replace_file(path, msgspec.json.encode(identity))
+    return identity
+
+
+def _open_segment(
+    disk: Disk, directory: str, first: int, expected: int, newest: bool, report: RecoveryReport
+) -> Segment:
+    segment = Segment(disk.open(os.path.join(directory, segment_name(first))), first)
+    position = _load_index(disk, segment)
+    expected = max(expected, segment.next_offset)
+    while position < segment.size:
+        position, expected = _take_window(disk, segment, position, expected, newest, report)
+        if not newest:
+            disk.replace_file(segment.index_path, segment.encode_index(), sync=False)
+    return segment
+
+
+def _load_index(disk: Disk, segment: Segment) -> int:
+    """Take over the index file; the file position up to which it speaks."""
+    data = disk.read_file(segment.index_path)
+    if data is None:
+        return 0
+    try:
+        index, size, next_offset, timestamp_ns = BlockIndex.decode(data)
+    except CorruptBatchError as error:
+        logger.warning("%s: %s, reading the segment instead", segment.index_path, error)
+        return 0
+    if size > segment.size:
+        logger.error("%s is shorter than its index says (%d < %d bytes), reading all of it",
+                     segment.file.path, segment.size, size)  # fmt: skip
+        disk.remove(segment.index_path)  # it would be believed once the file has grown again
+        return 0
+    segment.index, segment.next_offset = index, next_offset
+    segment.last_timestamp_ns = timestamp_ns
+    return size
+
+
+def _take_window(
+    disk: Disk, segment: Segment, position: int, expected: int, newest: bool, report: RecoveryReport
+) -> tuple[int, int]:
+    """Read on from a file position; the next position and expected offset."""
+    nbytes = WINDOW_BYTES
+    while True:
+        data = segment.file.read(position, nbytes)
+        found = scan(data, expected)
+        last_window = position + len(data) >= segment.size
+        if found.batches or last_window:
+            break
+        nbytes *= 2
+    report.scanned += len(data)
+    for batch, start in zip(found.batches, found.positions, strict=True):
+        segment.note(batch, position + start)
+        expected = batch.next_offset
+    _judge_damage(disk, segment, position, data, found, last_window, newest, report)
+    return (segment.size if last_window else position + found.end), expected
+
+
+def _judge_damage(
+    disk: Disk,
+    segment: Segment,
+    position: int,
+    data: bytes,
+    found: Scan,
+    last_window: bool,
+    newest: bool,
+    report: RecoveryReport,
+) -> None:
+    for damage in found.damage:
+        behind_all = damage.start >= found.end
+        if behind_all and not last_window:
+            continue  # only cut by the window; the next one starts there
+        if behind_all and newest:
+            start = position + damage.start
+            torn = segment.size - start
+            report.torn += torn
+            logger.warning("%s: cut off a torn tail of %d bytes", segment.file.path, torn)
+            segment.file.truncate(start)
+            return
+        _quarantine(disk, segment, position, data, damage, report)
+
+
+def _quarantine(
+    disk: Disk, segment: Segment, position: int, data: bytes, damage: Damage, report: RecoveryReport
+) -> None:
+    directory = os.path.join(os.path.dirname(segment.file.path), _QUARANTINE)
+    disk.make_directory(directory)
+    name = f"{segment.first_offset:020d}-{position + damage.start}.bad"
+    disk.replace_file(os.path.join(directory, name), data[damage.start : damage.end])
+    report.damaged += damage.end - damage.start
+    report.damage.append(name)
+    logger.error("%s: bytes %d to %d are damaged; copied to %s/%s and stepped over",
+                 segment.file.path, position + damage.start, position + damage.end,
+                 _QUARANTINE, name)  # fmt: skip
+
+
+def _keep_offsets_rising(disk: Disk, directory: str, segments: list[Segment]) -> None:
+    """Start a new segment when damage cost the newest its name's place in the order."""
+    newest = segments[-1]
+    floor = max(segment.next_offset for segment in segments)
+    if newest.next_offset < floor:
+        segments.append(Segment.create(disk, directory, floor))

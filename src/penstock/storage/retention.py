@@ -1,0 +1,26 @@
+"""How long consumed messages stay for replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """When a segment that every channel and group has passed may go.
+
+    ``time_ns`` keeps it for that long after its last message, ``nbytes`` keeps that much of the
+    queue; 0 sets no such rule. With neither, a segment goes as soon as it is consumed, as in NSQ.
+    Messages that somebody still waits for are kept whatever these say.
+    """
+
+    time_ns: int = 0
+    nbytes: int = 0
+
+    def expired(self, age_ns: int, queue_nbytes: int) -> bool:
+        """Whether a consumed segment of this age goes, in a queue of this size."""
+        if not self.time_ns and not self.nbytes:
+            return True
+        too_old = bool(self.time_ns) and age_ns > self.time_ns
+        too_much = bool(self.nbytes) and queue_nbytes > self.nbytes
+        return too_old or too_much

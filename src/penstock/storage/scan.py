@@ -1,0 +1,76 @@
+"""Reading batches out of bytes that may be damaged.
+
+A bad batch never ends the reading: the scan looks for the next place where a whole batch with a
+right checksum starts and goes on there. What lies between is reported as damage, so that recovery
+can tell a torn tail (nothing valid follows) from corruption (something does).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.storage.batch import MAGIC, Batch, Buffer, CorruptBatchError
+
+
+@dataclass(slots=True)
+class Damage:
+    """Bytes ``start`` to ``end`` of the scanned buffer hold no valid batch."""
+
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Scan:
+    """The valid batches of a buffer in order, where they start, and what lies between them."""
+
+    batches: list[Batch] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+    end: int = 0  # just behind the last valid batch
+
+    @property
+    def torn(self) -> bool:
+        """Whether the buffer ends in damage: bytes behind the last valid batch."""
+        return bool(self.damage) and self.damage[-1].start == self.end
+
+
+def scan(buffer: Buffer, expected_offset: int = 0) -> Scan:
+    """Every valid batch of ``buffer`` whose first offset is not below ``expected_offset``.
+
+    Batches must be ascending in their offsets: a stale or misdirected one counts as damage.
+    """
+    data = bytes(buffer)  # no copy when it is bytes already
+    view = memoryview(data)
+    found = Scan()
+    position = 0
+    while position < len(view):
+        batch = _valid(view, position, expected_offset)
+        if batch is None:
+            start, position = position, _next_valid(data, position + 1, expected_offset)
+            found.damage.append(Damage(start, position))
+            continue
+        found.batches.append(batch)
+        found.positions.append(position)
+        position += len(batch.raw)
+        found.end = position
+        expected_offset = batch.next_offset
+    return found
+
+
+def _valid(view: memoryview, position: int, expected_offset: int) -> Batch | None:
+    try:
+        batch = Batch.parse(view, position)
+    except CorruptBatchError:
+        return None
+    return batch if batch.first_offset >= expected_offset else None
+
+
+def _next_valid(data: bytes, position: int, expected_offset: int) -> int:
+    """Where the next valid batch starts, or the end of the buffer."""
+    view = memoryview(data)
+    while (position := data.find(MAGIC, position)) >= 0:
+        if _valid(view, position, expected_offset) is not None:
+            return position
+        position += 1
+    return len(view)

@@ -1,0 +1,110 @@
+"""One file of the log: a run of batches, named by the offset it starts with.
+
+The newest segment of a queue is appended to; the others are finished: they have an index file
+beside them, and are deleted as a whole when nobody needs them any more.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+
+from penstock.storage.batch import Batch
+from penstock.storage.cache import Block, BlockCache
+from penstock.storage.disk import Disk, LogFile
+from penstock.storage.index import BlockIndex
+from penstock.storage.scan import scan
+
+_serials = count(1)
+
+
+def segment_name(first_offset: int) -> str:
+    """File name of the segment that starts with this offset."""
+    return f"{first_offset:020d}.log"
+
+
+def parse_segment_name(name: str) -> int | None:
+    """First offset of the segment with this file name; None when it is no segment's."""
+    stem, dot, suffix = name.partition(".")
+    return int(stem) if dot and suffix == "log" and len(stem) == 20 and stem.isdecimal() else None
+
+
+class Segment:
+    """A segment file with its index.
+
+    ``next_offset`` is one behind the last message; ``size`` is in bytes.
+    """
+
+    __slots__ = ("file", "first_offset", "index", "last_timestamp_ns", "next_offset", "serial")
+
+    def __init__(
+        self,
+        file: LogFile,
+        first_offset: int,
+        index: BlockIndex | None = None,
+        next_offset: int | None = None,
+        last_timestamp_ns: int = 0,
+    ) -> None:
+        self.file = file
+        self.first_offset = first_offset
+        self.next_offset = first_offset if next_offset is None else next_offset
+        self.index = index or BlockIndex()
+        self.last_timestamp_ns = last_timestamp_ns
+        self.serial = next(_serials)
+
+    @property
+    def size(self) -> int:
+        return self.file.size
+
+    @property
+    def index_path(self) -> str:
+        return self.file.path.removesuffix(".log") + ".index"
+
+    def append(self, batches: list[Batch]) -> None:
+        """Write batches with one call. Raises DiskFullError or StorageError; nothing changes
+        then.
+        """
+        position = self.file.size
+        self.file.append(b"".join([batch.raw for batch in batches]))
+        for batch in batches:
+            self.note(batch, position)
+            position += len(batch.raw)
+
+    def note(self, batch: Batch, position: int) -> None:
+        """Take a batch that stands at a file position into the index."""
+        self.index.note(batch.first_offset, position, batch.timestamp_ns)
+        self.next_offset = batch.next_offset
+        self.last_timestamp_ns = batch.timestamp_ns
+
+    def span(self, number: int) -> tuple[int, int]:
+        """File positions where block ``number`` starts and ends."""
+        positions = self.index.positions
+        end = positions[number + 1] if number + 1 < len(positions) else self.file.size
+        return positions[number], end
+
+    def block(self, number: int, cache: BlockCache) -> Block:
+        """A block, checked; damaged batches are left out and the block is marked."""
+        start, end = self.span(number)
+        key = (self.serial, number, end)
+        block = cache.get(key)
+        if block is None:
+            raw = self.file.read(start, end - start)
+            found = scan(raw, self.index.offsets[number])
+            block = Block(found.batches, raw, bool(found.damage) or len(raw) < end - start)
+            cache.put(key, block)
+        return block
+
+    def encode_index(self) -> bytes:
+        """What the index file says of the segment as it is now."""
+        return self.index.encode(self.file.size, self.next_offset, self.last_timestamp_ns)
+
+    def delete(self, disk: Disk) -> None:
+        """Remove both files."""
+        self.file.close()
+        disk.remove(self.index_path)
+        disk.remove(self.file.path)
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, first_offset: int) -> Segment:
+        """A new, empty segment."""
+        return cls(disk.open(os.path.join(directory, segment_name(first_offset))), first_offset)

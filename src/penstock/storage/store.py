@@ -1,0 +1,61 @@
+"""The data path of a broker: which topic queues it holds and where their files are.
+
+``<data path>/topics/<topic>@<queue>/`` holds the segments of one queue, their index files, its
+identity and its cursor journal. The ``@`` keeps the topics ``.`` and ``..`` from being directories
+of that name, and no topic name can contain it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from penstock.storage.cache import BlockCache
+from penstock.storage.disk import Disk
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log, LogOptions
+from penstock.storage.recovery import RecoveryReport, open_log
+
+_TOPICS = "topics"
+_JOURNAL = "cursors.journal"
+
+
+class Store:
+    """The queues under one data path, locked for this process until ``close``."""
+
+    def __init__(self, disk: Disk, data_path: str, options: LogOptions) -> None:
+        """Raises LockedError when another process holds the path, StorageError when it cannot be
+        used.
+        """
+        self.disk = disk
+        self.data_path = data_path
+        self.options = options
+        self._cache = BlockCache()
+        self._lock = disk.lock(data_path)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """(topic, queue) of every queue on the disk."""
+        found = []
+        for name in self.disk.list(os.path.join(self.data_path, _TOPICS)):
+            topic, at, queue = name.rpartition("@")
+            if at and queue.isdecimal():
+                found.append((topic, int(queue)))
+        return found
+
+    def open_queue(
+        self, topic: str, queue: int, new_id_base: int
+    ) -> tuple[Log, Journal, RecoveryReport]:
+        """The log and cursor journal of a queue, made when they are not there."""
+        directory = os.path.join(self.data_path, _TOPICS, f"{topic}@{queue}")
+        log, report = open_log(self.disk, directory, new_id_base, self._cache, self.options)
+        return log, Journal(self.disk, os.path.join(directory, _JOURNAL)), report
+
+    def read_file(self, name: str) -> bytes | None:
+        """A file directly under the data path; None when it is not there."""
+        return self.disk.read_file(os.path.join(self.data_path, name))
+
+    def replace_file(self, name: str, data: bytes) -> None:
+        """Write a file directly under the data path, durably and at once."""
+        self.disk.replace_file(os.path.join(self.data_path, name), data)
+
+    def close(self) -> None:
+        self._lock.release()

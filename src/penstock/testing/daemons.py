@@ -1,0 +1,207 @@
+"""Real daemons for tests: start the program, learn its ports from its log, stop or kill it.
+
+`run_nsqd()` and `run_nsqlookupd()` are context managers around the programs themselves, as a user
+starts them, on port 0 of 127.0.0.1. The ports are read from the log lines `TCP: listening on …` and
+`HTTP: listening on …`, so that any number of daemons run side by side. Another program with the
+same flags (the Go daemons, for one) takes their place by `program=` or by the environment variables
+`PENSTOCK_NSQD` and `PENSTOCK_NSQLOOKUPD`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+POLL_S = 0.005
+START_S_MAX = 20.0
+STOP_S_MAX = 20.0
+LOG_TAIL_LINES = 30
+
+_LISTENING = re.compile(r"\b(TCP|HTTPS?): listening on (\S+:\d+)\s*$", re.MULTILINE)
+
+
+class DaemonError(AssertionError):
+    """The daemon did not start or stop in time, or ended by itself; the text ends with its log."""
+
+
+class Daemon:
+    """One program under test, running or not. Addresses are `host:port` texts.
+
+    `tcp` and `http` stay the same over `restart()`, as a client that reconnects expects.
+    """
+
+    def __init__(
+        self, program: Sequence[str], flags: Sequence[str], data_path: Path, home: Path
+    ) -> None:
+        self.program = list(program)
+        self.flags = list(flags)
+        self.data_path = data_path
+        self.log_path = home / "log.txt"
+        self.tcp = "127.0.0.1:0"
+        self.http = "127.0.0.1:0"
+        self.https: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running program."""
+        return self._running().pid
+
+    @property
+    def tcp_port(self) -> int:
+        """Port of the TCP protocol."""
+        return int(self.tcp.rpartition(":")[2])
+
+    @property
+    def http_port(self) -> int:
+        """Port of the HTTP API."""
+        return int(self.http.rpartition(":")[2])
+
+    @property
+    def https_port(self) -> int:
+        """Port of the HTTPS API; 0 when it is not open."""
+        return int(self.https.rpartition(":")[2]) if self.https else 0
+
+    def command(self) -> list[str]:
+        """The whole command line of the next start."""
+        addresses = [f"--tcp-address={self.tcp}", f"--http-address={self.http}"]
+        return [*self.program, *addresses, *self.flags]
+
+    def start(self, timeout_s: float = START_S_MAX) -> None:
+        """Start the program and wait until it listens. Raises DaemonError."""
+        if self._process is not None:
+            raise DaemonError("the daemon is already running")
+        position = self.log_path.stat().st_size if self.log_path.exists() else 0
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            self._wait_until_listening(position, timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait_until_listening(self, position: int, timeout_s: float) -> None:
+        for _ in range(int(timeout_s / POLL_S)):
+            found = dict(_LISTENING.findall(self.log(position)))
+            if "TCP" in found and "HTTP" in found:
+                self.tcp, self.http, self.https = found["TCP"], found["HTTP"], found.get("HTTPS")
+                return
+            code = self._running().poll()
+            if code is not None:
+                raise DaemonError(self._explain(f"ended at start with exit code {code}"))
+            time.sleep(POLL_S)
+        raise DaemonError(self._explain(f"did not listen within {timeout_s:g} s"))
+
+    def stop(self, timeout_s: float = STOP_S_MAX) -> int:
+        """SIGTERM and wait; returns the exit code (0 = graceful). Raises DaemonError when stuck."""
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            text = self._explain(f"did not stop within {timeout_s:g} s of SIGTERM")
+            self.kill()
+            raise DaemonError(text) from None
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL and wait. Does nothing to a daemon which is not running."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def restart(self) -> None:
+        """Stop if running, then start again: same ports, same data path."""
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """End the daemon, gracefully if it still runs. Raises DaemonError if it died by itself."""
+        if self._process is None:
+            return
+        code = self._process.poll()
+        if code is not None:
+            self._process = None
+            raise DaemonError(self._explain(f"ended by itself with exit code {code}"))
+        self.stop()
+
+    def log(self, position: int = 0) -> str:
+        """What the program wrote so far, from this byte on."""
+        with self.log_path.open("rb") as file:
+            file.seek(position)
+            return file.read().decode(errors="replace")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise DaemonError("the daemon is not running")
+        return self._process
+
+    def _explain(self, what: str) -> str:
+        tail = "\n".join(self.log().splitlines()[-LOG_TAIL_LINES:])
+        return f"{shlex.join(self.command())}\n{what}; end of its log:\n{tail}"
+
+
+def _program(given: str | Sequence[str] | None, variable: str, module: str) -> list[str]:
+    """The words that start the program: the argument, else the environment, else our own."""
+    if given is None:
+        given = os.environ.get(variable) or [sys.executable, "-m", module]
+    return [given] if isinstance(given, str) else list(given)
+
+
+@contextmanager
+def run_nsqd(
+    *flags: str,
+    data_path: Path | str | None = None,
+    program: str | Sequence[str] | None = None,
+) -> Iterator[Daemon]:
+    """Run nsqd with these flags until the end of the block (then SIGTERM).
+
+    `data_path` is kept; without it there is a temporary one, removed at the end. A flag given
+    here wins over those set by default (addresses, data path, broadcast address 127.0.0.1).
+    """
+    words = _program(program, "PENSTOCK_NSQD", "penstock.cli.nsqd")
+    home = Path(tempfile.mkdtemp(prefix="penstock-nsqd-"))
+    data = Path(data_path) if data_path is not None else home / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    all_flags = [f"--data-path={data}", "--broadcast-address=127.0.0.1", *flags]
+    with _running(Daemon(words, all_flags, data, home), home) as daemon:
+        yield daemon
+
+
+@contextmanager
+def run_nsqlookupd(*flags: str, program: str | Sequence[str] | None = None) -> Iterator[Daemon]:
+    """Run nsqlookupd with these flags until the end of the block (then SIGTERM)."""
+    words = _program(program, "PENSTOCK_NSQLOOKUPD", "penstock.cli.nsqlookupd")
+    home = Path(tempfile.mkdtemp(prefix="penstock-nsqlookupd-"))
+    all_flags = ["--broadcast-address=127.0.0.1", *flags]
+    with _running(Daemon(words, all_flags, home, home), home) as daemon:
+        yield daemon
+
+
+@contextmanager
+def _running(daemon: Daemon, home: Path) -> Iterator[Daemon]:
+    try:
+        daemon.start()
+        yield daemon
+    except BaseException:
+        daemon.kill()  # the first failure is the one to report
+        raise
+    else:
+        daemon.close()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,162 @@
+"""A mixed load on one nsqd which may die at any moment.
+
+Several producers publish in every way there is, consumers finish a part of it.
+
+Every number taken from the ledger is published once; it counts as acknowledged when its OK was
+read. Nothing here retries, so that whatever the ledger says is the broker's doing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from typing import Any
+
+from penstock.testing.daemons import Daemon
+from penstock.testing.ledger import Ledger, make_body
+
+OK = b"OK"
+BATCH = 50
+RDY = 100
+DRAIN_RDY = 2500
+DEFER_MS_MAX = 400
+FINISHED_SHARE = 0.5
+DRAIN_S_MAX = 20.0
+SILENCE_S = 1.5
+"""After the last acknowledged message was found: how long to wait for messages nobody sent."""
+
+
+class Connection:
+    """A raw NSQ connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, daemon: Daemon) -> Connection:
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon.tcp_port)
+        writer.write(b"  V2")
+        return cls(reader, writer)
+
+    async def frame(self) -> tuple[int, bytes]:
+        """The next frame that is no heartbeat."""
+        while True:
+            size, kind = struct.unpack(">ii", await self.reader.readexactly(8))
+            data = await self.reader.readexactly(size - 4)
+            if data != b"_heartbeat_":
+                return kind, data
+
+    async def ask(self, command: bytes, body: bytes) -> None:
+        """Send a command with a body and wait for its OK; anything else is a failure."""
+        self.writer.write(command + struct.pack(">i", len(body)) + body)
+        answer = await self.frame()
+        assert answer == (0, OK), answer
+
+
+class Load:
+    """Producers and consumers of one topic and channel, over the life of several daemons."""
+
+    def __init__(self, ledger: Ledger, rng: random.Random, topic: str = "kill") -> None:
+        self.ledger = ledger
+        self.rng = rng
+        self.topic = topic.encode()
+
+    async def run(self, daemon: Daemon, seconds: float) -> None:
+        """Load the daemon, then SIGKILL it under load and let every client notice."""
+        clients = [self.multi_publish, self.multi_publish, self.publish, self.publish]
+        clients += [self.deferred_publish, self.consume, self.consume]
+        async with asyncio.TaskGroup() as group:
+            for client in clients:
+                group.create_task(self._until_closed(client(daemon)))
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(daemon.kill)
+
+    async def _until_closed(self, client: Coroutine[Any, Any, None]) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await client
+
+    async def multi_publish(self, daemon: Daemon) -> None:
+        """MPUB of 50 bodies of mixed sizes."""
+        connection = await Connection.open(daemon)
+        try:
+            while True:
+                numbers = self.ledger.attempt(BATCH)
+                await connection.ask(b"MPUB %s\n" % self.topic, self._multi_body(numbers))
+                self.ledger.acknowledge(numbers)
+        finally:
+            connection.writer.close()
+
+    def _multi_body(self, numbers: Iterable[int]) -> bytes:
+        bodies = [make_body(number, self.rng.randint(16, 400)) for number in numbers]
+        parts = [struct.pack(">i", len(body)) + body for body in bodies]
+        return struct.pack(">i", len(bodies)) + b"".join(parts)
+
+    async def publish(self, daemon: Daemon) -> None:
+        """PUB, one at a time."""
+        await self._publish_each(daemon, deferred=False)
+
+    async def deferred_publish(self, daemon: Daemon) -> None:
+        """DPUB with a small delay, one at a time."""
+        await self._publish_each(daemon, deferred=True)
+
+    async def _publish_each(self, daemon: Daemon, *, deferred: bool) -> None:
+        connection = await Connection.open(daemon)
+        try:
+            while True:
+                numbers = self.ledger.attempt()
+                command = b"PUB %s\n" % self.topic
+                if deferred:
+                    command = b"DPUB %s %d\n" % (self.topic, self.rng.randint(0, DEFER_MS_MAX))
+                await connection.ask(command, make_body(numbers[0], 100))
+                self.ledger.acknowledge(numbers)
+        finally:
+            connection.writer.close()
+
+    async def consume(self, daemon: Daemon) -> None:
+        """Finish about half of what comes, requeue a few, leave the rest in flight."""
+        connection = await self._subscribe(daemon, RDY)
+        try:
+            while True:
+                kind, data = await connection.frame()
+                if kind != 2:
+                    continue
+                chance = self.rng.random()
+                if chance < FINISHED_SHARE:
+                    self.ledger.see(data[26:])
+                    connection.writer.write(b"FIN %s\n" % data[10:26])
+                elif chance < FINISHED_SHARE + 0.4:
+                    connection.writer.write(b"REQ %s %d\n" % (data[10:26], self.rng.randint(0, 50)))
+        finally:
+            connection.writer.close()
+
+    async def _subscribe(self, daemon: Daemon, rdy: int) -> Connection:
+        connection = await Connection.open(daemon)
+        connection.writer.write(b"SUB %s ch\nRDY %d\n" % (self.topic, rdy))
+        return connection
+
+    async def drain(self, daemon: Daemon) -> None:
+        """Finish everything there is; ends when it is silent and nothing is outstanding."""
+        connection = await self._subscribe(daemon, DRAIN_RDY)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN_S_MAX):
+                    await self._drain(connection)
+        finally:
+            connection.writer.close()
+
+    async def _drain(self, connection: Connection) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE_S):
+                    kind, data = await connection.frame()
+            except TimeoutError:
+                if self.ledger.outstanding() == 0:
+                    return
+                continue
+            if kind == 2:
+                self.ledger.see(data[26:])
+                connection.writer.write(b"FIN %s\n" % data[10:26])

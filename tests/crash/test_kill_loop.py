@@ -1,0 +1,34 @@
+"""Whatever nsqd acknowledged survives SIGKILL, at any moment, as often as it happens."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from penstock.testing.daemons import run_nsqd
+from penstock.testing.ledger import Ledger
+
+from .load import Load
+
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "30"))
+SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
+
+
+@pytest.mark.crash
+async def test_acknowledged_messages_survive_kills(capsys: pytest.CaptureFixture[str]) -> None:
+    rng = random.Random(SEED)
+    ledger = Ledger()
+    load = Load(ledger, rng)
+    with run_nsqd() as daemon:
+        for _ in range(ROUNDS):
+            await load.run(daemon, rng.uniform(0.05, 0.35))
+            daemon.start()
+        await load.drain(daemon)
+    report = ledger.report()
+    with capsys.disabled():
+        print(f"\n{ROUNDS} kills, seed {SEED}: {report}")
+    assert report.acknowledged > ROUNDS
+    assert report.lost == 0, ledger.lost()
+    assert report.invented == 0

@@ -1,0 +1,177 @@
+"""A log server in a thread: the endpoints of nsqd's log over batches built here.
+
+It serves what a real nsqd cannot be made to do on demand: vanished offsets, gaps, dying mid-answer.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import struct
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+
+from penstock.storage.batch import encode
+
+FIRST_ID = 0x0ABC_0000_0000_0000
+TIMESTAMP_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
+
+
+def nsq_frame(message_id: int, timestamp_ns: int, body: bytes) -> bytes:
+    head = struct.pack(">IIqH", 30 + len(body), 2, timestamp_ns, 1)
+    return head + b"%016x" % message_id + body
+
+
+def nsq_batch(
+    first_offset: int, bodies: Sequence[bytes], timestamp_ns: int = TIMESTAMP_NS
+) -> bytes:
+    """A batch as nsqd writes it."""
+    first_id = FIRST_ID + first_offset
+    frames = [nsq_frame(first_id + i, timestamp_ns, body) for i, body in enumerate(bodies)]
+    sizes = {len(frame) for frame in frames}
+    stride = sizes.pop() if len(sizes) == 1 else 0
+    table = None
+    if not stride:
+        table = np.cumsum([0, *map(len, frames)], dtype=np.uint32)
+    return encode(first_offset, first_id, timestamp_ns, len(frames), stride, frames, table=table)
+
+
+class FakeQueue:
+    """Batches of one queue and where they start."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.firsts: list[int] = []
+        self.start = 0
+        self.end = 0
+
+    def append(self, bodies: Sequence[bytes], timestamp_ns: int = TIMESTAMP_NS) -> None:
+        self.batches.append(nsq_batch(self.end, bodies, timestamp_ns))
+        self.firsts.append(self.end)
+        self.end += len(bodies)
+
+    def drop(self, index: int) -> None:
+        """Lose one batch, as a quarantine does."""
+        del self.batches[index], self.firsts[index]
+
+    def fetch(self, offset: int, max_bytes: int) -> bytes:
+        if offset == self.end or not self.batches:
+            return b""
+        index = max(bisect.bisect_right(self.firsts, offset) - 1, 0)
+        following = self.firsts[index + 1] if index + 1 < len(self.firsts) else self.end
+        count = struct.unpack_from("<I", self.batches[index], 48)[0]
+        if offset >= self.firsts[index] + count and following > offset:
+            index += 1
+        if index >= len(self.batches):
+            return b""
+        taken = [self.batches[index]]
+        size = len(taken[0])
+        for batch in self.batches[index + 1 :]:
+            size += len(batch)
+            if size > max_bytes:
+                break
+            taken.append(batch)
+        return b"".join(taken)
+
+
+class FakeLogServer:
+    """Use as a context manager; ``address`` is host:port."""
+
+    def __init__(self, node: str | None = None) -> None:
+        self.topics: dict[str, dict[int, FakeQueue]] = {}
+        self.groups: dict[str, dict[str, dict[str, int]]] = {}
+        self.producers: list[str] = []
+        self.fail_fetches = 0
+        self.fetches = 0
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        self.node = node or self.address
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+
+    def __enter__(self) -> FakeLogServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def queue(self, topic: str, queue: int = 0) -> FakeQueue:
+        return self.topics.setdefault(topic, {}).setdefault(queue, FakeQueue())
+
+    def answer(self, path: str, query: dict[str, str], body: bytes) -> tuple[int, Any]:
+        topic = query.get("topic", "")
+        if path == "/lookup":
+            return self._lookup()
+        if topic not in self.topics:
+            return 404, {"message": "TOPIC_NOT_FOUND"}
+        if path == "/log/offsets":
+            return 200, self._offsets(topic)
+        if path == "/log/commit":
+            committed = json.loads(body)["offsets"]
+            self.groups.setdefault(topic, {}).setdefault(query["group"], {}).update(committed)
+            return 200, {}
+        return self._fetch(topic, query)
+
+    def _lookup(self) -> tuple[int, Any]:
+        if not self.producers:
+            return 404, {"message": "TOPIC_NOT_FOUND"}
+        pairs = (producer.rsplit(":", 1) for producer in self.producers)
+        return 200, {"channels": [], "producers": [
+            {"broadcast_address": host, "http_port": int(port)} for host, port in pairs
+        ]}  # fmt: skip
+
+    def _offsets(self, topic: str) -> Any:
+        return {
+            "node": self.node,
+            "topic": topic,
+            "queues": [
+                {"queue": number, "start": queue.start, "end": queue.end,
+                 "bytes": sum(map(len, queue.batches))}
+                for number, queue in self.topics[topic].items()
+            ],
+            "groups": self.groups.get(topic, {}),
+        }  # fmt: skip
+
+    def _fetch(self, topic: str, query: dict[str, str]) -> tuple[int, Any]:
+        self.fetches += 1
+        if self.fail_fetches:
+            self.fail_fetches -= 1
+            return 503, {"message": "TRY_LATER"}
+        queue = self.topics[topic][int(query["queue"])]
+        offset = int(query["offset"])
+        if not queue.start <= offset <= queue.end:
+            bounds = {"start": queue.start, "end": queue.end}
+            return 416, {"message": "OFFSET_OUT_OF_RANGE", **bounds}
+        return 200, queue.fetch(offset, int(query["max_bytes"]))
+
+    def _handler(fake) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+            wbufsize = -1
+
+            def _serve(self) -> None:
+                parts = urlsplit(self.path)
+                query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                status, answer = fake.answer(parts.path, query, body)
+                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = _serve  # noqa: N815
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler

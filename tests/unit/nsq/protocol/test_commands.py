@@ -1,0 +1,462 @@
+"""CommandReader: every error in the order of the checks, and independence of how data is cut."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.protocol import commands as c
+from penstock.nsq.protocol.commands import CommandReader, Failure, Finish, Publish, State
+from penstock.nsq.protocol.limits import Limits
+
+from .reference import cut, plain, read_all
+
+SMALL = Limits(max_msg_size=100, max_body_size=1000)
+ID = b"0123456789abcdef"
+OTHER_ID = b"an_id_of_16bytes"
+
+
+def i32(number: int) -> bytes:
+    return struct.pack(">I", number & 0xFFFF_FFFF)
+
+
+def only(data: bytes, state: State = State.INIT, **settings: Any) -> Any:
+    """The one event of this data; a Failure must end everything."""
+    reader = CommandReader(SMALL, **settings)
+    reader.state = state
+    reader.receive_data(data)
+    event = reader.next_event()
+    assert reader.next_event() is None
+    return event
+
+
+def failure_of(event: Any) -> str:
+    assert isinstance(event, Failure)
+    assert event.fatal
+    assert event.text.split(" ")[0] == event.code
+    return event.text
+
+
+# What is right
+
+
+def test_publish() -> None:
+    event = only(c.publish("orders", b"hello"))
+    assert (event.topic, event.command, event.delay_ns) == ("orders", "PUB", 0)
+    assert event.bodies.to_list() == [b"hello"]
+
+
+def test_multi_publish() -> None:
+    event = only(c.multi_publish("orders", [b"a", b"bc"]))
+    assert (event.topic, event.command) == ("orders", "MPUB")
+    assert event.bodies.to_list() == [b"a", b"bc"]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 1, 3_600_000])
+def test_deferred_publish(delay_ms: int) -> None:
+    event = only(c.deferred_publish("orders", delay_ms, b"x"))
+    assert (event.command, event.delay_ns) == ("DPUB", delay_ms * MILLISECOND)
+
+
+def test_a_huge_delay_wraps_to_nothing() -> None:
+    assert only(b"DPUB t 288230376151711744\n\0\0\0\1x").delay_ns == 0
+    assert only(b"DPUB t \n\0\0\0\1x").delay_ns == 0
+
+
+def test_subscribe_and_the_rest() -> None:
+    assert only(c.subscribe("t", "c")) == c.Subscribe("t", "c")
+    assert only(c.identify(b"{}")) == c.Identify(b"{}")
+    assert only(c.auth(b"secret")) == c.Auth(b"secret")
+    assert only(c.NOP) == c.Nop()
+    assert only(c.CLS, State.SUBSCRIBED) == c.Close()
+    assert only(c.touch(OTHER_ID), State.CLOSING) == c.Touch(OTHER_ID)
+
+
+@pytest.mark.parametrize(
+    ("line", "count"), [(b"RDY\n", 1), (b"RDY \n", 0), (b"RDY 2500 x\n", 2500)]
+)
+def test_ready(line: bytes, count: int) -> None:
+    assert only(line, State.SUBSCRIBED) == c.Ready(count)
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_ns"),
+    [
+        (b"0", 0),
+        (b"", 0),
+        (b"2000", 2 * SECOND),
+        (b"18446744073709551615", -MILLISECOND),
+        (b"288230376151711744", 0),
+    ],
+)
+def test_requeue(text: bytes, delay_ns: int) -> None:
+    event = only(b"REQ %b %b\n" % (ID, text), State.SUBSCRIBED)
+    assert event == c.Requeue(ID, delay_ns, text.decode())
+
+
+def test_one_carriage_return_is_stripped() -> None:
+    assert only(b"NOP\r\n") == c.Nop()
+    assert failure_of(only(b"NOP\r\r\n")) == "E_INVALID invalid command NOP\r"
+
+
+def test_a_read_full_of_finishes_is_one_event() -> None:
+    event = only(b"".join(c.finish(b"%016x" % n) for n in range(1000)), State.SUBSCRIBED)
+    assert isinstance(event, Finish)
+    assert event.ids.tolist() == list(range(1000))
+    assert event.raw == []
+
+
+@pytest.mark.parametrize(
+    ("line", "ids", "raw"),
+    [
+        (b"FIN %b\r\n" % ID, [0x0123456789ABCDEF], []),
+        (b"FIN %b more\n" % ID, [0x0123456789ABCDEF], []),
+        (b"FIN %b\n" % ID.upper(), [], [ID.upper()]),
+        (b"FIN abcdefghijklmnop\n", [], [b"abcdefghijklmnop"]),
+    ],
+)
+def test_irregular_finishes(line: bytes, ids: list[int], raw: list[bytes]) -> None:
+    event = only(line, State.SUBSCRIBED)
+    assert (event.ids.tolist(), event.raw) == (ids, raw)
+
+
+def test_topics_are_the_same_object() -> None:
+    first, second = only(c.publish("shared", b"1")), only(c.multi_publish("shared", [b"2"]))
+    assert first.topic is second.topic
+
+
+# What is wrong
+
+WRONG_IN_ANY_STATE = [
+    (b"\n", "E_INVALID invalid command "),
+    (b"ASDF x\n", "E_INVALID invalid command ASDF"),
+    (b"pub t\n", "E_INVALID invalid command pub"),
+    (b"PUB\n", "E_INVALID PUB insufficient number of parameters"),
+    (b"PUB \n", 'E_BAD_TOPIC PUB topic name "" is not valid'),
+    (b"PUB  t\n", 'E_BAD_TOPIC PUB topic name "" is not valid'),
+    (b"PUB t!\n", 'E_BAD_TOPIC PUB topic name "t!" is not valid'),
+    (b"PUB bad name\n" + i32(0), "E_BAD_MESSAGE PUB invalid message body size 0"),
+    (b"PUB t\n" + i32(0), "E_BAD_MESSAGE PUB invalid message body size 0"),
+    (b"PUB t\n" + i32(-1), "E_BAD_MESSAGE PUB invalid message body size -1"),
+    (b"PUB t\n" + i32(101), "E_BAD_MESSAGE PUB message too big 101 > 100"),
+    (b"DPUB t\n", "E_INVALID DPUB insufficient number of parameters"),
+    (b"DPUB t! x\n", 'E_BAD_TOPIC DPUB topic name "t!" is not valid'),
+    (b"DPUB t -1\n", "E_INVALID DPUB could not parse timeout -1"),
+    (b"DPUB t 3600001\n", "E_INVALID DPUB timeout 3600001 out of range 0-3600000"),
+    (
+        b"DPUB t 18446744073709551615\n",
+        "E_INVALID DPUB timeout 18446744073709551615 out of range 0-3600000",
+    ),
+    (b"DPUB t 1\n" + i32(0), "E_BAD_MESSAGE DPUB invalid message body size 0"),
+    (b"DPUB t 1\n" + i32(101), "E_BAD_MESSAGE DPUB message too big 101 > 100"),
+    (b"MPUB\n", "E_INVALID MPUB insufficient number of parameters"),
+    (b"MPUB t!\n", 'E_BAD_TOPIC E_BAD_TOPIC MPUB topic name "t!" is not valid'),
+    (b"MPUB t\n" + i32(0), "E_BAD_BODY MPUB invalid body size 0"),
+    (b"MPUB t\n" + i32(-2), "E_BAD_BODY MPUB invalid body size -2"),
+    (b"MPUB t\n" + i32(1001), "E_BAD_BODY MPUB body too big 1001 > 1000"),
+    (b"MPUB t\n" + i32(9) + i32(0), "E_BAD_BODY MPUB invalid message count 0"),
+    (b"MPUB t\n" + i32(9) + i32(200), "E_BAD_BODY MPUB invalid message count 200"),
+    (c.multi_publish("t", [b"x" * 100] * 11), "E_BAD_BODY MPUB body too big 1148 > 1000"),
+    (c.multi_publish("t", [b"x" * 101] * 5), "E_BAD_MESSAGE MPUB message too big 101 > 100"),
+    (
+        c.multi_publish("t", [b"x" * 100] * 5 + [b""]),
+        "E_BAD_MESSAGE MPUB invalid message(5) body size 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "text"), WRONG_IN_ANY_STATE)
+@pytest.mark.parametrize("state", list(State))
+def test_wrong_in_any_state(data: bytes, text: str, state: State) -> None:
+    assert failure_of(only(data, state)) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"SUB\n", "E_INVALID SUB insufficient number of parameters"),
+        (b"SUB t\n", "E_INVALID SUB insufficient number of parameters"),
+        (b"SUB t! c!\n", 'E_BAD_TOPIC SUB topic name "t!" is not valid'),
+        (b"SUB t c!\n", 'E_BAD_CHANNEL SUB channel name "c!" is not valid'),
+        (b"AUTH x\n", "E_INVALID AUTH invalid number of parameters"),
+        (b"AUTH\n" + i32(1001), "E_BAD_BODY AUTH body too big 1001 > 1000"),
+        (b"AUTH\n" + i32(0), "E_BAD_BODY AUTH invalid body size 0"),
+        (b"IDENTIFY\n" + i32(1001), "E_BAD_BODY IDENTIFY body too big 1001 > 1000"),
+        (b"IDENTIFY x\n" + i32(-5), "E_BAD_BODY IDENTIFY invalid body size -5"),
+    ],
+)
+def test_wrong_before_subscribing(data: bytes, text: str) -> None:
+    assert failure_of(only(data)) == text
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"RDY -1", "E_INVALID RDY could not parse count -1"),
+        (b"RDY 2501", "E_INVALID RDY count 2501 out of range 0-2500"),
+        (b"RDY 18446744073709551615", "E_INVALID RDY count -1 out of range 0-2500"),
+        (b"FIN", "E_INVALID FIN insufficient number of params"),
+        (b"FIN ", "E_INVALID invalid message ID"),
+        (b"FIN " + ID + b"0", "E_INVALID invalid message ID"),
+        (b"REQ " + ID, "E_INVALID REQ insufficient number of params"),
+        (b"REQ x y", "E_INVALID invalid message ID"),
+        (b"REQ " + ID + b" x", "E_INVALID REQ could not parse timeout x"),
+        (b"TOUCH", "E_INVALID TOUCH insufficient number of params"),
+        (b"TOUCH x", "E_INVALID invalid message ID"),
+    ],
+)
+def test_wrong_when_subscribed(line: bytes, text: str) -> None:
+    assert failure_of(only(line + b"\n", State.SUBSCRIBED)) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("IDENTIFY", {State.INIT}),
+        ("AUTH", {State.INIT}),
+        ("SUB", {State.INIT}),
+        ("RDY", {State.SUBSCRIBED, State.CLOSING}),
+        ("FIN", {State.SUBSCRIBED, State.CLOSING}),
+        ("REQ", {State.SUBSCRIBED, State.CLOSING}),
+        ("TOUCH", {State.SUBSCRIBED, State.CLOSING}),
+        ("CLS", {State.SUBSCRIBED}),
+    ],
+)
+@pytest.mark.parametrize("state", list(State))
+def test_state_comes_first(name: str, states: set[State], state: State) -> None:
+    event = only(name.encode() + b"\n", state)
+    wrong = f"E_INVALID cannot {name} in current state"
+    assert isinstance(event, Failure) and event.text == wrong if state not in states else True
+    if state in states and isinstance(event, Failure):
+        assert event.text != wrong
+
+
+def test_ready_is_ignored_while_closing() -> None:
+    event = only(b"RDY 5\nRDY nonsense\nNOP\n", State.CLOSING)
+    assert event == c.Nop()
+
+
+def test_no_subscribing_without_heartbeats() -> None:
+    reader = CommandReader()
+    reader.heartbeats_disabled = True
+    reader.receive_data(b"SUB\n")
+    assert failure_of(reader.next_event()) == "E_INVALID cannot SUB with heartbeats disabled"
+
+
+def test_tls_required() -> None:
+    for line, name in ((b"NOP\n", "NOP"), (b"what ever\n", "what"), (b"FIN x\n", "FIN")):
+        text = f"E_INVALID cannot {name} in current state (TLS required)"
+        assert failure_of(only(line, tls_required=True)) == text
+    assert only(c.identify(b"{}"), tls_required=True) == c.Identify(b"{}")
+
+
+def test_magic() -> None:
+    assert only(c.MAGIC_V2 + c.NOP, expect_magic=True) == c.Nop()
+    assert only(b"  V1", expect_magic=True) == Failure("E_BAD_PROTOCOL", "E_BAD_PROTOCOL", True, "")
+    assert only(b"  V", expect_magic=True) is None
+
+
+def test_bytes_that_are_no_text_are_echoed() -> None:
+    event = only(b"A\xff\xc3\xa4 x\n")
+    text = failure_of(event)
+    assert text.encode("utf-8", "surrogateescape") == b"E_INVALID invalid command A\xff\xc3\xa4"
+
+
+def test_a_failed_mpub_tells_the_topic_that_exists_by_now() -> None:
+    assert only(b"MPUB mine\n" + i32(0)).topic == "mine"
+    assert only(b"MPUB mine\n" + i32(8) + i32(0)).topic == "mine"
+    assert only(b"MPUB m!\n").topic is None
+    assert only(b"PUB mine\n" + i32(0)).topic is None
+
+
+def test_before_mpub_is_asked_before_the_body() -> None:
+    asked = []
+
+    def refuse(topic: str) -> Failure:
+        asked.append(topic)
+        return Failure("E_AUTH_FIRST", "E_AUTH_FIRST AUTH required before MPUB", True, "MPUB")
+
+    reader = CommandReader()
+    reader.before_mpub = refuse
+    reader.receive_data(b"MPUB mine\n")
+    assert failure_of(reader.next_event()) == "E_AUTH_FIRST AUTH required before MPUB"
+    assert asked == ["mine"]
+    reader.receive_data(c.NOP)
+    assert reader.next_event() is None
+
+
+@pytest.mark.parametrize("declared", [1, 500])
+def test_the_declared_size_of_an_mpub_is_not_followed(declared: int) -> None:
+    body = i32(2) + b"\0\0\0\1a\0\0\0\1b"
+    events = read_all([b"MPUB t\n" + i32(declared) + body + c.NOP])
+    assert events == [("MPUB", "t", 0, [b"a", b"b"]), ("Nop",)]
+
+
+# Limits
+
+
+def test_the_longest_line() -> None:
+    name = b"x" * 16383
+    assert failure_of(only(name + b"\n")) == f"E_INVALID invalid command {name.decode()}"
+    assert only(name + b"x\n") == c.Drop()
+
+
+def test_a_line_without_an_end_is_dropped_as_soon_as_it_is_too_long() -> None:
+    reader = CommandReader()
+    reader.receive_data(b"x" * 16383)
+    assert reader.next_event() is None
+    reader.receive_data(b"x")
+    assert reader.next_event() == c.Drop()
+    reader.receive_data(c.NOP)
+    assert reader.next_event() is None
+
+
+def test_an_idle_reader_holds_no_data() -> None:
+    reader = CommandReader()
+    reader.receive_data(c.publish("t", bytes(100_000)))
+    assert isinstance(reader.next_event(), Publish)
+    assert reader.next_event() is None
+    assert reader.unread == len(reader._data) == 0
+
+
+def test_what_follows_identify_can_be_taken_over() -> None:
+    reader = CommandReader()
+    reader.receive_data(c.identify(b"{}") + b"\x16\x03\x01")
+    assert reader.next_event() == c.Identify(b"{}")
+    assert reader.take_unread() == b"\x16\x03\x01"
+    reader.receive_data(c.NOP)
+    assert reader.next_event() == c.Nop()
+
+
+# The end of the stream
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", None),
+        (b"PUB t", None),
+        (b"PUB t\n", "E_BAD_MESSAGE PUB failed to read message body size"),
+        (b"PUB t\n\0\0\0", "E_BAD_MESSAGE PUB failed to read message body size"),
+        (b"PUB t\n\0\0\0\2x", "E_BAD_MESSAGE PUB failed to read message body"),
+        (b"DPUB t 1\n\0\0\0", "E_BAD_MESSAGE DPUB failed to read message body size"),
+        (b"DPUB t 1\n\0\0\0\2x", "E_BAD_MESSAGE DPUB failed to read message body"),
+        (b"MPUB t\n\0", "E_BAD_BODY MPUB failed to read body size"),
+        (b"MPUB t\n" + i32(20) + b"\0", "E_BAD_BODY MPUB failed to read message count"),
+        (
+            b"MPUB t\n" + i32(20) + i32(2) + b"\0\0\0\1a\0",
+            "E_BAD_MESSAGE MPUB failed to read message(1) body size",
+        ),
+        (
+            b"MPUB t\n" + i32(20) + i32(2) + b"\0\0\0\2a",
+            "E_BAD_MESSAGE MPUB failed to read message body",
+        ),
+        (b"IDENTIFY\n\0", "E_BAD_BODY IDENTIFY failed to read body size"),
+        (b"IDENTIFY\n\0\0\0\2{", "E_BAD_BODY IDENTIFY failed to read body"),
+        (b"AUTH\n", "E_BAD_BODY AUTH failed to read body size"),
+        (b"AUTH\n\0\0\0\2s", "E_BAD_BODY AUTH failed to read body"),
+        (b"PUB t\n\0\0\0\0", "E_BAD_MESSAGE PUB invalid message body size 0"),
+    ],
+)
+def test_end_of_stream(data: bytes, text: str | None) -> None:
+    reader = CommandReader()
+    reader.receive_data(data)
+    failure = reader.next_event() or reader.eof()
+    if text is None:
+        assert failure is None
+    else:
+        assert failure_of(failure) == text
+    assert reader.eof() is None
+
+
+# However the data is cut
+
+names = st.sampled_from(["t", "topic.with-64_letters", "e#ephemeral"])
+bodies = st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=30)
+same_bodies = st.builds(lambda body, n: [body] * n, st.binary(min_size=1), st.integers(1, 60))
+strange_ids = st.sampled_from([ID.upper(), OTHER_ID])
+ids = st.integers(0, 2**64 - 1).map(lambda n: b"%016x" % n) | strange_ids
+valid = st.one_of(
+    st.builds(c.publish, names, st.binary(min_size=1, max_size=300)),
+    st.builds(c.deferred_publish, names, st.integers(0, 3_600_000), st.binary(min_size=1)),
+    st.builds(c.multi_publish, names, bodies | same_bodies),
+    st.lists(ids, min_size=1, max_size=40).map(lambda many: b"".join(map(c.finish, many))),
+    st.builds(c.requeue, ids, st.integers(0, 10**7)),
+    st.builds(c.touch, ids),
+    st.builds(c.ready, st.integers(0, 2500)),
+    st.just(c.NOP),
+)
+broken = st.sampled_from([data for data, _ in WRONG_IN_ANY_STATE]) | st.binary(max_size=20)
+streams = st.builds(
+    lambda good, bad: b"".join(good) + bad, st.lists(valid, max_size=8), st.just(b"") | broken
+)
+places = st.lists(st.integers(0, 4000), max_size=10)
+
+
+@given(streams, places)
+def test_any_cut_gives_the_same_events(data: bytes, at: list[int]) -> None:
+    assert read_all(cut(data, at)) == read_all([data])
+
+
+@given(streams)
+@settings(max_examples=30)
+def test_byte_by_byte_gives_the_same_events(data: bytes) -> None:
+    assert read_all(data[at : at + 1] for at in range(len(data))) == read_all([data])
+
+
+@given(st.lists(valid, max_size=6), st.integers(0, 5000))
+def test_a_truncated_stream_ends_alike_however_cut(good: list[bytes], length: int) -> None:
+    data = b"".join(good)[:length]
+    assert read_all(cut(data, range(0, len(data), 7))) == read_all([data])
+
+
+@pytest.mark.parametrize("size", [100_000, 400_000])
+@pytest.mark.parametrize("step", [1000, 65536])
+def test_bodies_larger_than_a_read(size: int, step: int) -> None:
+    data = b"".join(
+        (
+            c.publish("t", b"p" * size),
+            c.multi_publish("t", [b"m" * 200] * (size // 200)),
+            c.multi_publish("t", [b"m" * (1 + n % 300) for n in range(size // 200)]),
+            c.finish(ID) * 3,
+        )
+    )
+    assert read_all(cut(data, range(0, len(data), step))) == read_all([data])
+
+
+def test_data_may_run_ahead_of_the_events() -> None:
+    data = (c.publish("t", b"x" * 200) + c.finish(ID)) * 2000
+    reader = CommandReader()
+    reader.state = State.SUBSCRIBED
+    found = []
+    for piece in cut(data, range(0, len(data), 50_000)):
+        reader.receive_data(piece)
+        if (event := reader.next_event()) is not None:
+            found += plain(event)
+    while (event := reader.next_event()) is not None:
+        found += plain(event)
+    assert found == read_all([data])
+
+
+DOCUMENTED = {"E_INVALID", "E_BAD_BODY", "E_BAD_TOPIC", "E_BAD_CHANNEL", "E_BAD_MESSAGE"}
+
+WORDS = b"PUB |MPUB t\n|DPUB t |FIN |REQ |SUB |IDENTIFY\n|AUTH\n|RDY |TOUCH |CLS\n| |\n"
+SIZES = [b"\0\0\0\5", b"\0\0\0\1", b"\xff\xff\xff\xff"]
+fragments = st.sampled_from([*WORDS.split(b"|"), *SIZES, ID])
+garbage = st.lists(fragments | st.binary(max_size=12), max_size=15).map(b"".join)
+
+
+@given(garbage, st.sampled_from(list(State)))
+@example(b"FIN " + ID + b"\n" + b"FIN \xff" + b"\n" * 30, State.SUBSCRIBED)
+def test_garbage_gives_documented_failures_only(data: bytes, state: State) -> None:
+    reader = CommandReader(SMALL)
+    events = read_all([data], state, reader)
+    failures = [event for event in events if event[0] == "Failure"]
+    assert all(event[1] in DOCUMENTED for event in failures)
+    assert failures in ([], events[-1:])
+    assert reader.next_event() is None or not failures

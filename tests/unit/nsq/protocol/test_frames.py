@@ -1,0 +1,178 @@
+"""Frames: golden bytes, and reading runs of messages cut anywhere."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.nsq.protocol import frames
+from penstock.nsq.protocol.encode import finish
+from penstock.nsq.protocol.errors import ProtocolError
+from penstock.nsq.protocol.frames import Error, FrameReader, MessageBlock, Response
+
+from .reference import cut, naive_frames
+
+
+def test_golden_bytes() -> None:
+    assert frames.OK_FRAME.hex() == "0000000600000000" + "4f4b"
+    assert frames.HEARTBEAT_FRAME == b"\0\0\0\x0f\0\0\0\0_heartbeat_"
+    assert frames.CLOSE_WAIT_FRAME.hex() == "0000000e00000000434c4f53455f57414954"
+    assert frames.error("E_INVALID invalid command ") == (
+        b"\0\0\0\x1e\0\0\0\1E_INVALID invalid command "
+    )
+    assert frames.message(1, 1, b"0" * 16, b"x").hex() == (
+        "0000001f00000002" + "0000000000000001" + "0001" + "30" * 16 + "78"
+    )
+
+
+def test_error_texts_keep_every_byte() -> None:
+    raw = b"E_INVALID invalid command \xff\xc3\xa4"
+    assert frames.error(raw.decode("utf-8", "surrogateescape")) == frames.error(raw)
+
+
+def test_with_attempts() -> None:
+    frame = frames.message(7, 1, b"0123456789abcdef", b"body")
+    again = frames.message(7, 0x1234, b"0123456789abcdef", b"body")
+    assert frames.with_attempts(memoryview(frame), 0x1234) == again
+    assert frames.with_attempts(frame, 0x11234) == again
+
+
+def flatten(events: list[frames.Frame]) -> list[object]:
+    flat: list[object] = []
+    for event in events:
+        flat += list(event) if isinstance(event, MessageBlock) else [event]
+    return flat
+
+
+sizes = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=1, max_size=6)
+others = st.lists(st.sampled_from([Response(b"OK"), Response(b"_heartbeat_"), Error("E_X y")]))
+
+
+def stream_of(runs: list[tuple[int, int]], between: list[Response | Error]) -> bytes:
+    data = b""
+    number = 0
+    for index, (size, count) in enumerate(runs):
+        bodies = [bytes([number % 251]) * size for _ in range(count)]
+        data += b"".join(naive_frames(bodies, number, 5))
+        number += count
+        for other in between[index : index + 1]:
+            is_error = isinstance(other, Error)
+            data += frames.error(other.text) if is_error else frames.response(other.data)
+    return data
+
+
+def naive_read(data: bytes) -> list[object]:
+    found: list[object] = []
+    while data:
+        size, kind = struct.unpack_from(">II", data)
+        body, data = data[8 : size + 4], data[size + 4 :]
+        if kind == 2:
+            stamp, attempts, identifier = struct.unpack_from(">qH16s", body)
+            found.append((stamp, attempts, identifier, body[26:]))
+        else:
+            found.append(Response(body) if kind == 0 else Error(body.decode()))
+    return found
+
+
+@given(sizes, others, st.lists(st.integers(0, 9000), max_size=8))
+def test_any_cut_gives_the_same_frames(
+    runs: list[tuple[int, int]], between: list[Response | Error], places: list[int]
+) -> None:
+    data = stream_of(runs, between)
+    reader = FrameReader()
+    found: list[object] = []
+    for piece in cut(data, places):
+        reader.receive_data(piece)
+        found += flatten(reader.events())
+    assert found == naive_read(data)
+    assert reader.unread == 0
+
+
+def test_every_single_byte() -> None:
+    data = stream_of([(5, 3), (0, 1)], [Response(b"OK")])
+    reader = FrameReader()
+    found: list[object] = []
+    for at in range(len(data)):
+        reader.receive_data(data[at : at + 1])
+        found += flatten(reader.events())
+    assert found == naive_read(data)
+
+
+@given(sizes, st.integers(0, 100), st.integers(0, 100))
+def test_block(runs: list[tuple[int, int]], first: int, last: int) -> None:
+    data = stream_of(runs, [])
+    reader = FrameReader()
+    reader.receive_data(data)
+    blocks = [block for block in reader.events() if isinstance(block, MessageBlock)]
+    assert b"".join(block.frames() for block in blocks) == data
+    for block in blocks:
+        messages = list(block)
+        assert len(block) == block.count == len(messages)
+        assert [block[index] for index in range(block.count)] == messages
+        assert block.bodies() == [message.body for message in messages]
+        assert block.ids() == [message.id for message in messages]
+        expected = b"".join(finish(message.id) for message in messages[first:last])
+        assert block.finish_commands(first, last) == expected
+        assert block.finish_commands() == b"".join(finish(message.id) for message in messages)
+        lengths = {len(message.body) + 34 for message in messages}
+        assert block.stride == (0 if len(lengths) > 1 else block.stride)
+        assert not block.stride or {block.stride} == lengths
+
+
+def test_many_equal_frames_are_one_block() -> None:
+    reader = FrameReader()
+    reader.receive_data(b"".join(naive_frames([b"x" * 200] * 2500, 0, 1)) + frames.OK_FRAME)
+    block, answer = reader.events()
+    assert isinstance(block, MessageBlock)
+    assert (block.count, block.stride) == (2500, 234)
+    assert answer == Response(b"OK")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        struct.pack(">II", 6, 3),
+        struct.pack(">II", 3, 0),
+        struct.pack(">II", 29, 2),
+        struct.pack(">II", 101, 0),
+        b"HTTP/1.1",
+    ],
+)
+def test_what_is_no_frame(head: bytes) -> None:
+    reader = FrameReader(max_frame_size=100)
+    reader.receive_data(frames.OK_FRAME + head)
+    with pytest.raises(ProtocolError, match="E_BAD_FRAME"):
+        reader.events()
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_a_protocol_error_or_nothing(data: bytes) -> None:
+    reader = FrameReader(max_frame_size=100)
+    reader.receive_data(data)
+    try:
+        reader.events()
+    except ProtocolError:
+        return
+    assert reader.unread <= 104
+
+
+def test_properties() -> None:
+    assert Response(b"_heartbeat_").is_heartbeat
+    assert not Response(b"OK").is_heartbeat
+    assert Error("E_FIN_FAILED FIN x failed").code == "E_FIN_FAILED"
+    assert not Error("E_FIN_FAILED FIN x failed").is_fatal
+    assert Error("E_BAD_PROTOCOL").is_fatal
+
+
+def test_needs_no_numpy() -> None:
+    code = (
+        "import sys, penstock.nsq.protocol.frames as f, penstock.nsq.protocol.encode;"
+        "r = f.FrameReader(); r.receive_data(f.message(1, 1, b'0' * 16, b'x') * 100);"
+        "[b] = r.events(); list(b); b.finish_commands(0, 10); sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
