@@ -25,14 +25,13 @@ from penstock.testing.daemons import Daemon, run_nsqd
 from .parts import Names
 from .replay_http import HttpSession
 from .replay_tcp import Miss, TcpCase
+from .samples import Case, load
 
 SAMPLES = Path(__file__).parent / "samples"
 CASE_S_MAX = 60.0
 TOGETHER = 150
 """How many TCP cases of one daemon run at the same time."""
 SHARE_MIN = 0.95
-
-Case = dict[str, Any]
 
 DIFFERENCES: dict[str, str] = {}
 """Cases in which Penstock differs on purpose: name -> reason."""
@@ -65,11 +64,6 @@ class Report:
             reason = f"  [deliberate: {DIFFERENCES[name]}]" if name in DIFFERENCES else ""
             lines.append(f"- {name}{reason}\n{text}")
         return "\n".join(lines)
-
-
-def load(path: Path) -> list[Case]:
-    """The cases of one file."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def belongs_to_later(case: Case) -> bool:

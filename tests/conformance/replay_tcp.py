@@ -219,6 +219,7 @@ class TcpCase:
         text = step["note"]
         if text.startswith("the data directory is removed"):
             await self._connect_bystander()
+            await asyncio.sleep(0.5)  # nsqd writes its metadata a moment after the topics appear
             shutil.rmtree(self.daemon.data_path)
         elif text.startswith("the data directory is created"):
             self.daemon.data_path.mkdir()

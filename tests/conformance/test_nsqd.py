@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from . import replay_nsqd
-from .replay_nsqd import SAMPLES, SHARE_MIN, replay
+from .replay_nsqd import DIFFERENCES, SHARE_MIN, replay
+from .samples import load
+
+FILES = ["tcp.jsonl", "http.jsonl"]
 
 
-@pytest.mark.parametrize("file", ["tcp.jsonl", "http.jsonl"])
-async def test_recorded_exchanges_hold(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    report = await replay(SAMPLES / file)
+@pytest.mark.parametrize("file", FILES)
+async def test_recorded_exchanges_hold(
+    file: str, samples_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = await replay(samples_dir / file)
     with capsys.disabled():
         print(f"\n{report}")
     assert report.share >= SHARE_MIN
     assert report.unlisted() == []
 
 
-def test_listed_differences_are_samples() -> None:
-    names = {
-        case["name"]
-        for file in ("tcp.jsonl", "http.jsonl")
-        for case in replay_nsqd.load(SAMPLES / file)
-    }
-    assert set(replay_nsqd.DIFFERENCES) <= names
+def test_listed_differences_are_samples(samples_dir: Path) -> None:
+    names = {case["name"] for file in FILES for case in load(samples_dir / file)}
+    assert set(DIFFERENCES) <= names

@@ -110,6 +110,10 @@ class FakeLogServer:
         topic = query.get("topic", "")
         if path == "/lookup":
             return self._lookup()
+        if path == "/topics":
+            return 200, {"topics": list(self.topics)}
+        if path == "/stats":
+            return 200, {"topics": [{"topic_name": name} for name in self.topics]}
         if topic not in self.topics:
             return 404, {"message": "TOPIC_NOT_FOUND"}
         if path == "/log/offsets":
@@ -125,7 +129,7 @@ class FakeLogServer:
             return 404, {"message": "TOPIC_NOT_FOUND"}
         pairs = (producer.rsplit(":", 1) for producer in self.producers)
         return 200, {"channels": [], "producers": [
-            {"broadcast_address": host, "http_port": int(port)} for host, port in pairs
+            {"broadcast_address": host, "http_port": int(port), "tcp_port": 1} for host, port in pairs
         ]}  # fmt: skip
 
     def _offsets(self, topic: str) -> Any:
@@ -166,6 +170,10 @@ class FakeLogServer:
                 data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
+                if isinstance(answer, bytes):
+                    queue = fake.topics[query["topic"]][int(query["queue"])]
+                    self.send_header("X-Penstock-Start", str(queue.start))
+                    self.send_header("X-Penstock-End", str(queue.end))
                 self.end_headers()
                 self.wfile.write(data)
 

@@ -69,6 +69,7 @@ class Topic:
         self.groups: dict[str, int] = {}
         self.head = log.start_offset
         self.paused = False
+        self.gated = False  # the shell still looks for channels to make first
         self.ephemeral = is_ephemeral(name)
         self.message_count = 0
         self.message_bytes = 0
@@ -172,7 +173,7 @@ class Topic:
         self._distribute([])
 
     def _distribute(self, batches: list[Batch]) -> None:
-        if self.paused or not self.channels:
+        if self.paused or self.gated or not self.channels:
             return
         self.head = self.log.next_offset
         for channel in self.channels.values():

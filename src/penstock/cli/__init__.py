@@ -1,1 +1,1 @@
-"""."""
+"""Console entry points, one file each."""

@@ -93,6 +93,8 @@ class Int(Kind):
         if isinstance(value, str):
             if not re.fullmatch(r"[+-]?[0-9]+", value):
                 raise ValueError(f"strconv.ParseInt: parsing {quote(value)}: invalid syntax")
+            if not -(1 << 63) <= int(value) < 1 << 63:
+                raise ValueError(f"strconv.ParseInt: parsing {quote(value)}: value out of range")
             return int(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value

@@ -1,6 +1,6 @@
 """A small HTTP/1.1 client for what daemons ask of each other: one request, one connection.
 
-status, headers, body = await get("http://127.0.0.1:4161/lookup?topic=t", timeout=5)
+status, headers, body = await get("http://127.0.0.1:4161/lookup?topic=t", 5)
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,23 +34,23 @@ class Answer(NamedTuple):
 
 
 async def get(
-    url: str, timeout: float, *, headers: dict[str, str] | None = None, max_body: int | None = None
+    url: str, seconds: float, *, headers: dict[str, str] | None = None, max_body: int | None = None
 ) -> Answer:
-    """Fetches `url`; `timeout` in seconds bounds the whole exchange. HttpError when that fails."""
-    return await request("GET", url, timeout, headers=headers, max_body=max_body)
+    """Fetches `url`; the whole exchange may take `seconds`. HttpError when that fails."""
+    return await request("GET", url, seconds, headers=headers, max_body=max_body)
 
 
 async def post(
-    url: str, timeout: float, body: bytes = b"", *, headers: dict[str, str] | None = None
+    url: str, seconds: float, body: bytes = b"", *, headers: dict[str, str] | None = None
 ) -> Answer:
     """Posts `body` to `url`; otherwise like `get`."""
-    return await request("POST", url, timeout, body=body, headers=headers)
+    return await request("POST", url, seconds, body=body, headers=headers)
 
 
 async def request(
     method: str,
     url: str,
-    timeout: float,
+    seconds: float,
     *,
     body: bytes = b"",
     headers: dict[str, str] | None = None,
@@ -64,16 +65,13 @@ async def request(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise HttpError(f"{method} {url}: not an http address")
-    if parts.scheme == "https":
-        tls = tls or ssl.create_default_context()
-    else:
-        tls = None
+    tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
     port = parts.port or (443 if tls else 80)
     target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
     head = _head(method, target, join_host_port(parts.hostname, port), headers or {}, len(body))
     limit = DEFAULT_MAX_BODY if max_body is None else max_body
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             reader, writer = await asyncio.wait_for(
                 asyncio.open_connection(parts.hostname, port, ssl=tls), connect_timeout
             )
@@ -119,7 +117,7 @@ class _Collector:
 
     def __init__(self, method: str, max_body: int) -> None:
         self.done = False
-        self.status_of = lambda: 0
+        self.status_of: Callable[[], int] = int
         self._is_head = method == "HEAD"
         self._max_body = max_body
         self._status = 0

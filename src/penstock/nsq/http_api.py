@@ -1,7 +1,7 @@
 """How NSQ's daemons speak HTTP: the V1 envelope, its error codes and Go's reading of queries.
 
-A V1 handler returns None (empty answer), a string (sent as it is), anything else JSON can say, a
-`Response`, a `Later` or an awaitable of these; or it raises `ApiError`. See nsqd's manual, HTTP API.
+A V1 handler returns None (empty answer), a string (sent as it is), anything else that JSON can say,
+a `Response`, a `Later`, or an awaitable of these; or it raises `ApiError`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ NSQ_HEADER = ("X-Nsq-Content-Type", "nsq; version=1.0")
 _JSON_HEADERS = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)
 _TEXT = "text/plain; charset=utf-8"
 _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
+
+_KEPT_QUERY_SIZE = 512
 
 V1Handler = Callable[[Request], Any]
 
@@ -143,7 +145,7 @@ class Query:
     @staticmethod
     def parse(raw: bytes) -> Query:
         """Reads a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
-        return _parse_query(raw)
+        return _parse_known(raw) if len(raw) <= _KEPT_QUERY_SIZE else _parse(raw)
 
     def get(self, name: str) -> str | None:
         """A parameter's value, perhaps empty; None when it is absent."""
@@ -172,9 +174,7 @@ class Query:
         return topic, channel
 
 
-# Clients repeat the same few queries; an error is not kept, only a Query.
-@functools.lru_cache(maxsize=1024)
-def _parse_query(raw: bytes) -> Query:
+def _parse(raw: bytes) -> Query:
     if b";" in raw or _BAD_ESCAPE.search(raw):
         _refuse()
     values: dict[str, str] = {}
@@ -183,6 +183,10 @@ def _parse_query(raw: bytes) -> Query:
             name, _, value = pair.partition(b"=")
             values.setdefault(_unescape(name), _unescape(value))
     return Query(values)
+
+
+# Clients repeat the same few queries; an error is not kept, only a Query.
+_parse_known = functools.lru_cache(maxsize=1024)(_parse)
 
 
 def _unescape(part: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 NSQ_VERSION = "1.3.0"
-"""A plain semantic version: clients and nsqadmin compare it, and pynsq reads its parts as numbers."""
+"""A plain semantic version, because clients and nsqadmin compare its parts as numbers."""
 
 
 def version_line(program: str) -> str:

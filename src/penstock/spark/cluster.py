@@ -6,15 +6,24 @@ query; after that the error names topic, node and offset.
 
 from __future__ import annotations
 
-import http.client
+import json
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from penstock.core.clock import SystemClock
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.nsq.client.errors import ClientError, LookupFailed
+from penstock.nsq.client.log import (
+    LogClient,
+    LogError,
+    NodeUnreachable,
+    OffsetOutOfRange,
+    TopicNotFound,
+)
+from penstock.nsq.client.lookup import lookup
 from penstock.spark import planning
 from penstock.spark.errors import SourceError
-from penstock.spark.log_http import LogClient, LogError
 from penstock.spark.offsets import Bounds, Nested, Place
 from penstock.spark.planning import Split
 from penstock.spark.settings import Settings
@@ -22,15 +31,10 @@ from penstock.spark.settings import Settings
 _LOOKUP_EVERY_NS = 5_000_000_000
 _RETRY_FIRST_S = 0.1
 _RETRY_MAX_S = 1.0
-_CLOCK = SystemClock()
 _Answer = TypeVar("_Answer")
 
 # Connections of this process. A Python worker of Spark serves many tasks, each one thread.
 _clients: dict[str, LogClient] = {}
-
-
-class _MissingTopicError(Exception):
-    pass
 
 
 class Cluster:
@@ -50,7 +54,7 @@ class Cluster:
         bounds: dict[Place, Bounds] = {}
         for topic, addresses in self._nodes().items():
             found = [self._queues(topic, address) for address in addresses]
-            if not any(queues is not None for queues in found):
+            if all(queues is None for queues in found) and not self._settings.every_topic:
                 raise SourceError(
                     f"topic {topic} does not exist on {_named(addresses or self._settings.lookupd)}"
                 )
@@ -64,40 +68,48 @@ class Cluster:
             for node, queues in nodes.items():
                 address = self._address_of.get(node, node)
                 try:
-                    _client(address, self._settings).commit(topic, group, queues)
-                except (LogError, OSError, http.client.HTTPException) as error:
+                    _client(address, self._settings).commit(
+                        topic, group, {int(queue): offset for queue, offset in queues.items()}
+                    )
+                except ClientError as error:
                     raise SourceError(f"topic {topic} on node {node}: {error}") from error
 
     def _nodes(self) -> Mapping[str, tuple[str, ...]]:
-        if self._settings.nodes:
-            return dict.fromkeys(self._settings.topics, self._settings.nodes)
-        now = _CLOCK.monotonic_ns()
+        """The addresses to ask for each topic; looked up again every few seconds."""
+        now = SYSTEM_CLOCK.monotonic_ns()
         if not self._addresses or now - self._looked_up_ns > _LOOKUP_EVERY_NS:
-            self._addresses = {topic: self._lookup(topic) for topic in self._settings.topics}
+            topics = self._all_topics() if self._settings.every_topic else self._settings.topics
+            self._addresses = {
+                topic: self._settings.nodes or self._lookup(topic) for topic in topics
+            }
             self._looked_up_ns = now
         return self._addresses
 
-    def _lookup(self, topic: str) -> tuple[str, ...]:
-        """The nodes of a topic, asked of every nsqlookupd; one that answers is enough."""
-        nodes: set[str] = set()
-        failures = []
-        for lookupd in self._settings.lookupd:
-            try:
-                answer = _persist(
-                    lambda lookupd=lookupd: _client(lookupd, self._settings).lookup(topic),  # type: ignore[misc]
-                    f"nsqlookupd {lookupd} cannot be reached for topic {topic}",
+    def _all_topics(self) -> list[str]:
+        """Every topic that is kept on disk."""
+        topics: set[str] = set()
+        for address in self._settings.nodes or self._settings.lookupd:
+            ask = self._node_topics if self._settings.nodes else _lookupd_topics
+            topics.update(
+                _persist(
+                    lambda ask=ask, address=address: ask(address),  # type: ignore[misc]
+                    f"{address} cannot be asked for its topics",
                     self._settings.timeout_s,
                 )
-            except _MissingTopicError:
-                continue
-            except SourceError as error:
-                failures.append(error)
-                continue
-            nodes |= {f"{each['broadcast_address']}:{each['http_port']}"
-                      for each in answer["producers"]}  # fmt: skip
-        if len(failures) == len(self._settings.lookupd):
-            raise failures[0]
-        return tuple(sorted(nodes))
+            )
+        return sorted(topic for topic in topics if not topic.endswith("#ephemeral"))
+
+    def _node_topics(self, address: str) -> list[str]:
+        return _client(address, self._settings).topics()
+
+    def _lookup(self, topic: str) -> tuple[str, ...]:
+        """The HTTP addresses of the nodes that have a topic; one nsqlookupd's answer is enough."""
+        nodes = _persist(
+            lambda: lookup(self._settings.lookupd, topic, self._settings.timeout_s),
+            f"no nsqlookupd answers for topic {topic}",
+            self._settings.timeout_s,
+        )
+        return tuple(node.http_address for node in nodes)
 
     def _queues(self, topic: str, address: str) -> dict[Place, Bounds] | None:
         """The topic's queues on one node, or None when it does not have the topic."""
@@ -107,15 +119,14 @@ class Cluster:
                 f"node {address} cannot be reached for topic {topic}",
                 self._settings.timeout_s,
             )
-        except _MissingTopicError:
+        except TopicNotFound:
             return None
-        node = answer["node"]
-        self._address_of[node] = address
+        self._address_of[answer.node] = address
         return {
-            Place(topic, node, queue["queue"]): Bounds(
-                queue["start"], queue["end"], queue["bytes"], address
+            Place(topic, answer.node, queue.queue): Bounds(
+                queue.start, queue.end, queue.bytes, address
             )
-            for queue in answer["queues"]
+            for queue in answer.queues
         }
 
 
@@ -129,41 +140,48 @@ def fetch(split: Split, offset: int, max_bytes: int, settings: Settings) -> byte
     try:
         return _persist(
             lambda: _client(split.address, settings).fetch(
-                place.topic, place.queue, offset, max_bytes
+                place.topic, offset, queue=place.queue, max_bytes=max_bytes
             ),
             f"{what} cannot be read from offset {offset}",
             settings.timeout_s,
-        )
-    except _MissingTopicError:
+        ).data
+    except TopicNotFound:
         raise SourceError(f"{what} has vanished; offset {offset} was to be read") from None
     except LogError as error:
-        if error.status != 416:
-            raise SourceError(f"{what}, offset {offset}: {error}") from error
-        start, end = error.answer["start"], error.answer["end"]
-        if offset < start:
-            raise SourceError(planning.gone(place, offset, start)) from None
-        raise SourceError(planning.beyond(place, offset, end)) from None
+        raise SourceError(f"{what}, offset {offset}: {error}") from error
+    except OffsetOutOfRange as error:
+        if offset < error.start:
+            raise SourceError(planning.gone(place, offset, error.start)) from None
+        raise SourceError(planning.beyond(place, offset, error.end)) from None
 
 
 def _persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answer:
     """The answer, asked for again while the node does not respond or reports trouble (5xx)."""
-    deadline_ns = _CLOCK.monotonic_ns() + int(timeout_s * 1e9)
+    deadline_ns = SYSTEM_CLOCK.monotonic_ns() + int(timeout_s * 1e9)
     pause_s = _RETRY_FIRST_S
     while True:
         try:
             return ask()
         except LogError as error:
-            if error.status == 404:
-                raise _MissingTopicError from None
             if error.status < 500:
                 raise
             last: Exception = error
-        except (OSError, http.client.HTTPException) as error:
+        except (NodeUnreachable, LookupFailed, OSError) as error:
             last = error
-        if _CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
-            raise SourceError(f"{failure}: {last or type(last).__name__}") from last
+        if SYSTEM_CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
+            raise SourceError(f"{failure}: {_reason(last)}") from last
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _RETRY_MAX_S)
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__ or error
+    return str(cause) or type(cause).__name__
+
+
+def _lookupd_topics(address: str) -> list[str]:
+    with urllib.request.urlopen(f"http://{address}/topics", timeout=10) as answer:
+        return [str(topic) for topic in json.load(answer)["topics"]]
 
 
 def _client(address: str, settings: Settings) -> LogClient:

@@ -55,7 +55,7 @@ class Part(NamedTuple):
     last: int
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         return self.last - self.first
 
 
@@ -89,7 +89,7 @@ class _Frames:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.counts = np.array([part.count for part in parts], dtype=np.int64)
+        self.counts = np.array([part.rows for part in parts], dtype=np.int64)
         self.total = int(self.counts.sum())
         strides = {part.batch.stride for part in parts}
         self.stride = strides.pop() if len(strides) == 1 else 0
@@ -102,7 +102,8 @@ class _Frames:
         """The log offset of every message."""
         before = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
         firsts = [part.batch.first_offset + part.first for part in self.parts]
-        return self.repeat(firsts) - np.repeat(before, self.counts) + np.arange(self.total)
+        offsets: Longs = self.repeat(firsts) - np.repeat(before, self.counts)
+        return offsets + np.arange(self.total)
 
     def strided(self, first: int, last: int) -> npt.NDArray[np.uint8]:
         """Bytes ``first`` to ``last`` of every frame as rows; all frames have one size."""
@@ -110,8 +111,8 @@ class _Frames:
         row = 0
         for part in self.parts:
             frames = np.frombuffer(part.batch.frames, np.uint8).reshape(-1, self.stride)
-            rows[row : row + part.count] = frames[part.first : part.last, first:last]
-            row += part.count
+            rows[row : row + part.rows] = frames[part.first : part.last, first:last]
+            row += part.rows
         return rows
 
     def borders(self) -> tuple[memoryview, Longs, Longs]:

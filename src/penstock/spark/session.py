@@ -13,12 +13,17 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.spark.jvm import Gateway
+
 # The default manager forks chmod and readlink some 20 times a micro-batch where the native Hadoop
 # library is missing, which is everywhere PySpark comes from pip.
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _HEAP = "1g"
+
+# The JVM that this process started; PySpark keeps one a process.
+_jvm: Gateway | None = None
 
 
 def settings_for(master: str) -> dict[str, str]:
@@ -70,9 +75,26 @@ def session(
 def _on_own_jvm(
     builder: SparkSession.Builder, wanted: Mapping[str, str], log: IO[bytes] | None
 ) -> SparkSession:
+    global _jvm
     from penstock.spark.java import find_java
     from penstock.spark.jvm import announced, launch
 
-    gateway = launch(find_java(), wanted.get("spark.driver.memory", _HEAP), wanted, log)
-    with announced(gateway):
+    _jvm = launch(find_java(), wanted.get("spark.driver.memory", _HEAP), wanted, log)
+    with announced(_jvm):
         return builder.getOrCreate()
+
+
+def stop(spark: SparkSession) -> None:
+    """End a session and the JVM that ``session`` started for it; another may follow."""
+    global _jvm
+    from pyspark import SparkContext
+
+    spark.stop()
+    if _jvm is None:
+        return
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    _jvm.close()
+    _jvm = None

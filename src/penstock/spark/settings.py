@@ -55,13 +55,18 @@ class Settings:
         settings._require_where()
         return settings
 
+    @property
+    def every_topic(self) -> bool:
+        """Whether ``topic`` is ``*``: all there are, and those that come."""
+        return self.topics == ("*",)
+
     def _require_where(self) -> None:
         if not self.topics:
             raise OptionError('the option "topic" is missing')
         if bool(self.lookupd) == bool(self.nodes):
             raise OptionError(
-                'give either "lookupd_http_address" or "nsqd_http_address" (host:port, '
-                "several separated by commas)"
+                "say where to read: lookupd_http_address or nsqd_http_address, one of the two "
+                "(host:port, several separated by commas)"
             )
 
 

@@ -11,12 +11,15 @@ killed goes on where it was and no row is lost or doubled for readers that respe
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # `attempts` is always 1 in the log; what is not asked for is not sent to the JVM.
 COLUMNS = (
@@ -33,7 +36,7 @@ _PARQUET = {
 }
 
 
-def messages(spark: SparkSession, source: dict[str, str]) -> DataFrame:
+def messages(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
     """The stream of messages with the columns it is partitioned by."""
     from pyspark.sql import functions as F
 
@@ -58,14 +61,21 @@ def archive(
 
 def start(
     spark: SparkSession,
-    source: dict[str, str],
+    source: Mapping[str, str],
     to: str,
     checkpoint: str,
     trigger: dict[str, Any] | None = None,
 ) -> StreamingQuery:
     """Start archiving. ``source`` are options of ``format("nsq")``."""
-    given = {"startingOffsets": "earliest", **source}
+    group = group_name(source["topic"], checkpoint)
+    given = {"startingOffsets": "earliest", "group": group, **source}
     return archive(messages(spark, given), to, checkpoint, trigger).start()
+
+
+def group_name(topic: str, checkpoint: str) -> str:
+    """The broker-side group of one archive: the same whenever its checkpoint is resumed."""
+    place = checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
+    return f"archive-{hashlib.sha256(f'{topic} {place}'.encode()).hexdigest()[:12]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,1 @@
+"""What ``penstock up``, ``demo`` and ``pipeline run`` show and supervise in one terminal."""

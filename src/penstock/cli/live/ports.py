@@ -1,0 +1,59 @@
+"""Which ports the services get: NSQ's own, or free ones when those are taken."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, fields
+
+from penstock.core.errors import PenstockError
+
+HOST = "127.0.0.1"
+
+
+class PortsInUseError(PenstockError):
+    """Some of NSQ's own ports are taken by another program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one nsqlookupd and one nsqd; the defaults are NSQ's."""
+
+    nsqd_tcp: int = 4150
+    nsqd_http: int = 4151
+    lookupd_tcp: int = 4160
+    lookupd_http: int = 4161
+
+    def taken(self) -> list[int]:
+        """The ones that cannot be listened on."""
+        every = (getattr(self, each.name) for each in fields(self))
+        return [port for port in every if not _is_free(port)]
+
+    @classmethod
+    def require(cls) -> Ports:
+        """NSQ's ports. Raises PortsInUseError when one is taken."""
+        ports = cls()
+        taken = ports.taken()
+        if taken:
+            raise PortsInUseError(
+                f"port {', '.join(map(str, taken))} already in use: is another nsqd or nsqlookupd "
+                "running? Stop it first"
+            )
+        return ports
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Four ports that nothing listens on now."""
+        listeners = [socket.create_server((HOST, 0)) for _ in fields(cls)]
+        try:
+            return cls(*(listener.getsockname()[1] for listener in listeners))
+        finally:
+            for listener in listeners:
+                listener.close()
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("", port)).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,121 @@
+"""Child programs: started with their output in a file, watched, and stopped in order.
+
+A child has its own session, so a Ctrl-C in the terminal reaches only us and each child gets exactly
+one signal. Should we be killed, the kernel ends the children too (Linux).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import PenstockError
+
+_PR_SET_PDEATHSIG = 1
+_STOP_TIMEOUT_S = 15
+_LOG_TAIL_LINES = 5
+_POLL_S = 0.02
+
+
+class ServiceError(PenstockError):
+    """A child did not start, or ended although it should not."""
+
+
+class Child:
+    """One child program."""
+
+    def __init__(self, name: str, process: subprocess.Popen[str], log: Path) -> None:
+        self.name = name
+        self.process = process
+        self.log = log
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def require_alive(self) -> None:
+        """Raise ServiceError with the end of its log when it is gone."""
+        if self.ended:
+            raise ServiceError(f"{self.name} ended with code {self.process.returncode}{self.tail()}")
+
+    def tail(self) -> str:
+        """The last lines of its log, indented, to put behind a sentence."""
+        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+        return "".join(f"\n    {line}" for line in lines) + f"\n  whole log: {self.log}"
+
+    def tell(self, text: str) -> None:
+        """Write a line to its standard input; a child that is gone does not mind."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(text + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+
+    def stop(self) -> bool:
+        """Ask it to end and wait. False when it had to be killed."""
+        if not self.ended:
+            self.process.terminate()
+        try:
+            self.process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return False
+        return True
+
+
+def start(
+    name: str, module: str, arguments: Sequence[str], log: Path, *, talks: bool = False
+) -> Child:
+    """Start ``python -m module``. With ``talks`` its standard input and output are pipes."""
+    pipe = subprocess.PIPE if talks else None
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=pipe or subprocess.DEVNULL,
+            stdout=pipe or output,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+    return Child(name, process, log)
+
+
+def wait_for_ping(child: Child, address: str, timeout_s: float = 30) -> None:
+    """Return when the daemon answers ``/ping``. Raises ServiceError when it does not."""
+    deadline_ns = SYSTEM_CLOCK.monotonic_ns() + int(timeout_s * 1e9)
+    while SYSTEM_CLOCK.monotonic_ns() < deadline_ns:
+        child.require_alive()
+        if _pings(address):
+            return
+        time.sleep(_POLL_S)
+    raise ServiceError(f"{child.name} does not answer on {address}{child.tail()}")
+
+
+def stop_all(children: Sequence[Child]) -> list[str]:
+    """Stop children, the last started first; the names of those that had to be killed."""
+    return [child.name for child in reversed(children) if not child.stop()]
+
+
+def _pings(address: str) -> bool:
+    try:
+        answer: IO[bytes]
+        with urllib.request.urlopen(f"http://{address}/ping", timeout=1) as answer:
+            return answer.read() == b"OK"
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,123 @@
+"""The ``penstock`` command: everything in one terminal, the demo, and the pipelines."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from penstock import __version__
+from penstock.core.errors import PenstockError
+
+app = App(
+    name="penstock",
+    help="A message broker that speaks NSQ, with Spark pipelines over one durable, replayable log.",
+    version=f"penstock {__version__}",
+)
+pipeline = App(name="pipeline", help="Spark pipelines over the log.")
+run = App(name="run", help="Run a pipeline on an embedded Spark, with live progress.")
+app.command(pipeline)
+pipeline.command(run)
+
+
+@app.command
+def up(*, data_path: Path = Path("run/up"), spark: bool = True) -> None:
+    """Start nsqlookupd, nsqd and the archive of every topic; Ctrl-C stops them.
+
+    Parameters
+    ----------
+    data_path
+        Folder for nsqd's data, the archive and the logs.
+    spark
+        Whether to archive every topic to Parquet with an embedded Spark.
+    """
+    from penstock.cli.up import run_up
+
+    run_up(data_path, with_spark=spark)
+
+
+@app.command
+def demo(*, rate: int = 20_000, events: int | None = None, keep: bool = True) -> None:
+    """Replay 336,776 real flights through nsqd into Parquet and prove that none is lost.
+
+    Parameters
+    ----------
+    rate
+        Events published a second; 0 for as fast as possible.
+    events
+        How many of the flights to replay; all by default.
+    keep
+        Whether to keep the run's folder (data, Parquet, logs).
+    """
+    from penstock.cli.demo import run_demo
+
+    run_demo(rate, events, keep)
+
+
+@run.command
+def archive(
+    *,
+    topic: str,
+    to: Path,
+    checkpoint: Path,
+    lookupd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    nsqd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    available_now: Annotated[bool, Parameter(negative="")] = False,
+    trigger: str = "1s",
+    max_records_per_trigger: int | None = None,
+) -> None:
+    """Archive topics as Parquet, partitioned by topic, date and hour, each message exactly once.
+
+    Parameters
+    ----------
+    topic
+        Topic, several separated by commas, or * for all.
+    to
+        Folder of the Parquet files.
+    checkpoint
+        Folder that remembers how far the archive is; give the same one to go on.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes, host:port (may be given several times).
+    nsqd_http_address
+        nsqd to read from, host:port (may be given several times).
+    available_now
+        Archive what is there now and end.
+    trigger
+        Time between micro-batches, such as 500ms or 10s.
+    max_records_per_trigger
+        Most messages in a micro-batch.
+    """
+    from penstock.cli.pipeline import run_archive
+
+    source = {"topic": topic}
+    if lookupd_http_address:
+        source["lookupd_http_address"] = ",".join(lookupd_http_address)
+    if nsqd_http_address:
+        source["nsqd_http_address"] = ",".join(nsqd_http_address)
+    if max_records_per_trigger:
+        source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
+    run_archive(source, to, checkpoint, available_now=available_now, every=trigger)
+
+
+def main() -> None:
+    """Entry point; an error of ours is one line on stderr and exit code 1."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app()
+    except PenstockError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _interrupt(*_: Any) -> None:
+    """SIGTERM ends a command like Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Group commit: all that one pass of the event loop publishes to a topic shares one write.
+
+Sessions and HTTP handlers stage publishes; at the end of the pass each topic that has some commits
+them, its producers are told, and its consumers get them. At the ``fsync`` level the producers are
+told after a sync that runs in a thread; what arrives meanwhile shares the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock.broker.records import Records
+from penstock.broker.topic import Outcome, Topic
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.net.tasks import spawn
+from penstock.storage.durability import Durability
+from penstock.storage.log import Log, SyncJob
+
+logger = logging.getLogger(__name__)
+
+
+class Commits:
+    """The publishes of all topics on their way into the log."""
+
+    def __init__(self, clock: Clock, durability: Durability, sync_every: int) -> None:
+        self.health: StorageError | None = None
+        self._clock = clock
+        self._fsync = durability is Durability.FSYNC
+        self._sync_every = max(1, sync_every)
+        self._dirty: dict[Topic, None] = {}
+        self._syncing: dict[Topic, asyncio.Task[None]] = {}
+        self._unsynced: dict[Topic, list[Outcome]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def publish(self, topic: Topic, records: Records, delay_ns: int, done: Outcome) -> None:
+        """Publish with this pass of the loop; ``done`` gets None or the error afterwards."""
+        topic.stage(records, delay_ns, done)
+        if topic not in self._dirty:
+            if not self._dirty:
+                self._loop.call_soon(self.commit)
+            self._dirty[topic] = None
+
+    def commit(self) -> None:
+        """Commit what is staged, tell the producers and serve the consumers."""
+        dirty, self._dirty = self._dirty, {}
+        now = self._clock.monotonic_ns()
+        for topic in dirty:
+            outcomes, error = topic.commit()
+            self._note(topic, error)
+            if error is None and self._fsync and isinstance(topic.log, Log):
+                self._unsynced.setdefault(topic, []).extend(outcomes)
+                self.sync(topic)
+            else:
+                for done in outcomes:
+                    done(error)
+            for channel in topic.channels.values():
+                channel.dispatch(now)
+            if topic.log.unsynced_messages >= self._sync_every:
+                self.sync(topic)
+
+    def sync(self, topic: Topic) -> None:
+        """Sync a topic's log in a thread, unless that is going on already."""
+        if topic in self._syncing:
+            return
+        try:
+            job = topic.log.begin_sync()
+        except StorageError as error:
+            self._note(topic, error)
+            return
+        outcomes = self._unsynced.pop(topic, [])
+        if job is not None:
+            task = spawn(self._sync(topic, job, outcomes), f"sync {topic.name}")
+            self._syncing[topic] = task
+            return
+        for done in outcomes:  # the log has failed meanwhile, or has nothing to sync
+            done(topic.log.failure)
+
+    async def _sync(self, topic: Topic, job: SyncJob, outcomes: list[Outcome]) -> None:
+        error = None
+        try:
+            await asyncio.to_thread(job.run)
+        except StorageError as failure:
+            error = failure
+            logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
+                         topic.name, failure)  # fmt: skip
+        del self._syncing[topic]
+        assert isinstance(topic.log, Log)
+        topic.log.end_sync(error)
+        self._note(topic, error)
+        for done in outcomes:
+            done(error)
+        if topic in self._unsynced and not topic.exiting:
+            self.sync(topic)
+
+    async def settle(self, topic: Topic | None = None) -> None:
+        """Commit what is staged and wait until no sync is under way, of this topic or of any."""
+        self.commit()
+        while tasks := [task for each, task in self._syncing.items() if topic in (None, each)]:
+            await asyncio.wait(tasks)
+
+    def _note(self, topic: Topic, error: StorageError | None) -> None:
+        if error is not None and self.health is None:
+            logger.error("TOPIC(%s): failed to write - %s", topic.name, error)
+        self.health = error

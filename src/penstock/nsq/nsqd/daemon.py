@@ -1,0 +1,257 @@
+"""nsqd as a whole: the broker behind a TCP port for clients and an HTTP port for everyone."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.net import tcp
+from penstock.net.http import HttpServer
+from penstock.net.tasks import spawn
+from penstock.nsq.nsqd import lookup, metadata
+from penstock.nsq.nsqd.commits import Commits
+from penstock.nsq.nsqd.housekeeping import Housekeeping
+from penstock.nsq.nsqd.http import NsqdApi
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.session import Session
+from penstock.nsq.protocol.identify import Features
+from penstock.nsq.version import NSQ_VERSION, version_line
+from penstock.storage.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.retention import Retention
+from penstock.storage.store import Store
+
+logger = logging.getLogger("penstock.nsqd")
+
+_GC_THRESHOLD = 50_000  # objects between two collections: what a busy loop makes dies young
+
+
+class Nsqd:
+    """A running nsqd; ``start`` makes one, ``close`` ends it."""
+
+    def __init__(self, options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Opens the data path. Raises ConfigError, StorageError."""
+        options.check()
+        self.options = options
+        self.clock = clock
+        self.started_ns = clock.wall_ns()
+        self.hostname = socket.gethostname()
+        self.limits = options.limits()
+        self.features = Features(
+            NSQ_VERSION,
+            deflate=False,
+            max_deflate_level=options.max_deflate_level,
+            snappy=False,
+            topology_region=options.topology_region,
+            topology_zone=options.topology_zone,
+        )
+        self.sessions: dict[Session, None] = {}
+        self.broker = _open_broker(options, clock)
+        self.commits = Commits(clock, options.durability, options.sync_every)
+        self.metadata = metadata.MetadataFile(self.broker)
+        self.housekeeping = Housekeeping(self)
+        self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
+                                    options.http_client_request_timeout)  # fmt: skip
+        self._http = HttpServer(NsqdApi(self).router(), log=logger, clock=clock)
+        self._tcp_listener: tcp.Listener | None = None
+        self._http_listener: tcp.Listener | None = None
+
+    @classmethod
+    async def start(cls, options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqd:
+        """Open everything. Raises PenstockError with one line for the user, nothing left open."""
+        logger.info(version_line("nsqd"))
+        logger.info("ID: %d", options.node_id)
+        try:
+            nsqd = cls(options, clock)
+        except StorageError as error:
+            raise PenstockError(f"failed to instantiate nsqd - {error}") from error
+        except ConfigError as error:
+            raise PenstockError(f"failed to instantiate nsqd - {error}") from error
+        try:
+            await nsqd._open()
+        except PenstockError:
+            await nsqd.close()
+            raise
+        return nsqd
+
+    async def _open(self) -> None:
+        metadata.load(self.broker)
+        await self.metadata.write()
+        options = self.options
+        try:
+            self._tcp_listener = await tcp.listen(
+                lambda: Session(self), options.tcp_address, "TCP", logger
+            )
+            if options.http_address:
+                self._http_listener = await tcp.listen(
+                    self._http, options.http_address, "HTTP", logger
+                )
+        except tcp.ListenError as error:
+            raise PenstockError(f"failed to instantiate nsqd - {error}") from error
+        self.lookup.set_addresses(options.lookupd_tcp_addresses)
+        self.housekeeping.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
+
+    # --- topics and channels -------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made when it is not there. Raises StorageError."""
+        topic = self.broker.topics.get(name)
+        if topic is None:
+            topic = self.broker.topic(name)
+            logger.info("TOPIC(%s): created", name)
+            self.lookup.register(name)
+            self.metadata.changed()
+            if self.lookup.peers:
+                topic.gated = True
+                spawn(self._create_known_channels(topic), f"channels of {name}")
+        return topic
+
+    async def _create_known_channels(self, topic: Topic) -> None:
+        """Before the first message goes anywhere, make the channels that other nodes have."""
+        try:
+            for name in await self.lookup.channels(topic.name):
+                self.channel(topic, name)
+        finally:
+            topic.gated = False
+            self.distribute(topic)
+
+    def channel(self, topic: Topic, name: str) -> Channel:
+        """The channel of that name, made when it is not there."""
+        channel = topic.channels.get(name)
+        if channel is None:
+            channel = topic.channel(name)
+            logger.info("TOPIC(%s): new channel(%s)", topic.name, name)
+            self.lookup.register(topic.name, name)
+            self.metadata.changed()
+            self.distribute(topic)
+        return channel
+
+    def distribute(self, topic: Topic) -> None:
+        """Give the channels what they may have now, and the consumers of it."""
+        topic.distribute()
+        now = self.clock.monotonic_ns()
+        for channel in topic.channels.values():
+            channel.dispatch(now)
+
+    async def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic with all its channels. Raises StorageError."""
+        topic.exiting = True
+        await self.commits.settle(topic)
+        if self.broker.topics.get(topic.name) is not topic:
+            return
+        for name in list(topic.channels):
+            self._close_consumers(topic.channels[name])
+            self.lookup.unregister(topic.name, name)
+        self.broker.delete_topic(topic.name)
+        self.lookup.unregister(topic.name)
+        self.metadata.changed()
+        logger.info("TOPIC(%s): deleted", topic.name)
+
+    def delete_channel(self, topic: Topic, channel: Channel) -> None:
+        """Delete a channel; an ephemeral topic goes with its last one."""
+        topic.delete_channel(channel.name)
+        self._close_consumers(channel)
+        self.lookup.unregister(topic.name, channel.name)
+        self.metadata.changed()
+        logger.info("TOPIC(%s): deleting channel %s", topic.name, channel.name)
+        if topic.ephemeral and not topic.channels:
+            spawn(self.delete_topic(topic), f"delete {topic.name}")
+
+    def consumer_left(self, topic: Topic, channel: Channel) -> None:
+        """A subscriber is gone: an ephemeral channel goes with its last one."""
+        last = channel.ephemeral and not channel.consumers
+        if last and topic.channels.get(channel.name) is channel:
+            self.delete_channel(topic, channel)
+
+    def _close_consumers(self, channel: Channel) -> None:
+        for session in list(self.sessions):
+            if session.channel is channel:
+                session.close()
+
+    # --- what others ask -----------------------------------------------------------------------
+
+    @property
+    def tcp_port(self) -> int:
+        return self._tcp_listener.port if self._tcp_listener else 0
+
+    @property
+    def http_port(self) -> int:
+        return self._http_listener.port if self._http_listener else 0
+
+    @property
+    def broadcast_http_port(self) -> int:
+        return self.options.broadcast_http_port or max(0, self.http_port)
+
+    @property
+    def broadcast_tcp_port(self) -> int:
+        return self.options.broadcast_tcp_port or max(0, self.tcp_port)
+
+    @property
+    def health(self) -> str:
+        """``OK``, or what is wrong with the disk."""
+        error = self.commits.health or self.broker.health
+        return "OK" if error is None else f"NOK - {error}"
+
+    def _identity(self) -> bytes:
+        return lookup.identity(self.options, self.hostname, self.broadcast_tcp_port,
+                               self.broadcast_http_port, NSQ_VERSION)  # fmt: skip
+
+    def _registrations(self) -> list[tuple[str, str | None]]:
+        pairs: list[tuple[str, str | None]] = []
+        for topic in self.broker.topics.values():
+            pairs += [(topic.name, channel) for channel in topic.channels or (None,)]
+        return pairs
+
+    # --- the end -------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Stop taking, write all down, let go. What was acknowledged is kept."""
+        for listener in (self._tcp_listener, self._http_listener):
+            if listener is not None:
+                await listener.close()
+        self.housekeeping.stop()
+        await self.commits.settle()
+        for session in list(self.sessions):
+            session.close()
+        self._http.close_connections()
+        await self.lookup.close()
+        try:
+            await self.metadata.write()
+            self.broker.close()
+        except StorageError as error:
+            logger.critical("failed to save everything - %s", error)
+        logger.info("NSQ: bye")
+
+
+def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
+    log_options = LogOptions(
+        max_bytes_per_file=options.max_bytes_per_file,
+        mem_queue_size=max(0, options.mem_queue_size),
+        durability=options.durability,
+    )
+    data_path = options.data_path or os.getcwd()
+    try:
+        store = Store(OsDisk(), data_path, log_options)
+    except StorageError as error:
+        raise ConfigError(f"failed to lock data-path: {error}") from error
+    broker_options = BrokerOptions(
+        node_id=options.node_id,
+        channel=ChannelOptions(max(0, options.mem_queue_size), options.max_msg_timeout),
+        retention=Retention(options.retention_time, options.retention_bytes),
+    )
+    try:
+        return Broker(store, clock, SystemChance(), broker_options)
+    except StorageError:
+        store.close()
+        raise

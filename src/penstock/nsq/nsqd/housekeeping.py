@@ -1,0 +1,60 @@
+"""What nsqd does by the clock: deadlines of channels, cursors to the journal, syncs, retention."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.net.tasks import spawn
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+TICK_S: Final = 0.01
+SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
+_SAVE_SHARE: Final = 10  # the journal may take at most this part of the time
+_DEFAULT_SYNC_NS: Final = 2 * SECOND
+
+
+class Housekeeping:
+    """The clockwork of an nsqd."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+        self._task: asyncio.Task[None] | None = None
+        self._save_at = 0
+        self._sync_at = 0
+
+    def start(self) -> None:
+        self._task = spawn(self._run(), "housekeeping")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = self._nsqd.clock.monotonic_ns()
+            self._deadlines(now)
+            if now >= self._save_at:
+                self._save(now)
+            if now >= self._sync_at:
+                self._sync(now)
+
+    def _deadlines(self, now: int) -> None:
+        for channel in self._nsqd.broker.tick(now):
+            channel.dispatch(now)
+
+    def _save(self, now: int) -> None:
+        self._nsqd.broker.save()
+        spent = self._nsqd.clock.monotonic_ns() - now
+        self._save_at = now + max(SAVE_INTERVAL_NS, _SAVE_SHARE * spent)
+
+    def _sync(self, now: int) -> None:
+        self._sync_at = now + (self._nsqd.options.sync_timeout or _DEFAULT_SYNC_NS)
+        self._nsqd.broker.trim()
+        for topic in self._nsqd.broker.topics.values():
+            if topic.log.unsynced_messages:
+                self._nsqd.commits.sync(topic)

@@ -1,0 +1,231 @@
+"""The HTTP API of nsqd: publish, administer, look (NSQ reference 2)."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.channel import Channel
+from penstock.broker.topic import Topic
+from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.net.http import Later, Request, Response
+from penstock.nsq.debug_pages import add_debug_pages
+from penstock.nsq.http_api import (
+    ApiError,
+    NsqRouter,
+    Query,
+    error_response,
+    plain_response,
+    text_response,
+)
+from penstock.nsq.nsqd import stats
+from penstock.nsq.nsqd.config import ConfigApi
+from penstock.nsq.nsqd.log_api import LogApi
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.errors import ProtocolError
+from penstock.nsq.version import NSQ_VERSION
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+_OK = text_response("OK")
+_PONG = plain_response("OK")
+_EXITING = error_response(503, "EXITING")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+class NsqdApi:
+    """The handlers of one nsqd."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+
+    def router(self) -> NsqRouter:
+        """The routes of nsqd."""
+        options = self._nsqd.options
+        router = NsqRouter()
+        router.add("GET", "/ping", self._ping)
+        router.v1("GET", "/info", self._info)
+        router.v1("GET", "/stats", partial(stats.handle, self._nsqd))
+        router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
+                  quiet=True)  # fmt: skip
+        router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True)
+        router.v1("POST", "/topic/create", self._create_topic)
+        router.v1("POST", "/topic/delete", self._delete_topic)
+        router.v1("POST", "/topic/empty", self._empty_topic)
+        router.v1("POST", "/topic/pause", partial(self._pause_topic, True))
+        router.v1("POST", "/topic/unpause", partial(self._pause_topic, False))
+        router.v1("POST", "/channel/create", self._create_channel)
+        router.v1("POST", "/channel/delete", self._delete_channel)
+        router.v1("POST", "/channel/empty", self._empty_channel)
+        router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
+        router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
+        ConfigApi(self._nsqd).add_routes(router)
+        LogApi(self._nsqd).add_routes(router)
+        add_debug_pages(router, index="/debug/pprof/")
+        router.add("PUT", "/debug/setblockrate", _set_block_rate)
+        router.add("POST", "/debug/freememory", lambda request: Response())
+        return router
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def _ping(self, request: Request) -> Response:
+        health = self._nsqd.health
+        return _PONG if health == "OK" else plain_response(health, 500)
+
+    def _info(self, request: Request) -> Any:
+        nsqd, options = self._nsqd, self._nsqd.options
+        return {
+            "version": NSQ_VERSION,
+            "broadcast_address": options.broadcast_address,
+            "hostname": nsqd.hostname,
+            "http_port": nsqd.http_port,
+            "tcp_port": nsqd.tcp_port,
+            "start_time": nsqd.started_ns // SECOND,
+            "max_heartbeat_interval": options.max_heartbeat_interval,
+            "max_output_buffer_size": options.max_output_buffer_size,
+            "max_output_buffer_timeout": options.max_output_buffer_timeout,
+            "max_deflate_level": options.max_deflate_level,
+            "topology_zone": options.topology_zone,
+            "topology_region": options.topology_region,
+        }
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def _pub(self, request: Request) -> Any:
+        if not request.body:
+            raise ApiError(400, "MSG_EMPTY")
+        query = Query.parse(request.query)
+        topic = self._topic_to_publish(query)
+        return self._publish(topic, Bodies.single(request.body), self._delay(query))
+
+    def _mpub(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        topic = self._topic_to_publish(query)
+        delay = self._delay(query)
+        binary = query.get("binary")
+        bodies = self._text_bodies if binary in (None, "false", "0") else self._binary_bodies
+        records = bodies(request.body)
+        return _OK if records is None else self._publish(topic, records, delay)
+
+    def _topic_to_publish(self, query: Query) -> Topic:
+        name = query.topic("INVALID_TOPIC")
+        topic = self._nsqd.broker.topics.get(name)
+        return self._made(name) if topic is None else topic
+
+    def _made(self, name: str) -> Topic:
+        try:
+            return self._nsqd.topic(name)
+        except StorageError:
+            raise ApiError(503, "EXITING") from None
+
+    def _delay(self, query: Query) -> int:
+        defer = query.get("defer")
+        if defer is None:
+            return 0
+        milliseconds = int(defer) if _INTEGER.fullmatch(defer) else -1
+        delay = milliseconds * MILLISECOND
+        if not 0 <= delay <= self._nsqd.limits.max_req_timeout:
+            raise ApiError(400, "INVALID_DEFER")
+        return delay
+
+    def _text_bodies(self, body: bytes) -> Bodies | None:
+        try:
+            return Bodies.from_lines(body, self._nsqd.limits.max_msg_size)
+        except ProtocolError:
+            raise ApiError(413, "MSG_TOO_BIG") from None
+
+    def _binary_bodies(self, body: bytes) -> Bodies:
+        limits = self._nsqd.limits
+        try:
+            return Bodies.from_mpub(body, limits.max_msg_size, limits.max_body_size)
+        except ProtocolError as error:
+            raise ApiError(413, error.code.removeprefix("E_")) from None
+
+    def _publish(self, topic: Topic, bodies: Bodies, delay: int) -> Later:
+        later = Later()
+        self._nsqd.commits.publish(topic, bodies, delay, partial(_answer, later))
+        return later
+
+    # --- administration ------------------------------------------------------------------------
+
+    def _create_topic(self, request: Request) -> None:
+        self._made(Query.parse(request.query).topic("INVALID_TOPIC"))
+
+    async def _delete_topic(self, request: Request) -> None:
+        topic = self._existing_topic(Query.parse(request.query).required("topic"))
+        try:
+            await self._nsqd.delete_topic(topic)
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+
+    def _empty_topic(self, request: Request) -> None:
+        self._existing_topic(Query.parse(request.query).topic("INVALID_TOPIC")).empty()
+
+    async def _pause_topic(self, pause: bool, request: Request) -> None:
+        topic = self._existing_topic(Query.parse(request.query).required("topic"))
+        if pause:
+            topic.pause()
+        else:
+            topic.unpause()
+            self._nsqd.distribute(topic)
+        await self._write_metadata()
+
+    def _create_channel(self, request: Request) -> None:
+        name, channel = Query.parse(request.query).topic_and_channel()
+        self._nsqd.channel(self._existing_topic(name), channel)
+
+    def _delete_channel(self, request: Request) -> None:
+        self._nsqd.delete_channel(*self._existing_channel(request))
+
+    def _empty_channel(self, request: Request) -> None:
+        self._existing_channel(request)[1].empty()
+
+    async def _pause_channel(self, pause: bool, request: Request) -> None:
+        channel = self._existing_channel(request)[1]
+        if pause:
+            channel.pause()
+            for session in self._nsqd.sessions:
+                if session.channel is channel:
+                    session.outbox.flush()
+        else:
+            channel.unpause()
+            channel.dispatch(self._nsqd.clock.monotonic_ns())
+        await self._write_metadata()
+
+    async def _write_metadata(self) -> None:
+        try:
+            await self._nsqd.metadata.write()
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+
+    def _existing_topic(self, name: str) -> Topic:
+        topic = self._nsqd.broker.topics.get(name)
+        if topic is None:
+            raise ApiError(404, "TOPIC_NOT_FOUND")
+        return topic
+
+    def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
+        name, channel_name = Query.parse(request.query).topic_and_channel()
+        topic = self._existing_topic(name)
+        channel = topic.channels.get(channel_name)
+        if channel is None:
+            raise ApiError(404, "CHANNEL_NOT_FOUND")
+        return topic, channel
+
+
+def _answer(later: Later, error: StorageError | None) -> None:
+    later.complete(_OK if error is None else _EXITING)
+
+
+def _set_block_rate(request: Request) -> Response:
+    try:
+        rate = Query.parse(request.query).get("rate") or ""
+    except ApiError as error:
+        return plain_response(error.code, error.status)
+    if not _INTEGER.fullmatch(rate):
+        text = f'invalid block rate : strconv.Atoi: parsing "{rate}": invalid syntax'
+        return plain_response(text, 400)
+    return Response()

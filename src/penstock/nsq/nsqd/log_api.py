@@ -1,0 +1,145 @@
+"""The log over HTTP: what Spark and other replaying readers use. Penstock's own, beside NSQ's API.
+
+A reader asks for a topic's offsets, fetches whole batches as they are stored, and commits how far
+it has got as a group; retention waits for the group.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.broker.topic import Topic
+from penstock.core.errors import OffsetOutOfRangeError, StorageError
+from penstock.net.address import join_host_port
+from penstock.net.http import Request, Response
+from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, json_response
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+FETCH_BYTES: Final = 4 * 1024 * 1024
+FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
+GROUPS_MAX: Final = 1000
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
+
+class GroupCommit(msgspec.Struct):
+    """The body of /log/commit: an offset for each queue."""
+
+    offsets: dict[str, int]
+
+
+class LogApi:
+    """The /log endpoints of one nsqd."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("GET", "/log/offsets", self._offsets)
+        router.v1("GET", "/log/fetch", self._fetch, quiet=True)
+        router.v1("GET", "/log/offset_at", self._offset_at)
+        router.v1("POST", "/log/commit", self._commit, quiet=True)
+        router.v1("POST", "/log/group/delete", self._delete_group)
+
+    @property
+    def _node(self) -> str:
+        nsqd = self._nsqd
+        return join_host_port(nsqd.options.broadcast_address, nsqd.broadcast_http_port)
+
+    def _offsets(self, request: Request) -> Any:
+        """Bounds of the topic's queues and how far its groups are."""
+        topic = self._topic(Query.parse(request.query))
+        log = topic.log
+        queue = {"queue": 0, "start": log.start_offset, "end": log.next_offset, "bytes": log.nbytes}
+        groups = {name: {"0": offset} for name, offset in topic.groups.items()}
+        return {"node": self._node, "topic": topic.name, "queues": [queue], "groups": groups}
+
+    def _fetch(self, request: Request) -> Response:
+        """Whole batches from the one that holds ``offset`` on; at least one, unless at the end."""
+        query = Query.parse(request.query)
+        topic = self._topic(query)
+        self._check_queue(query)
+        offset = _number(query, "offset", None)
+        nbytes = min(_number(query, "max_bytes", FETCH_BYTES), FETCH_BYTES_MAX)
+        log = topic.log
+        try:
+            pieces = log.read_raw(offset, nbytes)
+        except OffsetOutOfRangeError as error:
+            return json_response({"message": "OFFSET_OUT_OF_RANGE", "start": error.start,
+                                  "end": error.end}, 416)  # fmt: skip
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+        headers = (
+            NSQ_HEADER,
+            ("X-Penstock-Start", str(log.start_offset)),
+            ("X-Penstock-End", str(log.next_offset)),
+        )
+        body: list[bytes | memoryview] = list(pieces)
+        return Response(200, body, "application/octet-stream", headers)
+
+    def _offset_at(self, request: Request) -> Any:
+        """The first offset published at or after a time (``timestamp_ns``)."""
+        query = Query.parse(request.query)
+        topic = self._topic(query)
+        self._check_queue(query)
+        return {"offset": topic.log.offset_at(_number(query, "timestamp_ns", None))}
+
+    def _commit(self, request: Request) -> Any:
+        """Move a group, or make it at the start of the log when no offset is given."""
+        query = Query.parse(request.query)
+        topic = self._topic(query)
+        group = query.required("group")
+        if not group or len(group) > 256:
+            raise ApiError(400, "INVALID_ARG_GROUP")
+        if group not in topic.groups and len(topic.groups) >= GROUPS_MAX:
+            raise ApiError(400, "TOO_MANY_GROUPS")
+        offset = self._committed_offset(request, topic)
+        topic.commit_group(group, offset)
+        return {}
+
+    def _committed_offset(self, request: Request, topic: Topic) -> int | None:
+        try:
+            commit = msgspec.json.decode(request.body or b'{"offsets":{}}', type=GroupCommit)
+        except msgspec.DecodeError:
+            raise ApiError(400, "INVALID_BODY") from None
+        if not commit.offsets:
+            return None
+        if list(commit.offsets) != ["0"]:
+            raise ApiError(400, "INVALID_ARG_QUEUE")
+        offset = commit.offsets["0"]
+        if not 0 <= offset <= topic.log.next_offset:
+            raise ApiError(400, "INVALID_ARG_OFFSET")
+        return offset
+
+    def _delete_group(self, request: Request) -> None:
+        query = Query.parse(request.query)
+        topic = self._topic(query)
+        try:
+            topic.delete_group(query.required("group"))
+        except KeyError:
+            raise ApiError(404, "GROUP_NOT_FOUND") from None
+
+    def _topic(self, query: Query) -> Topic:
+        topic = self._nsqd.broker.topics.get(query.required("topic"))
+        if topic is None:
+            raise ApiError(404, "TOPIC_NOT_FOUND")
+        return topic
+
+    def _check_queue(self, query: Query) -> None:
+        if query.get("queue") not in (None, "0"):
+            raise ApiError(404, "QUEUE_NOT_FOUND")
+
+
+def _number(query: Query, name: str, default: int | None) -> int:
+    text = query.get(name)
+    if text is None:
+        if default is None:
+            raise ApiError(400, f"MISSING_ARG_{name.upper()}")
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise ApiError(400, f"INVALID_ARG_{name.upper()}")
+    return int(text)

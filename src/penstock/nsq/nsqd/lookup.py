@@ -1,0 +1,221 @@
+"""nsqd's side of nsqlookupd: say who we are and which topics and channels we have.
+
+Each nsqlookupd has a peer task with a connection of its own, so that a slow one delays nobody. A
+lost connection is opened anew with the next command, a ping at the latest, and everything is
+registered again (NSQ reference 3.9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import struct
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.core.errors import PenstockError
+from penstock.core.gojson import dumps
+from penstock.core.units import SECOND
+from penstock.net import http_client
+from penstock.net.address import join_host_port, split_host_port
+from penstock.net.tasks import spawn
+
+logger = logging.getLogger("penstock.nsqd")
+
+PING_INTERVAL_S: Final = 15.0
+_DIAL_TIMEOUT_S: Final = 1.0
+_REPLY_TIMEOUT_S: Final = 1.0
+_QUEUE_MAX: Final = 10_000
+_MAGIC_V1: Final = b"  V1"
+_length = struct.Struct(">i")
+
+Registrations = Callable[[], Iterable[tuple[str, str | None]]]
+
+
+class LookupPeer:
+    """The connection to one nsqlookupd."""
+
+    def __init__(
+        self, address: str, identity: Callable[[], bytes], registrations: Registrations, limit: int
+    ) -> None:
+        self.address = address
+        self.info: dict[str, Any] = {}
+        self.connected = False
+        self._identity = identity
+        self._registrations = registrations
+        self._limit = limit
+        self._commands: asyncio.Queue[bytes] = asyncio.Queue(_QUEUE_MAX)
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._task = spawn(self._run(), f"lookupd {address}")
+
+    def send(self, command: bytes) -> None:
+        """Queue a command line; when too many wait, the connection is made anew instead."""
+        try:
+            self._commands.put_nowait(command)
+        except asyncio.QueueFull:
+            self._drop("too many commands wait")
+
+    async def close(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        self._drop(None)
+
+    async def _run(self) -> None:
+        await self._try(None)
+        while True:
+            try:
+                command = await asyncio.wait_for(self._commands.get(), PING_INTERVAL_S)
+            except TimeoutError:
+                command = b"PING\n"
+            await self._try(command)
+
+    async def _try(self, command: bytes | None) -> None:
+        try:
+            if self._writer is None:
+                await self._connect()  # registers everything, this command's matter included
+            elif command is not None:
+                await self._command(command)
+        except (OSError, TimeoutError, EOFError, PenstockError) as error:
+            self._drop(str(error) or type(error).__name__)
+
+    async def _connect(self) -> None:
+        host, port = split_host_port(self.address)
+        while not self._commands.empty():
+            self._commands.get_nowait()
+        self._reader, self._writer = await asyncio.wait_for(
+            asyncio.open_connection(host, port), _DIAL_TIMEOUT_S
+        )
+        body = self._identity()
+        answer = await self._command(_MAGIC_V1 + b"IDENTIFY\n" + _length.pack(len(body)) + body)
+        if answer == b"E_INVALID":
+            raise PenstockError("does not know IDENTIFY")
+        self.info = _object(answer)
+        self.connected = True
+        logger.info("LOOKUPD(%s): peer info %s", self.address, answer.decode("utf-8", "replace"))
+        for topic, channel in list(self._registrations()):
+            await self._command(register_line(topic, channel))
+
+    async def _command(self, command: bytes) -> bytes:
+        assert self._reader is not None
+        assert self._writer is not None
+        self._writer.write(command)
+        return await asyncio.wait_for(self._reply(self._reader), _REPLY_TIMEOUT_S)
+
+    async def _reply(self, reader: asyncio.StreamReader) -> bytes:
+        (size,) = _length.unpack(await reader.readexactly(4))
+        if not 0 <= size <= self._limit:
+            raise PenstockError(f"answer of {size} bytes")
+        data = await reader.readexactly(size)
+        if data.startswith(b"E_") and data != b"E_INVALID":
+            logger.error("LOOKUPD(%s): %s", self.address, data.decode("utf-8", "replace"))
+        return data
+
+    def _drop(self, reason: str | None) -> None:
+        if reason is not None:
+            logger.error("LOOKUPD(%s): %s", self.address, reason)
+        if self._writer is not None:
+            self._writer.close()
+        self._reader = self._writer = None
+        self.connected = False
+
+
+class Lookup:
+    """All nsqlookupds of this nsqd."""
+
+    def __init__(
+        self,
+        identity: Callable[[], bytes],
+        registrations: Registrations,
+        limit: int,
+        timeout_ns: int,
+    ) -> None:
+        self.peers: dict[str, LookupPeer] = {}
+        self._identity = identity
+        self._registrations = registrations
+        self._limit = limit
+        self._timeout_s = timeout_ns / SECOND
+
+    def set_addresses(self, addresses: Iterable[str]) -> None:
+        """Connect to those that are new and leave those that are not listed any more."""
+        wanted = list(dict.fromkeys(addresses))
+        for address in [address for address in self.peers if address not in wanted]:
+            spawn(self.peers.pop(address).close(), f"leave lookupd {address}")
+        for address in wanted:
+            if address not in self.peers:
+                self.peers[address] = LookupPeer(address, self._identity, self._registrations,
+                                                 self._limit)  # fmt: skip
+
+    def register(self, topic: str, channel: str | None = None) -> None:
+        self._tell(register_line(topic, channel))
+
+    def unregister(self, topic: str, channel: str | None = None) -> None:
+        self._tell(b"UN" + register_line(topic, channel))
+
+    def _tell(self, command: bytes) -> None:
+        for peer in self.peers.values():
+            peer.send(command)
+
+    def http_addresses(self) -> list[str]:
+        """``host:port`` of the HTTP side of those that are connected and told it."""
+        return [
+            join_host_port(str(peer.info["broadcast_address"]), int(peer.info["http_port"]))
+            for peer in self.peers.values()
+            if peer.connected and peer.info.get("broadcast_address") and peer.info.get("http_port")
+        ]
+
+    async def channels(self, topic: str) -> list[str]:
+        """The channels that any nsqlookupd knows for a topic, ephemeral ones left out."""
+        urls = [f"http://{address}/channels?topic={quote(topic, safe='')}"
+                for address in self.http_addresses()]  # fmt: skip
+        if self.peers and not urls:
+            logger.error("no available nsqlookupd to query for channels to pre-create for topic %s",
+                         topic)  # fmt: skip
+        answers = await asyncio.gather(*(self._fetch(url) for url in urls))
+        names = {name for answer in answers for name in answer}
+        return sorted(name for name in names if not name.endswith("#ephemeral"))
+
+    async def _fetch(self, url: str) -> list[str]:
+        try:
+            answer = await http_client.get(url, self._timeout_s)
+        except http_client.HttpError as error:
+            logger.warning("failed to query nsqlookupd for channels to pre-create - %s", error)
+            return []
+        found = _object(answer.body).get("channels") if answer.status == 200 else None
+        return [name for name in found or [] if isinstance(name, str)]
+
+    async def close(self) -> None:
+        for peer in self.peers.values():
+            await peer.close()
+
+
+def register_line(topic: str, channel: str | None) -> bytes:
+    """``REGISTER <topic>[ <channel>]``."""
+    return f"REGISTER {topic} {channel}\n".encode() if channel else f"REGISTER {topic}\n".encode()
+
+
+def identity(options: Any, hostname: str, tcp_port: int, http_port: int, version: str) -> bytes:
+    """The JSON with which nsqd introduces itself; keys in alphabetical order."""
+    return dumps(
+        {
+            "broadcast_address": options.broadcast_address,
+            "hostname": hostname,
+            "http_port": http_port,
+            "tcp_port": tcp_port,
+            "topology_region": options.topology_region,
+            "topology_zone": options.topology_zone,
+            "version": version,
+        }
+    )
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,194 @@
+"""Every flag of nsqd, once: with its TOML key, default and help (NSQ manual, nsqd command line).
+
+After NSQ's own come ours: what an OK has survived (``--durability``) and how long consumed messages
+stay for replay (``--retention-*``). Those at the end have no effect but must be accepted.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import Any
+from zlib import crc32
+
+from penstock.core.errors import ConfigError
+from penstock.core.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind
+from penstock.core.options import Options, option
+from penstock.core.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
+from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
+from penstock.nsq.protocol.limits import Limits
+from penstock.storage.durability import Durability
+
+
+class DurabilityKind(Kind):
+    """``memory``, ``write`` or ``fsync``."""
+
+    placeholder = "level"
+    is_choice = True
+
+    def from_flag(self, text: str) -> Durability:
+        try:
+            return Durability(text.lower())
+        except ValueError:
+            raise ValueError(f"unknown durability '{text}' (memory, write, fsync)") from None
+
+    def from_config(self, value: Any) -> Durability:
+        return self.from_flag(str(value))
+
+    def show(self, value: Any) -> str:
+        return str(value.value)
+
+    show_default = show
+
+
+def default_node_id() -> int:
+    """The node id of this host: as in Go, a checksum of the host name's MD5, mod 1024."""
+    from hashlib import md5
+
+    digest = md5(socket.gethostname().encode(), usedforsecurity=False).digest()
+    return crc32(digest) % 1024
+
+
+class NsqdOptions(Options):
+    """The options of one nsqd. Durations in nanoseconds, sizes in bytes."""
+
+    log_level: int = option(logging.INFO, "lowest level that is logged: debug, info, warn, error, "
+                            "fatal", kind=LOG_LEVEL)  # fmt: skip
+    log_prefix: str = option("[nsqd] ", "what every log line starts with")
+    node_id: int = option(
+        help="number of this node in message ids, 0 to 1023", key="id", factory=default_node_id
+    )
+
+    tcp_address: str = option("0.0.0.0:4150", "<addr>:<port> or unix socket for TCP clients")
+    http_address: str = option("0.0.0.0:4151", "<addr>:<port> or unix socket for HTTP; empty: off")
+    https_address: str = option("0.0.0.0:4152", "<addr>:<port> for HTTPS clients")
+    broadcast_address: str = option(
+        help="address that nsqlookupd tells consumers", factory=socket.gethostname
+    )
+    broadcast_tcp_port: int = option(0, "TCP port that nsqlookupd tells (0: the one listened on)")
+    broadcast_http_port: int = option(0, "HTTP port that nsqlookupd tells (0: the one listened on)")
+    lookupd_tcp_addresses: tuple[str, ...] = option(
+        (), "TCP address of an nsqlookupd (may be given several times)",
+        flag="lookupd-tcp-address", key="nsqlookupd_tcp_addresses",
+    )  # fmt: skip
+    http_client_connect_timeout: int = option(
+        2 * SECOND, "time to connect to nsqlookupd's HTTP", kind=DURATION
+    )
+    http_client_request_timeout: int = option(
+        5 * SECOND, "time for a whole request to nsqlookupd's HTTP", kind=DURATION
+    )
+    topology_region: str = option("", "region of this node")
+    topology_zone: str = option("", "zone of this node")
+
+    data_path: str = option("", "directory for the log (default: the current one)")
+    mem_queue_size: int = option(10_000, "messages of a topic or channel that stay in memory")
+    max_bytes_per_file: int = option(100 * 1024 * 1024, "bytes of a segment file before the next")
+    sync_every: int = option(2500, "messages of a topic between two syncs of its log")
+    sync_timeout: int = option(2 * SECOND, "time between two syncs of a log", kind=DURATION)
+    durability: Durability = option(
+        Durability.WRITE,
+        "what a publish has survived when it is acknowledged: memory, write (kill -9) or fsync "
+        "(power cut)",
+        kind=DurabilityKind(),
+    )
+    retention_time: int = option(0, "keep consumed messages for this long (0: no rule)",
+                                 kind=DURATION)  # fmt: skip
+    retention_bytes: int = option(
+        0, "keep this many bytes of consumed messages per topic (0: no rule)"
+    )
+
+    msg_timeout: int = option(1 * MINUTE, "time until an unfinished message is delivered again",
+                              kind=DURATION)  # fmt: skip
+    max_msg_timeout: int = option(15 * MINUTE, "longest time a message may be in flight",
+                                  kind=DURATION)  # fmt: skip
+    max_msg_size: int = option(1024 * 1024, "bytes of the largest message")
+    max_req_timeout: int = option(1 * HOUR, "longest deferral of a message", kind=DURATION)
+    max_body_size: int = option(5 * 1024 * 1024, "bytes of the largest command body")
+    max_heartbeat_interval: int = option(1 * MINUTE, "longest heartbeat interval of a client",
+                                         kind=DURATION)  # fmt: skip
+    max_rdy_count: int = option(2500, "largest RDY of a client")
+    max_output_buffer_size: int = option(64 * 1024, "largest output buffer of a client")
+    max_output_buffer_timeout: int = option(30 * SECOND, "longest output delay of a client",
+                                            kind=DURATION)  # fmt: skip
+    min_output_buffer_timeout: int = option(25 * MILLISECOND, "shortest output delay of a client",
+                                            kind=DURATION)  # fmt: skip
+    output_buffer_timeout: int = option(250 * MILLISECOND, "output delay of a client that asks "
+                                        "for none", kind=DURATION)  # fmt: skip
+    max_channel_consumers: int = option(0, "consumers of one channel (0: any number)")
+
+    statsd_address: str = option("", "UDP <addr>:<port> of a statsd")
+    statsd_interval: int = option(1 * MINUTE, "time between two pushes to statsd", kind=DURATION)
+    statsd_mem_stats: bool = option(default=True, help="push memory and GC figures too")
+    statsd_prefix: str = option("nsq.%s", "prefix of the keys (%s: host and port)")
+    statsd_udp_packet_size: int = option(508, "bytes of a packet to statsd")
+    statsd_exclude_ephemeral: bool = option(default=False, help="leave #ephemeral names out")
+    e2e_processing_latency_percentiles: tuple[float, ...] = option(
+        (), "quantiles of the time from publish to finish, (0, 1], comma-separated",
+        flag="e2e-processing-latency-percentile", key="e2e_processing_latency_percentiles",
+        kind=FLOATS,
+    )  # fmt: skip
+    e2e_processing_latency_window_time: int = option(10 * MINUTE, "time that they cover",
+                                                     kind=DURATION)  # fmt: skip
+
+    auth_http_addresses: tuple[str, ...] = option(
+        (), "address or URL of an auth server (may be given several times)",
+        flag="auth-http-address", key="auth_http_addresses",
+    )  # fmt: skip
+    auth_http_request_method: str = option("get", "how auth servers are asked: get or post")
+    tls_cert: str = option("", "certificate file")
+    tls_key: str = option("", "key file")
+    tls_client_auth_policy: str = option("", "client certificates: require or require-verify")
+    tls_root_ca_file: str = option("", "CA file for client certificates")
+    tls_required: TlsRequired = option(TlsRequired.NO, "require TLS: true, false or tcp-https",
+                                       kind=TLS_REQUIRED)  # fmt: skip
+    tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3",
+                                  kind=TLS_MIN_VERSION)  # fmt: skip
+    deflate: bool = option(default=True, help="offer deflate compression")
+    max_deflate_level: int = option(6, "highest deflate level, 1 to 9")
+    snappy: bool = option(default=True, help="offer snappy compression")
+    enable_experiment: tuple[str, ...] = option((), "experimental feature to switch on")
+
+    queue_scan_worker_pool_max: int = option(4, "no effect: deadlines are kept in one heap")
+    queue_scan_selection_count: int = option(20, "no effect: deadlines are kept in one heap")
+    verbose: bool = option(default=False, help="deprecated, no effect")
+    worker_id: bool = option(default=False, help="deprecated, no effect")
+
+    def check(self) -> None:
+        """Raise ConfigError for values that cannot work together, in nsqd's words."""
+        if not 0 <= self.node_id < 1024:
+            raise ConfigError("--node-id must be [0,1024)")
+        if not 1 <= self.max_deflate_level <= 9:
+            raise ConfigError("--max-deflate-level must be [1,9]")
+        if self.auth_http_request_method not in ("get", "post"):
+            raise ConfigError("--auth-http-request-method must be post or get")
+        for percentile in self.e2e_processing_latency_percentiles:
+            if not 0 < percentile <= 1:
+                raise ConfigError(f"invalid E2E processing latency percentile: {percentile:g}")
+        if self.tls_required is not TlsRequired.NO and not (self.tls_cert and self.tls_key):
+            raise ConfigError("cannot require TLS client connections without TLS key and cert")
+        self._refuse_what_is_missing()
+
+    def _refuse_what_is_missing(self) -> None:
+        """Security that is asked for and not there must not be passed over in silence."""
+        for flag, value in (
+            ("--tls-cert", self.tls_cert),
+            ("--auth-http-address", self.auth_http_addresses),
+        ):
+            if value:
+                raise ConfigError(f"{flag} is not supported yet; leave it out to run without")
+
+    def limits(self) -> Limits:
+        """What a client may ask for."""
+        return Limits(
+            max_msg_size=self.max_msg_size,
+            max_body_size=self.max_body_size,
+            max_rdy_count=self.max_rdy_count,
+            max_req_timeout=self.max_req_timeout,
+            msg_timeout=self.msg_timeout,
+            max_msg_timeout=self.max_msg_timeout,
+            max_heartbeat_interval=self.max_heartbeat_interval,
+            max_output_buffer_size=self.max_output_buffer_size,
+            min_output_buffer_timeout=self.min_output_buffer_timeout,
+            max_output_buffer_timeout=self.max_output_buffer_timeout,
+            output_buffer_timeout=self.output_buffer_timeout,
+        )

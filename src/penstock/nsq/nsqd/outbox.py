@@ -1,0 +1,64 @@
+"""What goes out to one client, and when: NSQ's output buffering (reference: V2, IDENTIFY).
+
+Message frames wait until the buffer is full, the client takes no more, or its time is over; any
+other frame goes out at once and takes the waiting ones along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.core.units import SECOND
+from penstock.storage.batch import Buffer
+
+
+class Outbox:
+    """The output buffer of a connection. ``size`` in bytes, ``timeout`` in ns (0: no timed
+    flush).
+    """
+
+    __slots__ = ("_loop", "_nbytes", "_pending", "_timer", "_transport", "size", "timeout")
+
+    def __init__(self, transport: asyncio.Transport, size: int, timeout: int) -> None:
+        self.size = size
+        self.timeout = timeout
+        self._transport = transport
+        self._pending: list[Buffer] = []
+        self._nbytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def send(self, frame: bytes) -> None:
+        """A response or error: flushes all."""
+        if self._pending:
+            self._pending.append(frame)
+            self.flush()
+        else:
+            self._transport.write(frame)
+
+    def buffer(self, frames: list[Buffer], nbytes: int, more_to_come: bool) -> None:
+        """Messages; ``more_to_come`` tells that the client has room for others."""
+        self._pending += frames
+        self._nbytes += nbytes
+        if not more_to_come or self._nbytes >= self.size:
+            self.flush()
+        elif self.timeout and self._timer is None:
+            self._timer = self._loop.call_later(self.timeout / SECOND, self.flush)
+
+    def flush(self) -> None:
+        """Send all that waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pending:
+            pending, self._pending, self._nbytes = self._pending, [], 0
+            if len(pending) == 1:
+                self._transport.write(pending[0])
+            else:
+                self._transport.writelines(pending)
+
+    def close(self) -> None:
+        """Drop what waits and the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pending.clear()

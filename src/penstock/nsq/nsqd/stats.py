@@ -1,0 +1,229 @@
+"""/stats: everything nsqd knows of itself, as JSON and as text (NSQ reference 2.5).
+
+The keys, their order and the widths of the text are NSQ's: dashboards and scripts read them.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.channel import Channel
+from penstock.broker.topic import Topic
+from penstock.core.units import SECOND, format_duration
+from penstock.net.http import Request, Response
+from penstock.nsq.http_api import Query, json_response, text_response
+from penstock.nsq.version import NSQ_VERSION, version_line
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+    from penstock.nsq.nsqd.session import Session
+
+_FALSE = ("false", "0")
+_NO_LATENCY = {"count": 0, "percentiles": None}
+
+
+def handle(nsqd: Nsqd, request: Request) -> Response:
+    """GET /stats."""
+    query = Query.parse(request.query)
+    stats = collect(nsqd, query)
+    if query.get("format") == "json":
+        return json_response(stats)
+    return text_response(as_text(nsqd, stats, query))
+
+
+def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
+    """What the parameters ask for, in the order of NSQ's keys."""
+    wanted, channel = query.get("topic") or "", query.get("channel") or ""
+    with_clients = query.get("include_clients") not in _FALSE
+    known = nsqd.broker.topics
+    topics = [known[name] for name in sorted(known) if wanted in ("", name)]
+    if channel:
+        topics = [topic for topic in topics if channel in topic.channels]
+    unknown = bool(wanted) and wanted not in known
+    stats: dict[str, Any] = {
+        "version": NSQ_VERSION,
+        "health": nsqd.health,
+        "start_time": nsqd.started_ns // SECOND,
+        "topics": [_topic(nsqd, topic, channel, with_clients) for topic in topics],
+    }
+    if query.get("include_mem") not in _FALSE:
+        stats["memory"] = memory()
+    producers = _producers(nsqd, wanted) if with_clients and not unknown else []
+    stats["producers"] = producers or None
+    return stats
+
+
+def memory() -> dict[str, int]:
+    """Go's memory keys with the nearest figures CPython has; those without one are 0."""
+    with open("/proc/self/statm") as file:
+        resident_pages = int(file.read().split()[1])
+    return {
+        "heap_objects": sys.getallocatedblocks(),
+        "heap_idle_bytes": 0,
+        "heap_in_use_bytes": resident_pages * 4096,
+        "heap_released_bytes": 0,
+        "gc_pause_usec_100": 0,
+        "gc_pause_usec_99": 0,
+        "gc_pause_usec_95": 0,
+        "next_gc_bytes": 0,
+        "gc_total_runs": sum(generation["collections"] for generation in gc.get_stats()),
+    }
+
+
+def _topic(nsqd: Nsqd, topic: Topic, channel: str, with_clients: bool) -> dict[str, Any]:
+    names = [name for name in sorted(topic.channels) if channel in ("", name)]
+    return {
+        "topic_name": topic.name,
+        "channels": [_channel(nsqd, topic.channels[name], with_clients) for name in names],
+        "depth": topic.depth,
+        "backend_depth": topic.backend_depth,
+        "message_count": topic.message_count,
+        "message_bytes": topic.message_bytes,
+        "paused": topic.paused,
+        "e2e_processing_latency": _NO_LATENCY,
+    }
+
+
+def _channel(nsqd: Nsqd, channel: Channel, with_clients: bool) -> dict[str, Any]:
+    clients = None
+    if with_clients:
+        clients = [_client(session) for session in nsqd.sessions if session.channel is channel]
+    return {
+        "channel_name": channel.name,
+        "depth": channel.depth,
+        "backend_depth": channel.backend_depth,
+        "in_flight_count": channel.in_flight_count,
+        "deferred_count": channel.deferred_count,
+        "message_count": channel.message_count,
+        "requeue_count": channel.requeue_count,
+        "timeout_count": channel.timeout_count,
+        "client_count": len(channel.consumers),
+        "clients": clients,
+        "paused": channel.paused,
+        "e2e_processing_latency": _NO_LATENCY,
+    }
+
+
+def _client(session: Session, topic: str = "") -> dict[str, Any]:
+    """A connection; its publish counts only of ``topic``, if that is given."""
+    identity, consumer = session.identity, session.consumer
+    counts = [{"topic": name, "count": count} for name, count in session.pub_counts.items()
+              if topic in ("", name)]  # fmt: skip
+    client: dict[str, Any] = {
+        "client_id": identity.client_id,
+        "hostname": identity.hostname,
+        "version": "V2",
+        "remote_address": session.remote_address,
+        "state": int(session.reader.state),
+        "ready_count": consumer.ready if consumer else 0,
+        "in_flight_count": consumer.in_flight if consumer else 0,
+        "message_count": consumer.message_count if consumer else 0,
+        "finish_count": consumer.finish_count if consumer else 0,
+        "requeue_count": consumer.requeue_count if consumer else 0,
+        "connect_ts": session.connected_ns // SECOND,
+        "sample_rate": identity.sample_rate,
+        "deflate": False,
+        "snappy": False,
+        "user_agent": identity.user_agent,
+        "topology_zone": identity.topology_zone,
+        "topology_region": identity.topology_region,
+        "pub_counts": counts,
+        "tls": False,
+        "tls_cipher_suite": "",
+        "tls_version": "",
+        "tls_negotiated_protocol": "",
+        "tls_negotiated_protocol_is_mutual": False,
+    }
+    if not counts:
+        del client["pub_counts"]
+    return client
+
+
+def _producers(nsqd: Nsqd, topic: str) -> list[dict[str, Any]]:
+    return [_client(session, topic) for session in nsqd.sessions if session.pub_counts]
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def as_text(nsqd: Nsqd, stats: dict[str, Any], query: Query) -> str:
+    """The same as lines for people."""
+    now = nsqd.clock.wall_ns()
+    started = datetime.fromtimestamp(nsqd.started_ns / SECOND).astimezone()
+    start_time = started.strftime("%Y-%m-%dT%H:%M:%S%z")
+    offset = start_time[-5:]
+    zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
+    lines = [
+        f"{version_line('nsqd')}\n",
+        f"start_time {start_time[:-5]}{zone}\n",
+        f"uptime {format_duration(now - nsqd.started_ns)}\n",
+        f"\nHealth: {stats['health']}\n",
+    ]
+    if "memory" in stats:
+        lines.append("\nMemory:\n")
+        lines += [f"   {name:<25}\t{value}\n" for name, value in stats["memory"].items()]
+    if not stats["topics"]:
+        lines.append("\nTopics: None\n")
+    else:
+        lines.append("\nTopics:")
+        for topic in stats["topics"]:
+            lines += _topic_lines(topic, now)
+    lines += _producer_lines(stats["producers"], now)
+    return "".join(lines)
+
+
+def _topic_lines(topic: dict[str, Any], now: int) -> list[str]:
+    prefix = "*P " if topic["paused"] else "   "
+    lines = [
+        f"\n{prefix}[{topic['topic_name']:<15}] depth: {topic['depth']:<5} "
+        f"be-depth: {topic['backend_depth']:<5} msgs: {topic['message_count']:<8} e2e%: \n"
+    ]
+    for channel in topic["channels"]:
+        prefix = "   *P " if channel["paused"] else "      "
+        lines.append(
+            f"{prefix}[{channel['channel_name']:<25}] depth: {channel['depth']:<5} "
+            f"be-depth: {channel['backend_depth']:<5} inflt: {channel['in_flight_count']:<4} "
+            f"def: {channel['deferred_count']:<4} re-q: {channel['requeue_count']:<5} "
+            f"timeout: {channel['timeout_count']:<5} msgs: {channel['message_count']:<8} e2e%: \n"
+        )
+        lines += [_client_line(client, now) for client in channel["clients"] or ()]
+    return lines
+
+
+def _client_line(client: dict[str, Any], now: int) -> str:
+    if client.get("pub_counts"):
+        return f"        {_producer(client, now)}"
+    return (
+        f"        [V2 {_name(client):<21}] state: {client['state']} "
+        f"inflt: {client['in_flight_count']:<4} rdy: {client['ready_count']:<4} "
+        f"fin: {client['finish_count']:<8} re-q: {client['requeue_count']:<8} "
+        f"msgs: {client['message_count']:<8} connected: {_connected(client, now)}\n"
+    )
+
+
+def _producer_lines(producers: list[dict[str, Any]] | None, now: int) -> list[str]:
+    if not producers:
+        return ["\nProducers: None\n"]
+    return ["\nProducers:\n", *(f"   {_producer(client, now)}" for client in producers)]
+
+
+def _producer(client: dict[str, Any], now: int) -> str:
+    counts = client.get("pub_counts", [])
+    topics = ",".join(f"{each['topic']}={each['count']}" for each in counts)
+    total = sum(each["count"] for each in counts)
+    return (
+        f"[V2 {_name(client):<21}] msgs: {total:<8} topics: {topics} "
+        f"connected: {_connected(client, now)}\n"
+    )
+
+
+def _name(client: dict[str, Any]) -> str:
+    port = client["remote_address"].rpartition(":")[2]
+    return f"{client['hostname']}:{port} {client['user_agent']}"
+
+
+def _connected(client: dict[str, Any], now: int) -> str:
+    return format_duration((now // SECOND - client["connect_ts"]) * SECOND)

@@ -1,0 +1,74 @@
+"""nsqlookupd as a whole: a registry, a TCP listener for nsqd, an HTTP listener for everyone."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.gojson import dumps
+from penstock.net import tcp
+from penstock.net.http import HttpServer
+from penstock.nsq.nsqlookupd.http import LookupApi
+from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.nsq.nsqlookupd.registry import Registry
+from penstock.nsq.nsqlookupd.tcp import LookupServer
+from penstock.nsq.version import NSQ_VERSION, version_line
+
+_log = logging.getLogger("penstock.nsqlookupd")
+
+
+class Nsqlookupd:
+    """A running nsqlookupd; `start` makes one, `close` ends it."""
+
+    def __init__(self, options: LookupdOptions, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._options = options
+        self._registry = Registry(
+            clock, options.inactive_producer_timeout, options.tombstone_lifetime
+        )
+        self._lookups = LookupServer(self._registry, self._describe)
+        self._http = HttpServer(LookupApi(self._registry).router(), log=_log, clock=clock)
+        self._tcp_listener: tcp.Listener
+        self._http_listener: tcp.Listener
+
+    @classmethod
+    async def start(cls, options: LookupdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqlookupd:
+        """Opens both ports; `ListenError` when one cannot be had, with neither left open."""
+        daemon = cls(options, clock)
+        _log.info(version_line("nsqlookupd"))
+        daemon._tcp_listener = await tcp.listen(daemon._lookups, options.tcp_address, "TCP", _log)
+        try:
+            daemon._http_listener = await tcp.listen(
+                daemon._http, options.http_address, "HTTP", _log
+            )
+        except tcp.ListenError:
+            await daemon._tcp_listener.close()
+            raise
+        return daemon
+
+    @property
+    def tcp_port(self) -> int:
+        return self._tcp_listener.port
+
+    @property
+    def http_port(self) -> int:
+        return self._http_listener.port
+
+    async def close(self) -> None:
+        """Stops listening and ends all connections."""
+        await self._tcp_listener.close()
+        await self._http_listener.close()
+        self._lookups.close_connections()
+        self._http.close_connections()
+        _log.info("bye")
+
+    def _describe(self) -> bytes:
+        return dumps(
+            {
+                "broadcast_address": self._options.broadcast_address,
+                "hostname": os.uname().nodename,
+                "http_port": self.http_port,
+                "tcp_port": self.tcp_port,
+                "version": NSQ_VERSION,
+            }
+        )

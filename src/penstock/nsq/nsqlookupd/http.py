@@ -1,0 +1,121 @@
+"""The HTTP API of nsqlookupd: look-ups for consumers, edits for administrators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.net.http import Request, Response
+from penstock.nsq.debug_pages import add_debug_pages
+from penstock.nsq.http_api import ApiError, NsqRouter, Query, plain_response
+from penstock.nsq.nsqlookupd.registry import Producer, Registration, Registry
+from penstock.nsq.version import NSQ_VERSION
+
+_PONG = plain_response("OK")
+_NEVER = -6795364578871345152
+"""What Go prints for the nanoseconds of a time that was never set."""
+
+
+class LookupApi:
+    """The handlers; all are quick, as the registry is in memory."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def router(self) -> NsqRouter:
+        """The routes of nsqlookupd."""
+        router = NsqRouter()
+        router.add("GET", "/ping", _ping)
+        router.v1("GET", "/info", lambda request: {"version": NSQ_VERSION})
+        router.v1("GET", "/debug", self._debug)
+        router.v1("GET", "/lookup", self._lookup)
+        router.v1("GET", "/topics", lambda request: {"topics": self._registry.topics()})
+        router.v1("GET", "/channels", self._channels)
+        router.v1("GET", "/nodes", self._nodes)
+        router.v1("POST", "/topic/create", self._create_topic)
+        router.v1("POST", "/topic/delete", self._delete_topic)
+        router.v1("POST", "/topic/tombstone", self._tombstone)
+        router.v1("POST", "/channel/create", self._create_channel)
+        router.v1("POST", "/channel/delete", self._delete_channel)
+        add_debug_pages(router, index="/debug/pprof")
+        return router
+
+    def _lookup(self, request: Request) -> Any:
+        topic = Query.parse(request.query).required("topic")
+        if not self._registry.has_topic(topic):
+            raise ApiError(404, "TOPIC_NOT_FOUND")
+        producers = self._registry.topic_producers(topic)
+        return {
+            "channels": self._registry.channels(topic),
+            "producers": [_peer(producer) for producer in producers],
+        }
+
+    def _channels(self, request: Request) -> Any:
+        topic = Query.parse(request.query).required("topic")
+        return {"channels": self._registry.channels(topic)}
+
+    def _nodes(self, request: Request) -> Any:
+        nodes = []
+        for producer, topics in self._registry.nodes():
+            node = _peer(producer)
+            node["tombstones"] = [hidden for _, hidden in topics]
+            node["topics"] = [topic for topic, _ in topics]
+            nodes.append(node)
+        return {"producers": nodes}
+
+    def _debug(self, request: Request) -> Any:
+        entries = sorted(self._registry.entries())
+        return {key: [_debug_entry(each) for each in found] for key, found in entries}
+
+    def _create_topic(self, request: Request) -> None:
+        self._registry.create_topic(Query.parse(request.query).topic())
+
+    def _delete_topic(self, request: Request) -> None:
+        self._registry.delete_topic(Query.parse(request.query).required("topic"))
+
+    def _create_channel(self, request: Request) -> None:
+        self._registry.create_channel(*Query.parse(request.query).topic_and_channel())
+
+    def _delete_channel(self, request: Request) -> None:
+        topic, channel = Query.parse(request.query).topic_and_channel()
+        if not self._registry.delete_channel(topic, channel):
+            raise ApiError(404, "CHANNEL_NOT_FOUND")
+
+    def _tombstone(self, request: Request) -> None:
+        query = Query.parse(request.query)
+        self._registry.tombstone(query.required("topic"), query.required("node"))
+
+
+def _ping(request: Request) -> Response:
+    return _PONG
+
+
+def _peer(producer: Producer) -> dict[str, Any]:
+    info = producer.info
+    return {
+        "remote_address": producer.remote_address,
+        "hostname": info.hostname,
+        "broadcast_address": info.broadcast_address,
+        "tcp_port": info.tcp_port,
+        "http_port": info.http_port,
+        "version": info.version,
+        "topology_zone": info.topology_zone,
+        "topology_region": info.topology_region,
+    }
+
+
+def _debug_entry(registration: Registration) -> dict[str, Any]:
+    producer = registration.producer
+    tombstoned = registration.tombstoned_at is not None
+    return {
+        "broadcast_address": producer.info.broadcast_address,
+        "hostname": producer.info.hostname,
+        "http_port": producer.info.http_port,
+        "id": producer.remote_address,
+        "last_update": producer.last_update,
+        "tcp_port": producer.info.tcp_port,
+        "tombstoned": tombstoned,
+        "tombstoned_at": registration.tombstoned_wall if tombstoned else _NEVER,
+        "topology_region": producer.info.topology_region,
+        "topology_zone": producer.info.topology_zone,
+        "version": producer.info.version,
+    }

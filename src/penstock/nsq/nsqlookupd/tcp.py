@@ -1,0 +1,164 @@
+"""One nsqd's connection to nsqlookupd."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.net.address import show_address
+from penstock.nsq.nsqlookupd.protocol import (
+    OK,
+    Command,
+    CommandReader,
+    Identify,
+    LookupProtocolError,
+    Ping,
+    Register,
+    Unregister,
+    error_reply,
+    reply,
+)
+from penstock.nsq.nsqlookupd.registry import Producer, Registry
+
+UNIDENTIFIED_LIMIT_S = 300.0
+"""How long a connection may stay without saying who it is; an identified one may be silent."""
+LINGER_S = 0.5
+"""How long input is read away after an error, so that the error's text arrives."""
+
+_log = logging.getLogger("penstock.nsqlookupd")
+
+
+class LookupServer:
+    """What the connections share; its instance is the protocol factory for `net.tcp.listen`."""
+
+    def __init__(self, registry: Registry, describe: Callable[[], bytes]) -> None:
+        self.registry = registry
+        self.describe = describe
+        """Makes the answer to IDENTIFY: nsqlookupd's own addresses as JSON."""
+        self.sessions: set[Session] = set()
+
+    def __call__(self) -> Session:
+        return Session(self)
+
+    def close_connections(self) -> None:
+        """Ends every connection; for shutdown."""
+        for session in list(self.sessions):
+            session.close()
+
+
+class Session(asyncio.Protocol):
+    """Reads commands, changes the registry, answers."""
+
+    def __init__(self, server: LookupServer) -> None:
+        self._server = server
+        self._reader = CommandReader()
+        self._producer: Producer | None = None
+        self._transport: asyncio.Transport
+        self._deadline: asyncio.TimerHandle
+        self._name = ""
+        self._closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # a stream's is always one
+        self._name = show_address(transport.get_extra_info("peername"))
+        self._server.sessions.add(self)
+        self._deadline = asyncio.get_running_loop().call_later(UNIDENTIFIED_LIMIT_S, self.close)
+        _log.info("TCP: new client(%s)", self._name)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._deadline.cancel()
+        self._server.sessions.discard(self)
+        if self._producer is not None:
+            self._server.registry.disconnect(self._producer)
+        _log.info("PROTOCOL(V1): [%s] exiting", self._name)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._closing:
+            self._reader.receive_data(data)
+            self._handle_commands()
+
+    def eof_received(self) -> bool:
+        if not self._closing:
+            self._reader.receive_eof()
+            self._handle_commands()
+        return False
+
+    def pause_writing(self) -> None:
+        self._transport.pause_reading()  # a peer that reads no answers sends no more commands
+
+    def resume_writing(self) -> None:
+        self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Ends the connection after what was written."""
+        self._closing = True
+        self._transport.close()
+
+    def _handle_commands(self) -> None:
+        answers = []
+        try:
+            while (command := self._reader.next_command()) is not None:
+                answers.append(self._handle(command))
+        except LookupProtocolError as error:
+            _log.error("client(%s) - %s", self._name, error)
+            answers.append(error_reply(error))
+            self._transport.write(b"".join(answers))
+            self._linger()
+            return
+        if answers:
+            self._transport.write(b"".join(answers))
+
+    def _handle(self, command: Command) -> bytes:
+        registry, producer = self._server.registry, self._producer
+        if isinstance(command, Identify):
+            self._identify(command)
+            return reply(self._server.describe())
+        if producer is None:
+            return OK  # only PING comes before IDENTIFY
+        match command:
+            case Ping():
+                registry.touch(producer)
+            case Register(topic, channel):
+                registry.register(producer, topic, channel)
+                _log.info("DB: client(%s) REGISTER topic:%s channel:%s", self._name, topic, channel)
+            case Unregister(topic, channel):
+                self._unregister(producer, topic, channel)
+        return OK
+
+    def _identify(self, command: Identify) -> None:
+        self._deadline.cancel()
+        self._producer = Producer(self._name, command.peer)
+        self._server.registry.connect(self._producer)
+        peer = command.peer
+        _log.info(
+            "CLIENT(%s): IDENTIFY address:%s tcp:%d http:%d version:%s",
+            self._name,
+            peer.broadcast_address,
+            peer.tcp_port,
+            peer.http_port,
+            peer.version,
+        )
+
+    def _unregister(self, producer: Producer, topic: str, channel: str) -> None:
+        registry = self._server.registry
+        if channel:
+            registry.unregister_channel(producer, topic, channel)
+        else:
+            for left in registry.unregister_topic(producer, topic):
+                _log.warning(
+                    "client(%s) unexpected UNREGISTER channel:%s of topic:%s",
+                    self._name,
+                    left,
+                    topic,
+                )
+        _log.info("DB: client(%s) UNREGISTER topic:%s channel:%s", self._name, topic, channel)
+
+    def _linger(self) -> None:
+        """Ends the connection once the peer could read: unread input would reset it."""
+        self._closing = True
+        self._deadline.cancel()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._deadline = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)

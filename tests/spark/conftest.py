@@ -1,0 +1,48 @@
+"""One Spark for all of these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.fake_log_server import FakeLogServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from penstock.spark.session import session, stop
+
+    folder = tmp_path_factory.mktemp("spark")
+    with (folder / "spark.log").open("wb") as log:
+        running = session(
+            "local[2,2]",
+            settings={
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.sql.shuffle.partitions": "2",
+            },
+            log=log,
+        )
+    yield running
+    stop(running)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeLogServer]:
+    with FakeLogServer() as server:
+        yield server

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.gojson import Kind, dumps, format_float, loads_struct
+
+FIELDS = {"name": Kind.STRING, "on": Kind.BOOL, "size": Kind.INT, "rate": Kind.INT32}
+EMPTY = {"name": "", "on": False, "size": 0, "rate": 0}
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        ({"b": 1, "a": [True, None]}, b'{"b":1,"a":[true,null]}'),
+        ("<a>&\u2028\u2029", b'"\\u003ca\\u003e\\u0026\\u2028\\u2029"'),
+        ("é€🎉", '"é€🎉"'.encode()),
+        ("a\ud800b", '"a\ufffdb"'.encode()),
+        ('"\\\n\t\x00', b'"\\"\\\\\\n\\t\\u0000"'),
+        ((1, 2), b"[1,2]"),
+        ({"k": {"q": 0.99, "v": 1234.0}}, b'{"k":{"q":0.99,"v":1234}}'),
+        (-6795364578871345152, b"-6795364578871345152"),
+        ([], b"[]"),
+    ],
+)
+def test_dumps(value: Any, encoded: bytes) -> None:
+    assert dumps(value) == encoded
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (1.0, "1"),
+        (0.5, "0.5"),
+        (-2.25, "-2.25"),
+        (1e20, "100000000000000000000"),
+        (1e21, "1e+21"),
+        (1.5e300, "1.5e+300"),
+        (1e-6, "0.000001"),
+        (1.5e-5, "0.000015"),
+        (1e-7, "1e-7"),
+        (1.25e-9, "1.25e-9"),
+        (123456789.125, "123456789.125"),
+    ],
+)
+def test_floats_are_gos(value: float, text: str) -> None:
+    assert format_float(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_read_back(value: float) -> None:
+    assert float(format_float(value)) == value
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_json_cannot_say(value: float) -> None:
+    with pytest.raises(ValueError, match="unsupported value"):
+        dumps([value])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(json_values)
+def test_dumps_is_json(value: Any) -> None:
+    assert json.loads(dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "changes"),
+    [
+        (b"{}", {}),
+        (b"null", {}),
+        (b' \t\r\n{"name": "a"} ', {"name": "a"}),
+        (b'{"NAME": "a", "On": true}', {"name": "a", "on": True}),
+        (b'{"name": "a", "NAME": "b"}', {"name": "b"}),
+        (b'{"name": "a", "name": null}', {"name": "a"}),
+        (b'{"size": -0, "rate": -2147483648}', {"size": 0, "rate": -(1 << 31)}),
+        (b'{"other": [1.5, {"x": null}], "size": 3}', {"size": 3}),
+        (b'{"name": "\\ud800x"}', {"name": "\ufffdx"}),
+        (b'{"name": "\xffx"}', {"name": "\ufffdx"}),
+        ('{"\u017fize": 4}'.encode(), {"size": 4}),
+    ],
+)
+def test_loads_struct(data: bytes, changes: dict[str, Any]) -> None:
+    assert loads_struct(data, FIELDS) == {**EMPTY, **changes}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b'"x"',
+        b"3",
+        b"true",
+        b'{"a":',
+        b'{"a":1,}',
+        b"{} x",
+        b"{}{}",
+        b"\xef\xbb\xbf{}",
+        b'{"x": NaN}',
+        b'{"x": Infinity}',
+        b'{"x": 01}',
+        b'{"x": "\x01"}',
+        b'{"size": 1.0}',
+        b'{"size": 1e3}',
+        b'{"size": "1"}',
+        b'{"size": true}',
+        b'{"size": 9223372036854775808}',
+        b'{"rate": 2147483648}',
+        b'{"on": 1}',
+        b'{"on": "true"}',
+        b'{"name": 5}',
+        b'{"name": ["a"]}',
+        b'{"name": {}}',
+        b"[" * 20_000,
+        b'{"x": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_loads_struct_refuses(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        loads_struct(data, FIELDS)

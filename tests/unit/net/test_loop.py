@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from penstock.net import loop
+
+
+@pytest.fixture(params=["", "asyncio"])
+def _each_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_LOOP", request.param)
+
+
+@pytest.mark.usefixtures("_each_loop")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_ask_for_one_graceful_stop(number: int) -> None:
+    steps = []
+
+    async def main() -> int:
+        os.kill(os.getpid(), number)
+        await loop.stop_requested()
+        steps.append("stopping")
+        os.kill(os.getpid(), number)  # a second signal changes nothing
+        await asyncio.sleep(0.02)
+        steps.append("saved")
+        return 3
+
+    assert loop.run(main()) == 3
+    assert steps == ["stopping", "saved"]
+
+
+def test_none_is_zero_and_request_stop_stops() -> None:
+    async def main() -> None:
+        loop.request_stop()
+        await loop.stop_requested()
+
+    assert loop.run(main()) == 0
+
+
+def test_the_chosen_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> int:
+        return int(type(asyncio.get_running_loop()).__module__.startswith("uvloop"))
+
+    assert loop.run(main()) == 1
+    monkeypatch.setenv("PENSTOCK_LOOP", "asyncio")
+    assert loop.run(main()) == 0
+
+
+async def test_stop_outside_of_run_is_refused() -> None:
+    loop.request_stop()
+    with pytest.raises(RuntimeError):
+        await loop.stop_requested()
+
+
+def test_exceptions_and_exits_pass() -> None:
+    async def main() -> int:
+        raise SystemExit(5)
+
+    with pytest.raises(SystemExit) as caught:
+        loop.run(main())
+    assert caught.value.code == 5

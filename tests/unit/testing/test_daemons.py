@@ -1,0 +1,125 @@
+"""Daemons are started, found, stopped, killed and explained; here with a stand-in for nsqd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.daemons import Daemon, DaemonError, run_nsqd, run_nsqlookupd
+
+STAND_IN = """
+import signal, socket, sys, time
+flags = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
+if "die" in flags:
+    print("FATAL: told to die", file=sys.stderr)
+    sys.exit(int(flags["die"]))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in flags else lambda *_: sys.exit(0))
+servers = []
+for name in ("tcp", "http", "https"):
+    if name + "-address" in flags:
+        host, port = flags[name + "-address"].split(":")
+        servers.append(socket.create_server((host, int(port))))
+        address = "%s:%d" % servers[-1].getsockname()
+        print("[nsqd] INFO:", name.upper() + ": listening on", address, file=sys.stderr, flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> list[str]:
+    script = tmp_path / "stand_in.py"
+    script.write_text(STAND_IN)
+    return [sys.executable, "-S", str(script)]
+
+
+def test_ports_come_from_the_log(program: list[str]) -> None:
+    with run_nsqd("--https-address=127.0.0.1:0", program=program) as daemon:
+        assert daemon.tcp == f"127.0.0.1:{daemon.tcp_port}"
+        assert len({daemon.tcp_port, daemon.http_port, daemon.https_port, 0}) == 4
+        assert daemon.pid > 0
+
+
+def test_temporary_data_path_is_removed(program: list[str]) -> None:
+    with run_nsqd(program=program) as daemon:
+        assert daemon.data_path.is_dir()
+        assert f"--data-path={daemon.data_path}" in daemon.command()
+        assert daemon.https_port == 0
+    assert not daemon.data_path.exists()
+
+
+def test_given_data_path_is_kept(program: list[str], tmp_path: Path) -> None:
+    with run_nsqd(program=program, data_path=tmp_path / "mine") as daemon:
+        assert daemon.data_path == tmp_path / "mine"
+    assert (tmp_path / "mine").is_dir()
+
+
+def test_stop_is_graceful(program: list[str]) -> None:
+    with run_nsqd(program=program) as daemon:
+        assert daemon.stop() == 0
+        with pytest.raises(DaemonError, match="not running"):
+            daemon.stop()
+
+
+def test_restart_keeps_the_ports(program: list[str]) -> None:
+    with run_nsqd(program=program) as daemon:
+        before = (daemon.tcp, daemon.http)
+        first = daemon.pid
+        daemon.restart()
+        assert (daemon.tcp, daemon.http) == before
+        daemon.kill()
+        daemon.kill()
+        daemon.restart()
+        assert daemon.pid != first
+        with pytest.raises(DaemonError, match="already running"):
+            daemon.start()
+
+
+def test_failing_start_shows_the_log(program: list[str]) -> None:
+    with (
+        pytest.raises(DaemonError, match=r"(?s)exit code 3.*told to die"),
+        run_nsqd("--die=3", program=program),
+    ):
+        pass
+
+
+def test_silence_at_start_is_a_failure(program: list[str], tmp_path: Path) -> None:
+    daemon = Daemon([sys.executable, "-c", "import time; time.sleep(30)"], [], tmp_path, tmp_path)
+    with pytest.raises(DaemonError, match="did not listen"):
+        daemon.start(timeout_s=0.05)
+
+
+def test_a_deaf_daemon_is_killed(program: list[str]) -> None:
+    with run_nsqd("--deaf=1", program=program) as daemon:
+        with pytest.raises(DaemonError, match="did not stop"):
+            daemon.stop(timeout_s=0.05)
+        daemon.start()
+        daemon.kill()
+
+
+def test_a_death_during_the_block_is_reported(program: list[str]) -> None:
+    context = run_nsqlookupd(program=program)
+    daemon = context.__enter__()
+    os.kill(daemon.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, daemon.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(DaemonError, match="ended by itself"):
+        context.__exit__(None, None, None)
+
+
+def test_the_failure_inside_the_block_wins(program: list[str]) -> None:
+    with pytest.raises(KeyError), run_nsqd(program=program):
+        raise KeyError
+
+
+def test_environment_names_the_program(
+    program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "program.sh"
+    script.write_text(f'#!/bin/sh\nexec {" ".join(program)} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PENSTOCK_NSQLOOKUPD", str(script))
+    with run_nsqlookupd() as daemon:
+        assert daemon.command()[0] == str(script)
