@@ -24,9 +24,12 @@ RDY = 100
 DRAIN_RDY = 2500
 DEFER_MS_MAX = 400
 FINISHED_SHARE = 0.5
-DRAIN_S_MAX = 20.0
-SILENCE_S = 1.5
+REST_S_MAX = 0.005
+"""Longest rest of a producer between two batches: the backlog is to stay small."""
+SILENCE_S = 1.0
 """After the last acknowledged message was found: how long to wait for messages nobody sent."""
+SILENCE_S_MAX = 8.0
+"""How long to wait for one that is missing."""
 
 
 class Connection:
@@ -87,6 +90,7 @@ class Load:
                 numbers = self.ledger.attempt(BATCH)
                 await connection.ask(b"MPUB %s\n" % self.topic, self._multi_body(numbers))
                 self.ledger.acknowledge(numbers)
+                await asyncio.sleep(self.rng.uniform(0, REST_S_MAX))
         finally:
             connection.writer.close()
 
@@ -139,24 +143,22 @@ class Load:
         return connection
 
     async def drain(self, daemon: Daemon) -> None:
-        """Finish everything there is; ends when it is silent and nothing is outstanding."""
+        """Finish everything there is; ends in silence, sooner when nothing is outstanding."""
         connection = await self._subscribe(daemon, DRAIN_RDY)
+        silent_s = 0.0
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(DRAIN_S_MAX):
-                    await self._drain(connection)
+            while silent_s < SILENCE_S_MAX:
+                try:
+                    async with asyncio.timeout(SILENCE_S):
+                        kind, data = await connection.frame()
+                except TimeoutError:
+                    if self.ledger.outstanding() == 0:
+                        return
+                    silent_s += SILENCE_S
+                    continue
+                silent_s = 0.0
+                if kind == 2:
+                    self.ledger.see(data[26:])
+                    connection.writer.write(b"FIN %s\n" % data[10:26])
         finally:
             connection.writer.close()
-
-    async def _drain(self, connection: Connection) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(SILENCE_S):
-                    kind, data = await connection.frame()
-            except TimeoutError:
-                if self.ledger.outstanding() == 0:
-                    return
-                continue
-            if kind == 2:
-                self.ledger.see(data[26:])
-                connection.writer.write(b"FIN %s\n" % data[10:26])

@@ -156,7 +156,7 @@ class FakeLogServer:
             return 416, {"message": "OFFSET_OUT_OF_RANGE", **bounds}
         return 200, queue.fetch(offset, int(query["max_bytes"]))
 
-    def _handler(fake) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+    def _handler(fake) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
@@ -177,7 +177,7 @@ class FakeLogServer:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = _serve  # noqa: N815
+            do_GET = do_POST = _serve
 
             def log_message(self, *_: object) -> None:
                 pass

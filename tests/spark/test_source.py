@@ -128,7 +128,9 @@ def test_stream_with_admission_resumes_and_moves_its_group(
     assert server.groups["t"][group] == {"0": 2000, "1": 750}
 
 
-def test_every_topic_with_a_star(spark: SparkSession, server: FakeLogServer, tmp_path: Path) -> None:
+def test_every_topic_with_a_star(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
     fill(server, "a", 1)
     fill(server, "b", 2)
     fill(server, "c#ephemeral", 2)
@@ -177,7 +179,9 @@ def test_errors_name_what_is_missing(spark: SparkSession, server: FakeLogServer)
     beyond = json.dumps({"t": {server.node: {"0": 9000}}})
     with pytest.raises(Exception, match="9000") as ahead:
         read(spark, server, "t", startingOffsets=beyond).count()
-    assert explain(ahead.value).startswith(f"offset 9000 of topic t (queue 0) on node {server.node}")
+    assert explain(ahead.value).startswith(
+        f"offset 9000 of topic t (queue 0) on node {server.node}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,13 @@ class Channel:
         self.ephemeral = is_ephemeral(name)
         self.bounded = bounded or self.ephemeral
         self.paused = False
+        self.backlog_end = 0
+        self.backlog_since_ns = 0
         self.changed = True
         self.wake_at: int | None = None
         self.consumers: list[Consumer] = []
         self.message_count = 0
+        self.delivered_count = 0
         self.requeue_count = 0
         self.timeout_count = 0
         self.lost_count = 0
@@ -116,10 +119,13 @@ class Channel:
 
     # --- the topic's side ----------------------------------------------------------------------
 
-    def advance(self, head: int) -> None:
-        """The topic has distributed its log up to ``head``."""
+    def advance(self, head: int, backlog: bool = False) -> None:
+        """The topic has distributed its log up to ``head``; ``backlog``: what had waited in it."""
         self.message_count += head - self.head
         self.head = head
+        if backlog:
+            self.backlog_end = head
+            self.backlog_since_ns = self._clock.wall_ns()
         if self.bounded:
             room = sum([max(0, consumer.room()) for consumer in self._hungry])
             surplus = self.depth - self._options.mem_queue_size - room
@@ -236,6 +242,7 @@ class Channel:
     def _deliverable(self) -> int:
         if self.paused:
             return 0
+        self._border()  # requeued messages wait for the cursor, skips at it do not hold it back
         fresh = self.head - self.cursor - len(self.skips)
         return fresh + self.requeued.eligible(self.cursor)
 
@@ -245,7 +252,9 @@ class Channel:
         if room > 0:
             self._serve_fresh(consumer, room, now, deliveries)
         if deliveries:
-            consumer.message_count += sum([d.next - d.first for d in deliveries])
+            delivered = sum([d.next - d.first for d in deliveries])
+            consumer.message_count += delivered
+            self.delivered_count += delivered
             consumer.deliver(deliveries)
             self.changed = True
         return bool(deliveries)
@@ -341,8 +350,14 @@ class Channel:
         self.cursor = next_
 
     def _defer_late(self, batch: Batch, now: int) -> bool:
-        """Defer a batch of the backlog whose time, counted from its publish, has not come."""
-        wait = batch.timestamp_ns + batch.delay_ns - self._clock.wall_ns()
+        """Defer a batch of the backlog whose time has not come.
+
+        It is counted from the publish or, as in NSQ, from when the topic gave it to the channel.
+        """
+        since = batch.timestamp_ns
+        if batch.first_offset < self.backlog_end:
+            since = max(since, self.backlog_since_ns)
+        wait = since + batch.delay_ns - self._clock.wall_ns()
         if wait <= 0:
             return False
         self.defer(self.cursor, min(batch.next_offset, self.head), wait, now)

@@ -175,9 +175,10 @@ class Topic:
     def _distribute(self, batches: list[Batch]) -> None:
         if self.paused or self.gated or not self.channels:
             return
+        backlog = self.head < (batches[0].first_offset if batches else self.log.next_offset)
         self.head = self.log.next_offset
         for channel in self.channels.values():
-            channel.advance(self.head)
+            channel.advance(self.head, backlog)
         delayed = [batch for batch in batches if batch.delay_ns]
         if delayed:
             now = self._clock.monotonic_ns()

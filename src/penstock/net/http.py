@@ -44,6 +44,8 @@ MAX_PIPELINED = 64
 """Requests of one connection that may wait for their answers before reading pauses."""
 LINGER_S = 0.5
 """How long the rest of a refused request is read away, so that its sender sees the answer."""
+_FLUSH_PIECES = 512
+_FLUSH_BYTES = 16 * 1024
 _KEPT_HEADS = 4096
 _KEPT_HEAD_SIZE = 1024
 
@@ -339,6 +341,12 @@ class _Connection(asyncio.Protocol):
             slots[0].later.when_ready(self._settle)
         self._flush()
         self._resume_if_possible()
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        """A client that said it sends no more is let go once all its answers are written."""
+        if self._eof and not self._slots and not self._paused and not self._closing:
+            self.close()
 
     def _write(self, response: Response, plan: _Plan, started: int, close: bool) -> None:
         self._out += encode(response, plan.head, self._server.date(), close=close)
@@ -347,6 +355,8 @@ class _Connection(asyncio.Protocol):
         if close:
             self._flush()
             self._linger()
+        elif len(self._out) >= _FLUSH_PIECES or response.size >= _FLUSH_BYTES:
+            self._flush()  # lets a full write buffer stop the reading of further requests
 
     def _refuse(self, response: Response, plan: _Plan) -> None:
         """Answers a request whose body is not read to its end; the connection goes with it."""
@@ -408,8 +418,7 @@ class _Connection(asyncio.Protocol):
         self._rest.clear()
         self._consume(data)
         self._flush()
-        if self._eof and not self._slots and not self._closing:
-            self.close()
+        self._end_if_done()
 
     # -- names and logs
 

@@ -58,7 +58,7 @@ class Request:
 class Response:
     """What a handler answers; one that never changes may be made once and returned every time."""
 
-    __slots__ = ("body", "content_type", "headers", "start", "status", "tail")
+    __slots__ = ("body", "content_type", "headers", "size", "start", "status", "tail")
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class Response:
         self.content_type = content_type
         self.headers = headers
         self.start: bytes | None = None  # status line and headers before the date, once encoded
+        self.size = 0  # of the body in bytes, once encoded
         self.tail = b""  # the headers after the date, without the last line end
 
 
@@ -150,8 +151,8 @@ def _prepare(response: Response) -> None:
     lines += [f"{name}: {value}\r\n" for name, value in sorted(response.headers)]
     response.start = "".join(lines).encode("latin-1", "replace")
     body = response.body
-    length = sum(len(part) for part in body) if isinstance(body, list) else len(body)
-    tail = f"Content-Length: {length}"
+    response.size = sum(map(len, body)) if isinstance(body, list) else len(body)
+    tail = f"Content-Length: {response.size}"
     if response.content_type:
         tail += f"\r\nContent-Type: {response.content_type}"
     response.tail = tail.encode("latin-1")

@@ -98,7 +98,9 @@ def launch(
 
 def command(java: Java, memory: str, configuration: Mapping[str, str]) -> list[str]:
     """The command line of the JVM."""
-    settings = [part for key, value in configuration.items() for part in ("--conf", f"{key}={value}")]
+    settings = [
+        part for key, value in configuration.items() for part in ("--conf", f"{key}={value}")
+    ]
     return [
         str(java.path),
         "-cp", str(_jars() / "*"),

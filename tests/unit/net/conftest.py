@@ -14,6 +14,15 @@ from penstock.net.http import HttpServer, Router
 TIMEOUT_S = 5.0
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns as soon as `condition` holds."""
+    for _ in range(5000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never came true")
+
+
 class Wire:
     """A client connection that shows every byte."""
 

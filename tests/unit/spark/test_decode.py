@@ -6,9 +6,9 @@ import datetime
 
 import pyarrow as pa
 import pytest
-from tests.spark.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch
 
 from penstock.spark.decode import TYPES, Origin, arrow_schema, record_batch, wanted_parts
+from tests.spark.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch
 
 ORIGIN = Origin("flights", "host:4151", 0)
 EQUAL = [b"%03d" % i * 4 for i in range(7)]

@@ -45,7 +45,9 @@ class Child:
     def require_alive(self) -> None:
         """Raise ServiceError with the end of its log when it is gone."""
         if self.ended:
-            raise ServiceError(f"{self.name} ended with code {self.process.returncode}{self.tail()}")
+            raise ServiceError(
+                f"{self.name} ended with code {self.process.returncode}{self.tail()}"
+            )
 
     def tail(self) -> str:
         """The last lines of its log, indented, to put behind a sentence."""

@@ -237,6 +237,7 @@ class Consumer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *(link.close() for link in links), return_exceptions=True)
+        self._tasks.clear()
 
     def _give_back(self) -> None:
         while self._messages:

@@ -108,12 +108,12 @@ class Connection:
         """The frames that have arrived by now, without waiting. Raises NotConnected."""
         if self._socket is not None:
             self._socket.setblocking(False)
-            try:
-                self._fill(self._read())
-            except BlockingIOError:
-                pass
-            finally:
-                self._restore_timeout()
+        try:
+            self._fill(self._read())
+        except BlockingIOError:
+            pass
+        finally:
+            self._restore_timeout()
         frames = list(self._frames)
         self._frames.clear()
         return frames

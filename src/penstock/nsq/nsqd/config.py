@@ -14,6 +14,7 @@ from penstock.nsq.http_api import ApiError, NsqRouter, json_response, text_respo
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
 
+_HIDDEN = frozenset(("version", "config", "verbose", "worker_id"))
 _LEVEL_NUMBERS = {level: number for number, level in enumerate(LEVELS.values(), 1)}
 
 
@@ -23,7 +24,7 @@ class ConfigApi:
     def __init__(self, nsqd: Nsqd) -> None:
         self._nsqd = nsqd
         declared = nsqd.options.declared.values()
-        self._names = {each.key: each.name for each in declared if each.name != "version"}
+        self._names = {each.key: each.name for each in declared if each.name not in _HIDDEN}
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/config/:opt", self._get)

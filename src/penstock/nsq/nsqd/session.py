@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -70,6 +70,7 @@ class Session(asyncio.Protocol):
     def __init__(self, nsqd: Nsqd) -> None:
         self.nsqd = nsqd
         self.reader = CommandReader(nsqd.limits, expect_magic=True)
+        self.reader.before_mpub = self._before_mpub
         self.topic: Topic | None = None
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
@@ -86,13 +87,12 @@ class Session(asyncio.Protocol):
     # --- asyncio's side ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self.remote_address = show_address(transport.get_extra_info("peername") or "")
         ip = self.remote_address.rpartition(":")[0].strip("[]")
         self.identity = Identity.unknown(ip, self.nsqd.limits)
-        self.outbox = Outbox(transport, self.identity.output_buffer_size,
+        self.outbox = Outbox(self.transport, self.identity.output_buffer_size,
                              self.identity.output_buffer_timeout)  # fmt: skip
         self.nsqd.sessions[self] = None
         logger.info("TCP: new client(%s)", self.remote_address)
@@ -291,9 +291,16 @@ class Session(asyncio.Protocol):
     def _on_nop(self, event: Nop) -> None:
         """A sign of life, and that is noted already."""
 
+    def _before_mpub(self, name: str) -> Failure | None:
+        """As upstream, an MPUB makes its topic before its body is read."""
+        try:
+            self.nsqd.topic(name)
+        except StorageError as failure:
+            text = f"E_MPUB_FAILED MPUB failed {failure}"
+            return Failure("E_MPUB_FAILED", text, True, "MPUB", name)
+        return None
+
     def _on_failure(self, event: Failure) -> None:
-        if event.topic is not None:  # upstream has made the topic before it reads an MPUB's body
-            self._make_topic(event.topic, "MPUB")
         self._fail(event.text)
 
     def _on_drop(self, event: Drop) -> None:

@@ -49,6 +49,8 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
         "start_time": nsqd.started_ns // SECOND,
         "topics": [_topic(nsqd, topic, channel, with_clients) for topic in topics],
     }
+    if unknown:
+        stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
         stats["memory"] = memory()
     producers = _producers(nsqd, wanted) if with_clients and not unknown else []
@@ -91,13 +93,14 @@ def _channel(nsqd: Nsqd, channel: Channel, with_clients: bool) -> dict[str, Any]
     clients = None
     if with_clients:
         clients = [_client(session) for session in nsqd.sessions if session.channel is channel]
-    return {
+    stats = {
         "channel_name": channel.name,
         "depth": channel.depth,
         "backend_depth": channel.backend_depth,
         "in_flight_count": channel.in_flight_count,
         "deferred_count": channel.deferred_count,
         "message_count": channel.message_count,
+        "global_msg_count": channel.delivered_count,
         "requeue_count": channel.requeue_count,
         "timeout_count": channel.timeout_count,
         "client_count": len(channel.consumers),
@@ -105,6 +108,9 @@ def _channel(nsqd: Nsqd, channel: Channel, with_clients: bool) -> dict[str, Any]
         "paused": channel.paused,
         "e2e_processing_latency": _NO_LATENCY,
     }
+    if not channel.delivered_count:
+        del stats["global_msg_count"]
+    return stats
 
 
 def _client(session: Session, topic: str = "") -> dict[str, Any]:

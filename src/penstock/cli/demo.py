@@ -1,0 +1,194 @@
+"""``penstock demo``: a real data set through nsqd into Parquet, shown live and proven at the end."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from penstock.cli.live import flights
+from penstock.cli.live.board import Board, Gauge, Service
+from penstock.cli.live.daemons import Daemons
+from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.ports import Ports
+from penstock.cli.live.proof import verdict
+from penstock.cli.live.reports import Reports
+from penstock.cli.live.services import Child, ServiceError, start, stop_all
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import PenstockError
+
+_TICK_S = 0.1
+_LIVE = "penstock.cli.live"
+
+
+class ProofError(PenstockError):
+    """What is in the archive is not what was published."""
+
+
+def run_demo(rate: int, events: int | None, keep: bool) -> None:
+    """Run the demo from start to proof. Raises PenstockError with one line for the user."""
+    flights.data_folder()
+    Path("run").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="demo-", dir="run"))
+    started_ns = SYSTEM_CLOCK.monotonic_ns()
+    board = Board(f"Penstock demo · {folder}")
+    display = open_display(board)
+    demo = _Demo(folder, rate, min(events or flights.FLIGHTS, flights.FLIGHTS), board, display)
+    try:
+        carriers = demo.play()
+    except KeyboardInterrupt:
+        display.note("stopped before the end; nothing was proven")
+        sys.exit(130)
+    finally:
+        board.doing = "stopping the services"
+        demo.stop()
+        board.doing = ""
+        display.close()
+    _conclude(carriers, demo.published.done, demo.consumed.done)
+    elapsed_s = (SYSTEM_CLOCK.monotonic_ns() - started_ns) / 1e9
+    print(f"From start to proof: {elapsed_s:.1f} s. Everything of this run is in {folder}")
+    if not keep:
+        shutil.rmtree(folder)
+
+
+class _Demo:
+    """The children of one run and what they report."""
+
+    def __init__(
+        self, folder: Path, rate: int, events: int, board: Board, display: Display
+    ) -> None:
+        self._folder = folder
+        self._rate = rate
+        self._events = events
+        self._board = board
+        self._display = display
+        self._reports = Reports()
+        self._children: list[Child] = []
+        self._finished: set[str] = set()
+        self._ready: set[str] = set()
+        self._carriers: list[dict[str, Any]] | None = None
+        self.published = Gauge("published", events)
+        self.consumed = Gauge("consumed", events)
+        self.archived = Gauge("archived", events)
+        board.gauges += [self.published, self.consumed, self.archived]
+
+    def play(self) -> list[dict[str, Any]]:
+        """Start everything, wait for the proof, and return its rows."""
+        daemons = Daemons(self._folder, self._ports(), self._board)
+        self._board.services.append(Service("Spark", "starting"))
+        # Spark needs ten seconds to start and the data one, so both begin before anything else.
+        spark = self._child("Spark", "archive_job", self._on_spark,
+                            flights.TOPIC, daemons.lookupd_http, str(self._folder))  # fmt: skip
+        replay = self._child("replay", "replay", self._on_replay,
+                             daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
+        daemons.start(self._children)
+        daemons.create_topic(flights.TOPIC)
+        spark.tell("begin")
+        self._child("tally", "tally", self._on_tally, daemons.nsqd_tcp, str(self._events))
+        self._until(lambda: {"replay", "tally"} <= self._ready)
+        replay.tell("begin")
+        spark.tell(f"finish {self._events}")
+        self._until(lambda: self._carriers is not None and "tally" in self._finished)
+        assert self._carriers is not None
+        return self._carriers
+
+    def stop(self) -> None:
+        """End all children, the daemons last."""
+        for name in stop_all(self._children):
+            self._display.note(f"{name} did not stop by itself and was killed")
+        for service in self._board.services:
+            service.state = "stopped"
+
+    def _ports(self) -> Ports:
+        ports = Ports()
+        taken = ports.taken()
+        if not taken:
+            return ports
+        ports = Ports.free()
+        self._display.note(
+            f"port {', '.join(map(str, taken))} in use: this demo uses {ports.nsqd_tcp} and "
+            f"{ports.nsqd_http} for nsqd, {ports.lookupd_tcp} and {ports.lookupd_http} for nsqlookupd"
+        )
+        return ports
+
+    def _child(
+        self, name: str, module: str, handle: Callable[[dict[str, Any]], None], *arguments: str
+    ) -> Child:
+        log = self._folder / f"{name.lower()}.log"
+        child = start(name, f"{_LIVE}.{module}", arguments, log, talks=True)
+        self._children.append(child)
+        assert child.process.stdout is not None
+        self._reports.follow(child.process.stdout, handle)
+        return child
+
+    def _until(self, reached: Callable[[], bool]) -> None:
+        """Keep the display alive until something is so. Raises ServiceError when a child dies."""
+        while not reached():
+            self._reports.deliver()
+            for child in self._children:
+                if child.ended and child.process.returncode == 0:
+                    continue
+                child.require_alive()
+            behind = self.published.done - self.archived.done
+            self._board.facts["lag"] = f"{max(0, behind):,}"
+            for gauge in self._board.gauges:
+                gauge.set(gauge.done)
+            self._display.refresh()
+            time.sleep(_TICK_S)
+
+    def _on_replay(self, facts: dict[str, Any]) -> None:
+        self._note_common("replay", facts)
+        self.published.set(facts.get("published", self.published.done))
+
+    def _on_tally(self, facts: dict[str, Any]) -> None:
+        self._note_common("tally", facts)
+        self.consumed.set(facts.get("consumed", self.consumed.done))
+
+    def _on_spark(self, facts: dict[str, Any]) -> None:
+        self._note_common("Spark", facts)
+        service = self._board.service("Spark")
+        service.state = facts.get("state", service.state)
+        self._board.doing = facts.get("doing", self._board.doing)
+        if "error" in facts:
+            raise ServiceError(f"Spark: {facts['error']}")
+        if "archived" in facts:
+            self.archived.set(facts["archived"])
+            service.detail = (
+                f"batch {facts['batch']}: {facts['rows']:,} rows at {facts['rate']:,.0f} rows/s"
+            )
+        if "proof" in facts:
+            self._carriers = facts["proof"]
+
+    def _note_common(self, name: str, facts: dict[str, Any]) -> None:
+        if facts.get("state") == "ready":
+            self._ready.add(name)
+        if facts.get("finished"):
+            self._finished.add(name)
+
+
+def _conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> None:
+    """Print the table and the proof. Raises ProofError when it fails."""
+    names = flights.airlines()
+    table = Table(title="Mean departure delay by carrier, computed by Spark from the Parquet")
+    table.add_column("carrier")
+    table.add_column("flights", justify="right")
+    table.add_column("mean delay", justify="right")
+    for row in carriers:
+        delay = "-" if row["delay"] is None else f"{row['delay']:.1f} min"
+        name = names.get(row["carrier"], row["carrier"])
+        table.add_row(name, f"{row['events']:,}", delay)
+    console = Console()
+    console.print(table)
+    kept, sentence = verdict(carriers, published)
+    if not kept:
+        raise ProofError(f"the proof failed: {sentence}")
+    console.print(
+        f"[bold green]Proven:[/] {sentence} ({consumed:,} consumed live).", highlight=False
+    )

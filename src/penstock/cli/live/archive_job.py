@@ -1,0 +1,83 @@
+"""Child of the demo and of ``up``: an embedded Spark that archives, reports, and proves.
+
+Its standard input takes ``begin`` (the topic is there) and ``finish N``: stop once N messages are
+archived and examine the Parquet. Its own process keeps Spark's noise and memory apart.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from penstock.cli.live.archive_run import ArchiveRun
+from penstock.cli.live.proof import examine
+from penstock.cli.live.reports import report
+from penstock.core.errors import PenstockError
+
+_POLL_S = 0.1
+
+
+def main() -> None:
+    """``archive_job TOPIC LOOKUPD_HTTP_ADDRESS FOLDER``."""
+    topic, lookupd, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    source = {"topic": topic, "lookupd_http_address": lookupd}
+    run = ArchiveRun(source, folder / "archive", folder / "checkpoint", folder / "spark-jvm.log",
+                     {"processingTime": "500 milliseconds"})  # fmt: skip
+    job = _Job(run, folder / "archive")
+    try:
+        job.work()
+    except PenstockError as error:
+        report(error=str(error))
+        sys.exit(1)
+    finally:
+        run.stop()
+
+
+class _Job:
+    def __init__(self, run: ArchiveRun, to: Path) -> None:
+        self._run = run
+        self._to = to
+        self._begin = threading.Event()
+        self._target: int | None = None
+
+    def work(self) -> None:
+        """Start, archive, and when told to, prove."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        report(doing="starting Java and Spark")
+        spark = self._run.start_session()
+        report(doing="Spark is up, starting the archive query")
+        self._begin.wait()
+        self._run.start_query()
+        report(doing="the archive query is running", state="running")
+        self._archive()
+        report(doing="all archived: reading the Parquet back to prove it")
+        report(proof=examine(spark, self._to))
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            word, _, number = line.partition(" ")
+            if word.strip() == "begin":
+                self._begin.set()
+            else:
+                self._target = int(number)
+
+    def _archive(self) -> None:
+        """Until the target is reached; without one, for ever."""
+        archived = 0
+        while self._target is None or archived < self._target:
+            time.sleep(_POLL_S)
+            active = self._run.active
+            for batch in self._run.finished():
+                archived += batch.rows
+                report(archived=archived, batch=batch.batch, rows=batch.rows,
+                       rate=batch.rows_per_s)  # fmt: skip
+            if not active:
+                raise PenstockError("the archive query ended before its time")
+
+
+if __name__ == "__main__":
+    main()

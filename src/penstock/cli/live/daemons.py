@@ -1,0 +1,80 @@
+"""nsqlookupd and nsqd as children of ``up`` and ``demo``."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from penstock.cli.live.board import Board, Service
+from penstock.cli.live.ports import HOST, Ports
+from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
+
+_POLL_S = 0.02
+_REGISTER_TRIES = 500
+
+
+class Daemons:
+    """The two daemons, started in order and shown on a board."""
+
+    def __init__(self, folder: Path, ports: Ports, board: Board) -> None:
+        self.ports = ports
+        self.nsqd_tcp = f"{HOST}:{ports.nsqd_tcp}"
+        self.nsqd_http = f"{HOST}:{ports.nsqd_http}"
+        self.lookupd_http = f"{HOST}:{ports.lookupd_http}"
+        self._lookupd_tcp = f"{HOST}:{ports.lookupd_tcp}"
+        self._folder = folder
+        self._data = folder / "nsqd"
+        self._data.mkdir(parents=True, exist_ok=True)
+        self._board = board
+        board.services += [
+            Service("nsqlookupd", detail=f"tcp {ports.lookupd_tcp}  http {ports.lookupd_http}"),
+            Service("nsqd", detail=f"tcp {ports.nsqd_tcp}  http {ports.nsqd_http}"),
+        ]
+
+    def start(self, children: list[Child]) -> None:
+        """Start both, adding them to ``children`` at once, and return when both answer."""
+        lookupd = self._begin(children, "nsqlookupd", [
+            f"--tcp-address={self._lookupd_tcp}",
+            f"--http-address={self.lookupd_http}",
+            f"--broadcast-address={HOST}",
+        ])  # fmt: skip
+        nsqd = self._begin(children, "nsqd", [
+            f"--tcp-address={self.nsqd_tcp}",
+            f"--http-address={self.nsqd_http}",
+            f"--broadcast-address={HOST}",
+            f"--lookupd-tcp-address={self._lookupd_tcp}",
+            f"--data-path={self._data}",
+        ])  # fmt: skip
+        for child, address in ((lookupd, self.lookupd_http), (nsqd, self.nsqd_http)):
+            wait_for_ping(child, address)
+            self._board.service(child.name).state = "ready"
+
+    def create_topic(self, topic: str) -> None:
+        """Create a topic and return when nsqlookupd knows its node."""
+        request = urllib.request.Request(
+            f"http://{self.nsqd_http}/topic/create?topic={topic}", method="POST"
+        )
+        urllib.request.urlopen(request, timeout=10).close()
+        for _ in range(_REGISTER_TRIES):
+            if self._registered(topic):
+                return
+            time.sleep(_POLL_S)
+        raise ServiceError(f"nsqd did not register topic {topic} with nsqlookupd")
+
+    def _begin(self, children: list[Child], name: str, flags: list[str]) -> Child:
+        self._board.service(name).state = "starting"
+        child = start(name, f"penstock.cli.{name}", flags, self._folder / f"{name}.log")
+        children.append(child)
+        return child
+
+    def _registered(self, topic: str) -> bool:
+        url = f"http://{self.lookupd_http}/lookup?topic={topic}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return bool(json.load(answer)["producers"])
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from penstock.net import http_client, tcp
+from penstock.net.http_client import HttpError, get, post
+
+Script = Callable[[bytes], Awaitable[str]]
+
+
+class Scripted(asyncio.Protocol):
+    """Answers the first bytes of every connection with `answer`, then ends it if told to."""
+
+    answer = b""
+    ends = False
+    seen = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        Scripted.seen = data
+        self.transport.write(self.answer)
+        if self.ends:
+            self.transport.close()
+
+
+@pytest.fixture
+async def script(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., str]]:
+    """Sets what the server answers and returns its address."""
+    listener = await tcp.listen(Scripted, "127.0.0.1:0")
+
+    def answering(answer: bytes, *, ends: bool = False) -> str:
+        monkeypatch.setattr(Scripted, "answer", answer)
+        monkeypatch.setattr(Scripted, "ends", ends)
+        return f"http://127.0.0.1:{listener.port}"
+
+    yield answering
+    await listener.close()
+    await asyncio.sleep(0.01)
+
+
+async def test_get(script: Callable[..., str]) -> None:
+    url = script(b"HTTP/1.1 404 Not Found\r\nX-A: b\r\nContent-Length: 2\r\n\r\nno")
+    status, headers, body = await get(f"{url}/lookup?topic=a%20b", 5, headers={"X-C": "d"})
+    assert (status, headers["x-a"], body) == (404, "b", b"no")
+    lines = Scripted.seen.split(b"\r\n")
+    assert lines[0] == b"GET /lookup?topic=a%20b HTTP/1.1"
+    assert lines[1] == b"Host: " + url.removeprefix("http://").encode()
+    assert b"X-C: d" in lines
+
+
+async def test_post(script: Callable[..., str]) -> None:
+    url = script(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n")
+    assert (await post(url, 5, b"body")).body == b"OK"
+    assert Scripted.seen.startswith(b"POST / HTTP/1.1\r\n")
+    assert Scripted.seen.endswith(b"\r\nContent-Length: 4\r\n\r\nbody")
+
+
+async def test_a_body_up_to_the_connections_end(script: Callable[..., str]) -> None:
+    url = script(b"HTTP/1.0 200 OK\r\n\r\nall of it", ends=True)
+    assert (await get(url, 5)).body == b"all of it"
+
+
+async def test_continue_and_head(script: Callable[..., str]) -> None:
+    url = script(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
+    assert (await get(url, 5)).body == b"x"
+    url = script(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+    assert (await http_client.request("HEAD", url, 5)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("answer", "ends", "reason"),
+    [
+        (b"", False, "timed out"),
+        (b"", True, "the connection ended before the answer did"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", True, "the connection ended before"),
+        (b"nonsense\r\n\r\n", False, "xpected HTTP/"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + b"x" * 99, False, "longer than 50"),
+    ],
+)
+async def test_no_answer(
+    script: Callable[..., str], answer: bytes, ends: bool, reason: str
+) -> None:
+    url = script(answer, ends=ends)
+    with pytest.raises(HttpError) as caught:
+        await get(url, 0.2, max_body=50)
+    assert str(caught.value).startswith(f"GET {url}: ")
+    assert reason in str(caught.value)
+
+
+async def test_nobody_there() -> None:
+    listener = await tcp.listen(Scripted, "127.0.0.1:0")
+    await listener.close()
+    with pytest.raises(HttpError, match=r"^GET http://127\.0\.0\.1:\d+: "):
+        await get(f"http://127.0.0.1:{listener.port}", 5)
+
+
+@pytest.mark.parametrize("url", ["ftp://h/", "h:1", "http://"])
+async def test_no_http_address(url: str) -> None:
+    with pytest.raises(HttpError, match="not an http address"):
+        await get(url, 5)
+
+
+async def test_no_line_ends_into_the_head(script: Callable[..., str]) -> None:
+    with pytest.raises(HttpError, match="control character"):
+        await get(script(b""), 5, headers={"A": "b\r\nC: d"})

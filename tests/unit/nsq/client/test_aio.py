@@ -1,0 +1,288 @@
+"""The asyncio producer and consumer against a scripted server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.nsq.client.aio import Consumer, Producer
+from penstock.nsq.client.errors import BadTopic, ClientError, NotConnected, SubFailed
+from penstock.nsq.client.settings import Settings
+from penstock.nsq.protocol import frames
+from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe
+
+from .fakes import FakeNsqd, fake_http, fake_nsqd, lookup_answer, unused_address
+
+
+@pytest.fixture
+def nsqd() -> Iterator[FakeNsqd]:
+    with fake_nsqd() as server:
+        yield server
+
+
+def consume(nsqd: FakeNsqd, max_in_flight: int = 10) -> Consumer:
+    addresses = [nsqd.address]
+    return Consumer(
+        "t", "c", nsqd_tcp_addresses=addresses, max_in_flight=max_in_flight, reconnect_delay=0.01
+    )
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  # the condition is a matter of another thread
+            await asyncio.sleep(0.005)
+
+
+# Producer
+
+
+async def test_publish(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await producer.publish("t", b"one")
+        await producer.multi_publish("t", [b"two", b"three"])
+        await producer.multi_publish("t", [])
+        await producer.deferred_publish("t", 50, b"four")
+    assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
+
+
+async def test_side_by_side_over_one_connection(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await asyncio.gather(*(producer.publish("t", b"%d" % n) for n in range(100)))
+    assert sorted(int(bodies[0]) for _, bodies in nsqd.published) == list(range(100))
+    assert sum(type(event).__name__ == "Identify" for event in nsqd.asked) == 1
+
+
+async def test_a_refusal_and_a_new_connection(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        with pytest.raises(BadTopic):
+            await producer.publish("t!", b"x")
+        await until(lambda: producer._link is None or not producer._link.is_open)
+        await producer.publish("t", b"x")
+    assert nsqd.published == [("t", [b"x"])]
+
+
+async def test_a_loss_fails_all_under_way(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await producer.publish("t", b"1")
+        nsqd.silent = True
+        under_way = [asyncio.ensure_future(producer.publish("t", b"2")) for _ in range(3)]
+        await until(lambda: len(nsqd.asked) == 5)
+        nsqd.drop_connections()
+        results = await asyncio.gather(*under_way, return_exceptions=True)
+        assert [type(result) for result in results] == [NotConnected] * 3
+        nsqd.silent = False
+        await producer.publish("t", b"3")
+
+
+async def test_a_cancelled_publish_does_not_confuse_the_next(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await producer.publish("t", b"1")
+        nsqd.silent = True
+        cancelled = asyncio.ensure_future(producer.publish("t", b"2"))
+        following = asyncio.ensure_future(producer.publish("t", b"3"))
+        await until(lambda: len(nsqd.asked) == 4)
+        cancelled.cancel()
+        nsqd.send(frames.response(b"OK"))
+        await asyncio.sleep(0.02)
+        assert not following.done()
+        nsqd.send(frames.response(b"OK"))
+        await following
+
+
+async def test_no_answer(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address, Settings(answer_timeout=0.1)) as producer:
+        await producer.publish("t", b"1")
+        nsqd.silent = True
+        with pytest.raises(NotConnected, match="no answer"):
+            await producer.publish("t", b"1")
+
+
+async def test_nobody_there() -> None:
+    address = unused_address()
+    with pytest.raises(NotConnected, match=address):
+        await Producer(address).publish("t", b"1")
+
+
+async def test_strange_answers(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await producer.publish("t", b"1")
+        nsqd.silent = True
+        for answer, error in ((frames.response(b"WHAT"), ClientError), (b"HTTP/1.1", NotConnected)):
+            pending = asyncio.ensure_future(producer.publish("t", b"x"))
+            await until(lambda: len(nsqd.asked) >= 3)
+            nsqd.send(answer)
+            with pytest.raises(error):
+                await pending
+
+
+# Consumer
+
+
+async def test_messages(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    bodies = []
+    async with consume(nsqd) as consumer:
+        async for message in consumer:
+            bodies.append(message.body)
+            assert message.finish()
+            if len(bodies) == 3:
+                break
+    assert bodies == [b"a", b"b", b"c"]
+    assert len(nsqd.finished) == 3
+    assert nsqd.count(Close) == 1
+
+
+async def test_requeue(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a")
+    async with consume(nsqd) as consumer:
+        message = await consumer.get(5)
+        assert message is not None
+        assert message.touch()
+        assert message.requeue(250)
+        await until(lambda: nsqd.requeued == [(message.id, 250)])
+        assert await consumer.get(0.02) is None
+        assert consumer.in_flight == 0
+
+
+async def test_no_more_than_wanted_in_flight(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    async with consume(nsqd, max_in_flight=2) as consumer:
+        first, second = await consumer.get(5), await consumer.get(5)
+        assert first is not None
+        assert second is not None
+        assert await consumer.get(0.05) is None
+        assert consumer.in_flight == 2
+        first.finish()
+        third = await consumer.get(5)
+        assert third is not None
+        assert third.body == b"c"
+        second.finish()
+        third.finish()
+
+
+async def test_close_waits_for_answers_and_gives_back_the_rest(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    consumer = consume(nsqd)
+    message = await anext(consumer)
+    closing = asyncio.ensure_future(consumer.close())
+    await until(lambda: len(nsqd.requeued) == 2)
+    assert not closing.done()
+    assert message.finish()
+    await closing
+    assert len(nsqd.finished) == 1
+    assert [late async for late in consumer] == []
+    assert await consumer.get() is None
+    await consumer.close()
+    assert consumer._tasks == {}
+
+
+async def test_close_does_not_wait_for_ever(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a")
+    consumer = consume(nsqd)
+    message = await anext(consumer)
+    await consumer.close(grace=0.05)
+    assert not message.finish()
+    assert nsqd.finished == []
+
+
+async def test_close_before_anything(nsqd: FakeNsqd) -> None:
+    await consume(nsqd).close()
+    consumer = consume(nsqd)
+    consumer.start()
+    await consumer.close()
+
+
+async def test_a_lost_node_is_found_again(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a")
+    async with consume(nsqd) as consumer:
+        held = await consumer.get(5)
+        assert held is not None
+        nsqd.drop_connections()
+        await until(lambda: nsqd.count(Subscribe) == 2)
+        nsqd.put(b"b")
+        message = await consumer.get(5)
+        assert message is not None
+        assert message.body == b"b"
+        assert message.finish()
+        assert not held.finish()
+
+
+async def test_a_node_that_comes_up_later() -> None:
+    address = unused_address()
+    async with Consumer("t", "c", nsqd_tcp_addresses=[address], reconnect_delay=0.01) as consumer:
+        assert await consumer.get(0.05) is None
+        assert consumer.connections == []
+
+
+async def test_a_refused_subscription(nsqd: FakeNsqd) -> None:
+    nsqd.refusals["Subscribe"] = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
+    async with consume(nsqd) as consumer:
+        with pytest.raises(SubFailed, match="exceeds limit"):
+            await consumer.get(5)
+
+
+async def test_heartbeats_and_errors(nsqd: FakeNsqd) -> None:
+    async with consume(nsqd) as consumer:
+        await until(lambda: nsqd.count(Ready) == 1)
+        nsqd.send(frames.HEARTBEAT_FRAME)
+        nsqd.send(frames.error("E_FIN_FAILED FIN x failed ID not in flight"))
+        await until(lambda: nsqd.count(Nop) == 1)
+        nsqd.put(b"a")
+        message = await consumer.get(5)
+        assert message is not None
+        message.finish()
+
+
+async def test_a_silent_server_is_left(nsqd: FakeNsqd) -> None:
+    addresses = [nsqd.address]
+    settings = Settings(heartbeat_interval=1)
+    async with Consumer(
+        "t", "c", nsqd_tcp_addresses=addresses, settings=settings, reconnect_delay=0.01
+    ) as consumer:
+        consumer.start()
+        await until(lambda: nsqd.count(Subscribe) >= 2)
+
+
+async def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
+    with fake_http() as lookupd, fake_nsqd() as other:
+        lookupd.json("/lookup", lookup_answer(nsqd.address, unused_address()))
+        nsqd.put(b"a")
+        lookupds = [unused_address(), lookupd.address]
+        async with Consumer(
+            "t", "c", lookupd_http_addresses=lookupds, max_in_flight=2, reconnect_delay=0.01
+        ) as consumer:
+            message = await consumer.get(5)
+            assert message is not None
+            message.finish()
+            assert consumer.connections == [nsqd.address]
+            lookupd.json("/lookup", lookup_answer(other.address))
+            nsqd.close()
+            other.put(b"b")
+            message = await consumer.get(5)
+            assert message is not None
+            assert message.body == b"b"
+            message.finish()
+
+
+async def test_more_nodes_than_messages_wanted(
+    nsqd: FakeNsqd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.nsq.client.aio._TURN_S", 0.02)
+    with fake_nsqd() as other:
+        addresses = [nsqd.address, other.address]
+        async with Consumer("t", "c", nsqd_tcp_addresses=addresses, max_in_flight=1) as consumer:
+            nsqd.put(b"a")
+            other.put(b"b")
+            seen = set()
+            while len(seen) < 2:
+                message = await consumer.get(5)
+                assert message is not None
+                seen.add(message.body)
+                message.finish()
+
+
+def test_bad_addresses_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="port"):
+        Consumer("t", "c", nsqd_tcp_addresses=["nowhere"])

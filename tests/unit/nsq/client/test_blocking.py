@@ -1,0 +1,312 @@
+"""The blocking producer and consumer against a scripted server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.nsq.client.blocking import Consumer, Producer
+from penstock.nsq.client.errors import (
+    BadTopic,
+    ClientError,
+    NotConnected,
+    PubFailed,
+    SubFailed,
+    TimedOut,
+)
+from penstock.nsq.client.settings import Settings
+from penstock.nsq.protocol import frames
+from penstock.nsq.protocol.commands import Auth, Close, Nop, Ready, Subscribe, Touch
+
+from .fakes import FakeNsqd, fake_http, fake_nsqd, lookup_answer, unused_address
+
+
+@pytest.fixture
+def nsqd() -> Iterator[FakeNsqd]:
+    with fake_nsqd() as server:
+        yield server
+
+
+def consume(nsqd: FakeNsqd, max_in_flight: int = 10, **more: object) -> Consumer:
+    return Consumer(
+        "t",
+        "c",
+        nsqd_tcp_addresses=[nsqd.address],
+        max_in_flight=max_in_flight,
+        reconnect_delay=0.01,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+# Producer
+
+
+def test_publish(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.publish("t", b"one")
+        producer.multi_publish("t", [b"two", b"three"])
+        producer.multi_publish("t", [])
+        producer.deferred_publish("t", 50, b"four")
+        producer.ping()
+    assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
+
+
+def test_a_refusal_is_named_for_its_code_and_the_producer_lives_on(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        with pytest.raises(BadTopic, match=r'^E_BAD_TOPIC PUB topic name "t!" is not valid$'):
+            producer.publish("t!", b"x")
+        nsqd.refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
+        with pytest.raises(PubFailed):
+            producer.publish("t", b"x")
+        nsqd.refusals.clear()
+        producer.publish("t", b"x")
+    assert nsqd.published == [("t", [b"x"])]
+
+
+def test_a_connection_lost_in_between_is_replaced(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.publish("t", b"1")
+        nsqd.drop_connections()
+        nsqd.wait(lambda: not nsqd._sessions)
+        producer.publish("t", b"2")
+    assert nsqd.published == [("t", [b"1"]), ("t", [b"2"])]
+
+
+def test_no_answer(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address, Settings(answer_timeout=0.2)) as producer:
+        producer.ping()
+        nsqd.silent = True
+        with pytest.raises(TimedOut, match=nsqd.address):
+            producer.publish("t", b"1")
+        nsqd.silent = False
+        producer.publish("t", b"1")
+
+
+def test_nobody_there() -> None:
+    address = unused_address()
+    with pytest.raises(NotConnected, match=address):
+        Producer(address).publish("t", b"1")
+
+
+def test_not_an_nsqd() -> None:
+    with fake_nsqd() as nsqd, Producer(nsqd.address) as producer:
+        producer.ping()
+        nsqd.silent = True
+        threading.Timer(0.05, lambda: nsqd.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
+        with pytest.raises(NotConnected, match="E_BAD_FRAME"):
+            producer.publish("t", b"x")
+
+
+def test_an_unexpected_answer(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.ping()
+        nsqd.silent = True
+        threading.Timer(0.05, lambda: nsqd.send(frames.response(b"WHAT"))).start()
+        with pytest.raises(ClientError, match="unexpected answer"):
+            producer.publish("t", b"x")
+
+
+def test_heartbeats_are_answered_while_waiting(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.ping()
+        nsqd.wait(lambda: nsqd.count(Nop) == 1)
+        nsqd.silent = True
+        beat = frames.HEARTBEAT_FRAME
+        threading.Timer(0.05, lambda: nsqd.send(beat + beat + frames.OK_FRAME)).start()
+        producer.publish("t", b"x")
+        nsqd.wait(lambda: nsqd.count(Nop) == 3)
+
+
+def test_authentication() -> None:
+    with fake_nsqd(auth_required=True) as nsqd:
+        with Producer(nsqd.address, Settings(auth_secret="secret")) as producer:
+            producer.publish("t", b"x")
+        assert Auth(b"secret") in nsqd.asked
+        with pytest.raises(ClientError, match="requires authentication"):
+            Producer(nsqd.address).publish("t", b"x")
+
+
+# Consumer
+
+
+def test_messages_one_by_one(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    with consume(nsqd) as consumer:
+        bodies = []
+        for message in consumer:
+            bodies.append(message.body)
+            assert message.finish()
+            if len(bodies) == 3:
+                break
+        nsqd.wait(lambda: len(nsqd.finished) == 3)
+    assert bodies == [b"a", b"b", b"c"]
+    assert Subscribe("t", "c") in nsqd.asked
+    assert nsqd.count(Close) == 1
+
+
+def test_many_at_once(nsqd: FakeNsqd) -> None:
+    nsqd.put(*[b"x" * 20] * 100)
+    with consume(nsqd, max_in_flight=100) as consumer:
+        seen = 0
+        while seen < 100:
+            delivery = consumer.get_delivery(5)
+            assert delivery is not None
+            assert delivery.bodies() == [b"x" * 20] * len(delivery)
+            assert delivery.block.count == len(delivery)
+            assert delivery.touch()
+            assert delivery.finish()
+            assert not delivery.finish()
+            assert not delivery.requeue()
+            seen += len(delivery)
+        nsqd.wait(lambda: len(nsqd.finished) == 100)
+        assert consumer.in_flight == 0
+
+
+def test_requeue_and_touch(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a")
+    with consume(nsqd) as consumer:
+        message = consumer.get(5)
+        assert message is not None
+        assert message.touch()
+        assert message.requeue(250)
+        nsqd.wait(lambda: nsqd.requeued == [(message.id, 250)])
+        assert nsqd.count(Touch) == 1
+
+
+def test_waiting_ends(nsqd: FakeNsqd) -> None:
+    with consume(nsqd) as consumer:
+        assert consumer.get(0.05) is None
+        assert consumer.get_delivery(0) is None
+        assert consumer.connections == [nsqd.address]
+
+
+def test_no_more_than_wanted_in_flight(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    with consume(nsqd, max_in_flight=2) as consumer:
+        first = consumer.get(5)
+        assert first is not None
+        assert consumer.get(5) is not None
+        assert consumer.get(0.05) is None
+        first.finish()
+        third = consumer.get(5)
+        assert third is not None
+        assert third.body == b"c"
+    assert [event.count for event in nsqd.asked if isinstance(event, Ready)] == [2]
+
+
+def test_ready_is_capped_by_the_server() -> None:
+    with fake_nsqd(max_rdy_count=5) as nsqd, consume(nsqd, max_in_flight=100) as consumer:
+        assert consumer.get(0.05) is None
+        assert Ready(5) in nsqd.asked
+
+
+def test_close_gives_back_what_nobody_saw(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    with consume(nsqd) as consumer:
+        seen = consumer.get(5)
+        assert seen is not None
+        seen.finish()
+    nsqd.wait(lambda: len(nsqd.requeued) == 2)
+    assert len(nsqd.finished) == 1
+    consumer.close()
+    assert list(consumer) == []
+
+
+def test_two_nodes_share_what_may_be_in_flight(nsqd: FakeNsqd) -> None:
+    with fake_nsqd() as other:
+        addresses = [nsqd.address, other.address]
+        with Consumer("t", "c", nsqd_tcp_addresses=addresses, max_in_flight=5) as consumer:
+            nsqd.put(b"a")
+            other.put(b"b")
+            bodies = set()
+            while len(bodies) < 2:
+                message = consumer.get(5)
+                assert message is not None
+                bodies.add(message.body)
+                message.finish()
+            last = [[e for e in one.asked if isinstance(e, Ready)][-1] for one in (nsqd, other)]
+            assert sorted(event.count for event in last) == [2, 3]
+
+
+def test_a_lost_node_is_found_again(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b")
+    with consume(nsqd) as consumer:
+        held = consumer.get(5)
+        assert held is not None
+        nsqd.drop_connections()
+        nsqd.wait(lambda: not nsqd._sessions)
+        nsqd.put(b"c")
+        message = consumer.get(5)
+        # b was on its way to us when the connection was lost, and is not handed out any more
+        # unless it was already.
+        while message is not None and message.body != b"c":
+            message = consumer.get(5)
+        assert message is not None
+        assert message.finish()
+        assert not held.finish()
+        assert nsqd.count(Subscribe) == 2
+
+
+def test_a_refused_subscription(nsqd: FakeNsqd) -> None:
+    nsqd.refusals["Subscribe"] = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
+    with consume(nsqd) as consumer, pytest.raises(SubFailed, match="exceeds limit"):
+        consumer.get(5)
+
+
+def test_error_frames_do_not_end_the_consumer(nsqd: FakeNsqd) -> None:
+    with consume(nsqd) as consumer:
+        assert consumer.get(0.05) is None
+        nsqd.send(frames.error("E_FIN_FAILED FIN x failed ID not in flight"))
+        nsqd.send(frames.HEARTBEAT_FRAME)
+        assert consumer.get(0.05) is None
+        nsqd.wait(lambda: nsqd.count(Nop) == 1)
+        nsqd.put(b"a")
+        assert consumer.get(5) is not None
+
+
+def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
+    with fake_http() as lookupd:
+        lookupd.json("/lookup", lookup_answer(nsqd.address, unused_address()))
+        nsqd.put(b"a")
+        with Consumer(
+            "t", "c", lookupd_http_addresses=[lookupd.address], reconnect_delay=0.01
+        ) as consumer:
+            message = consumer.get(5)
+            assert message is not None
+            assert message.finish()
+            assert consumer.connections == [nsqd.address]
+
+
+def test_lookup_is_asked_again_when_a_node_is_lost(nsqd: FakeNsqd) -> None:
+    with fake_http() as lookupd, fake_nsqd() as other:
+        lookupd.json("/lookup", lookup_answer(nsqd.address))
+        with Consumer(
+            "t", "c", lookupd_http_addresses=[lookupd.address], reconnect_delay=0.01
+        ) as consumer:
+            assert consumer.get(0.05) is None
+            lookupd.json("/lookup", lookup_answer(other.address))
+            nsqd.close()
+            other.put(b"b")
+            message = consumer.get(5)
+            assert message is not None
+            assert message.body == b"b"
+            assert consumer.connections == [other.address]
+
+
+def test_more_nodes_than_messages_wanted(nsqd: FakeNsqd) -> None:
+    with fake_nsqd() as other:
+        addresses = [nsqd.address, other.address]
+        with Consumer("t", "c", nsqd_tcp_addresses=addresses, max_in_flight=1) as consumer:
+            assert consumer.get(0.05) is None
+            consumer._next_turn = 0
+            consumer.get(0.05)
+            last = [[e for e in one.asked if isinstance(e, Ready)] for one in (nsqd, other)]
+            counts = [events[-1].count if events else 0 for events in last]
+            assert sorted(counts) == [0, 1]
+
+
+def test_bad_addresses_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="port"):
+        Consumer("t", "c", nsqd_tcp_addresses=["nowhere"])

@@ -1,0 +1,133 @@
+"""The client of the log endpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.nsq.client.log import (
+    LogClient,
+    LogError,
+    NodeUnreachable,
+    OffsetOutOfRange,
+    QueueBounds,
+    TopicNotFound,
+)
+
+from .fakes import FakeHttp, fake_http, unused_address
+
+
+@pytest.fixture
+def node() -> Iterator[FakeHttp]:
+    with fake_http() as server:
+        yield server
+
+
+@pytest.fixture
+def client(node: FakeHttp) -> Iterator[LogClient]:
+    with LogClient(node.address) as client:
+        yield client
+
+
+def test_topics(node: FakeHttp, client: LogClient) -> None:
+    node.json("/stats", {"topics": [{"topic_name": "a"}, {"topic_name": "b#ephemeral"}]})
+    assert client.topics() == ["a", "b#ephemeral"]
+    node.json("/stats", {"topics": None})
+    assert client.topics() == []
+
+
+def test_offsets(node: FakeHttp, client: LogClient) -> None:
+    queue = {"queue": 0, "start": 5, "end": 9, "bytes": 1000}
+    answer = {"node": "h:1", "topic": "t", "queues": [queue], "groups": {"g": {"0": 7}}}
+    node.json("/log/offsets", answer)
+    offsets = client.offsets("t#ephemeral")
+    assert (offsets.node, offsets.topic) == ("h:1", "t")
+    assert offsets.queues == [QueueBounds(0, 5, 9, 1000)]
+    assert offsets.groups == {"g": {0: 7}}
+    assert node.requests == [("GET", "/log/offsets?topic=t%23ephemeral", b"")]
+
+
+def test_fetch(node: FakeHttp, client: LogClient) -> None:
+    bounds = {"X-Penstock-Start": "5", "X-Penstock-End": "9"}
+    node.answers["/log/fetch"] = (200, bounds, b"batches")
+    assert client.fetch("t", 6, queue=2, max_bytes=100) == (b"batches", 5, 9)
+    path = "/log/fetch?topic=t&queue=2&offset=6&max_bytes=100"
+    assert node.requests == [("GET", path, b"")]
+    node.answers["/log/fetch"] = (200, bounds, b"")
+    at_end = client.fetch("t", 9)
+    assert (at_end.data, list(at_end.batches())) == (b"", [])
+
+
+def test_an_offset_that_is_gone(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/fetch", {"message": "OFFSET_OUT_OF_RANGE", "start": 5, "end": 9}, 416)
+    with pytest.raises(OffsetOutOfRange) as caught:
+        client.fetch("t", 2)
+    error = caught.value
+    assert (error.topic, error.node, error.offset) == ("t", node.address, 2)
+    assert (error.start, error.end) == (5, 9)
+    assert str(error) == f"offset 2 of topic 't' on {node.address} is outside 5..9"
+
+
+def test_commit_and_groups(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/commit", {})
+    node.json("/log/group/delete", {})
+    client.commit("t", "g 1", {0: 5, 3: 7})
+    client.commit("t", "g", {})
+    client.delete_group("t", "g")
+    assert [(method, path) for method, path, _ in node.requests] == [
+        ("POST", "/log/commit?topic=t&group=g+1"),
+        ("POST", "/log/commit?topic=t&group=g"),
+        ("POST", "/log/group/delete?topic=t&group=g"),
+    ]
+    assert json.loads(node.requests[0][2]) == {"offsets": {"0": 5, "3": 7}}
+    assert json.loads(node.requests[1][2]) == {"offsets": {}}
+
+
+def test_offset_at(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/offset_at", {"offset": 8})
+    assert client.offset_at("t", 123) == 8
+    assert node.requests == [("GET", "/log/offset_at?topic=t&queue=0&timestamp_ns=123", b"")]
+
+
+def test_an_unknown_topic(node: FakeHttp, client: LogClient) -> None:
+    for path in ("/log/offsets", "/log/fetch", "/log/commit"):
+        node.json(path, {"message": "TOPIC_NOT_FOUND"}, 404)
+    for call in (
+        lambda: client.offsets("t"),
+        lambda: client.fetch("t", 0),
+        lambda: client.commit("t", "g", {}),
+    ):
+        with pytest.raises(TopicNotFound) as caught:
+            call()
+        assert (caught.value.topic, caught.value.node) == ("t", node.address)
+
+
+def test_another_refusal(node: FakeHttp, client: LogClient) -> None:
+    node.answers["/log/offsets"] = (500, {}, b"not even JSON")
+    with pytest.raises(LogError, match=f"{node.address}: 500"):
+        client.offsets("t")
+
+
+def test_one_connection_is_kept(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/offset_at", {"offset": 8})
+    for _ in range(5):
+        client.offset_at("t", 1)
+    assert node.connections == 1
+
+
+def test_a_kept_connection_that_was_closed_is_replaced(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/offset_at", {"offset": 8})
+    node.hang_up_after = 1
+    assert [client.offset_at("t", 1) for _ in range(3)] == [8, 8, 8]
+    assert node.connections == 3
+
+
+def test_nobody_there() -> None:
+    address = unused_address()
+    with pytest.raises(NodeUnreachable) as caught:
+        LogClient(address, timeout=1).fetch("t", 0)
+    assert (caught.value.node, caught.value.topic) == (address, "t")
+    with pytest.raises(ValueError, match="port"):
+        LogClient("nowhere")
