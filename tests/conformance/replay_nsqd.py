@@ -75,6 +75,9 @@ def belongs_to_later(case: Case) -> bool:
         return True
     if any(str(step.get("send", [""])[0]).startswith("AUTH") for step in steps):
         return True
+    requests = json.dumps([step.get("send") for step in steps])
+    if all(f'\\"{name}\\":true' in requests for name in ("deflate", "snappy")):
+        return True
     replies = json.dumps([step.get("expect") for step in steps])
     return any(f'\\"{name}\\":true' in replies for name in ("tls_v1", "deflate", "snappy"))
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
-from penstock.storage.batch import encode
+from penstock.storage.batch import Batch
 
 FIRST_ID = 0x0ABC_0000_0000_0000
 TIMESTAMP_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
@@ -38,7 +38,10 @@ def nsq_batch(
     table = None
     if not stride:
         table = np.cumsum([0, *map(len, frames)], dtype=np.uint32)
-    return encode(first_offset, first_id, timestamp_ns, len(frames), stride, frames, table=table)
+    batch = Batch.build(
+        first_offset, first_id, timestamp_ns, len(frames), stride, frames, table=table
+    )
+    return bytes(batch.raw)
 
 
 class FakeQueue:
@@ -129,7 +132,8 @@ class FakeLogServer:
             return 404, {"message": "TOPIC_NOT_FOUND"}
         pairs = (producer.rsplit(":", 1) for producer in self.producers)
         return 200, {"channels": [], "producers": [
-            {"broadcast_address": host, "http_port": int(port), "tcp_port": 1} for host, port in pairs
+            {"broadcast_address": host, "http_port": int(port), "tcp_port": 1}
+            for host, port in pairs
         ]}  # fmt: skip
 
     def _offsets(self, topic: str) -> Any:

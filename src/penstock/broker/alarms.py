@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
-from typing import Protocol
+from typing import Final, Protocol
+
+_STALE_MIN: Final = 1000
 
 
 class Sleeper(Protocol):
@@ -19,12 +21,22 @@ class Alarms:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Sleeper]] = []
         self._serial = count()
+        self._compact_at = _STALE_MIN
 
     def wake(self, sleeper: Sleeper, at: int) -> None:
         """Wake ``sleeper`` at that time, unless it is woken earlier anyway."""
         if sleeper.wake_at is None or at < sleeper.wake_at:
             sleeper.wake_at = at
             heapq.heappush(self._heap, (at, next(self._serial), sleeper))
+            if len(self._heap) > self._compact_at:
+                self._compact()
+
+    def _compact(self) -> None:
+        """Forget the times that were replaced by earlier ones, or came twice."""
+        asleep = {id(entry[2]): entry for entry in self._heap if entry[2].wake_at == entry[0]}
+        self._heap = list(asleep.values())
+        heapq.heapify(self._heap)
+        self._compact_at = 2 * len(self._heap) + _STALE_MIN
 
     def next_at(self) -> int | None:
         """The next time to call ``due``; None when nobody sleeps."""

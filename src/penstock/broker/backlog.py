@@ -42,6 +42,11 @@ class Requeue:
         self._entries.append(entry)
         self.count += entry.next - entry.first
 
+    def put_back(self, entry: Requeued) -> None:
+        """Undo a ``take``, or a part of it."""
+        self._entries.appendleft(entry)
+        self.count += entry.next - entry.first
+
     def eligible(self, cursor: int) -> int:
         """About how many may be delivered now; 0 only when none may."""
         return self.count if self._entries and self._entries[0].after <= cursor else 0

@@ -40,7 +40,7 @@ class Broker:
         """Opens every queue of the store; raises StorageError when one cannot be opened."""
         self.topics: dict[str, Topic] = {}
         self.alarms = Alarms()
-        self.health: StorageError | None = None
+        self._problems: dict[tuple[str, str], StorageError] = {}
         self.store = store
         self._clock = clock
         self._chance = chance
@@ -69,9 +69,16 @@ class Broker:
         return Topic(name, log, journal, clock=self._clock, chance=self._chance,
                      alarms=self.alarms, options=self._options.channel)  # fmt: skip
 
+    @property
+    def health(self) -> StorageError | None:
+        """The problem with the disk that housekeeping met last and that is not over yet."""
+        return next(reversed(self._problems.values()), None)
+
     def delete_topic(self, name: str) -> Topic:
         """Remove a topic with all it holds. Raises KeyError, StorageError."""
         topic = self.topics.pop(name)
+        for problem in [problem for problem in self._problems if problem[0] == name]:
+            del self._problems[problem]
         topic.delete()
         return topic
 
@@ -94,11 +101,15 @@ class Broker:
             self._guarded(partial(topic.trim, self._options.retention), topic, "trim the log")
 
     def _guarded(self, action: Callable[[], object], topic: Topic, what: str) -> None:
+        problem = (topic.name, what)
         try:
             action()
         except StorageError as error:
-            logger.error("TOPIC(%s): failed to %s - %s", topic.name, what, error)
-            self.health = error
+            if problem not in self._problems:
+                logger.error("TOPIC(%s): failed to %s - %s", topic.name, what, error)
+            self._problems[problem] = error
+        else:
+            self._problems.pop(problem, None)
 
     def close(self) -> None:
         """Write all down, sync, close. Problems are logged; the first is raised at the end."""

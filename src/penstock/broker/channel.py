@@ -15,8 +15,10 @@ Times named ``now`` are monotonic nanoseconds.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.broker.alarms import Alarms
 from penstock.broker.backlog import Deferred, Requeue, Requeued
@@ -26,10 +28,15 @@ from penstock.broker.progress import ChannelRecord, Deferral
 from penstock.broker.runs import Offsets, runs
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
 from penstock.storage.log import ReadableLog
+
+logger = logging.getLogger(__name__)
+
+READ_RETRY_NS: Final = 10**9
 
 
 @dataclass(slots=True)
@@ -146,11 +153,25 @@ class Channel:
 
     def _drop_newest(self, surplus: int) -> None:
         last = self.head
-        while surplus > 0 and last > self.cursor:
-            if last - 1 not in self.skips:
-                self.skips.add(last - 1, last)
-                surplus -= 1
-            last -= 1
+        for first, next_ in reversed(self.skips):
+            if last - next_ >= surplus:
+                break
+            surplus -= last - next_
+            last = first
+        self.skips.add(max(self.cursor, last - surplus), self.head)
+
+    def needed(self) -> Iterator[tuple[int, int]]:
+        """All ranges of offsets that are still to be finished, in no order."""
+        for flights in self._holders():
+            for first, next_, _ in flights.ranges():
+                yield first, next_
+        for entry in (*self.requeued, *self.deferred):
+            yield entry.first, entry.next
+        low = self.cursor
+        for first, next_ in self.skips:
+            yield low, first
+            low = max(low, next_)
+        yield low, self.head
 
     # --- consumers -----------------------------------------------------------------------------
 
@@ -160,6 +181,7 @@ class Channel:
     def remove_consumer(self, consumer: Consumer) -> None:
         """The consumer is gone; what it had in flight waits for its time-out."""
         self.consumers.remove(consumer)
+        consumer.ready = 0  # whatever is still heard of it, nothing is given to it any more
         self._hungry.pop(consumer, None)
         if consumer.flights.count:
             self._departed.append(consumer.flights)
@@ -248,9 +270,13 @@ class Channel:
 
     def _serve(self, consumer: Consumer, room: int, now: int) -> bool:
         deliveries: list[Delivery] = []
-        room -= self._serve_requeued(consumer, room, now, deliveries)
-        if room > 0:
-            self._serve_fresh(consumer, room, now, deliveries)
+        try:
+            room -= self._serve_requeued(consumer, room, now, deliveries)
+            if room > 0:
+                self._serve_fresh(consumer, room, now, deliveries)
+        except StorageError as error:  # nothing is lost: it is still where it was
+            logger.error("CHANNEL(%s): failed to read from the log - %s", self.name, error)
+            self._alarms.wake(self, now + READ_RETRY_NS)
         if deliveries:
             delivered = sum([d.next - d.first for d in deliveries])
             consumer.message_count += delivered
@@ -269,13 +295,18 @@ class Channel:
             if entry is None:
                 break
             attempts = (entry.attempts + 1) & 0xFFFF  # u16 on the wire, wraps as in Go
-            for batch, first, next_ in self._stored(entry.first, entry.next):
-                deliveries.append(Delivery(batch, first, next_, attempts))
-                for offset in range(first, next_):
-                    consumer.flights.add_odd(offset, attempts, deadline, now)
-                served += next_ - first
-        if served:
             self._alarms.wake(self, deadline)
+            rest = entry.first
+            try:
+                for batch, first, next_ in self._stored(entry.first, entry.next):
+                    deliveries.append(Delivery(batch, first, next_, attempts))
+                    for offset in range(first, next_):
+                        consumer.flights.add_odd(offset, attempts, deadline, now)
+                    served += next_ - first
+                    rest = next_
+            except StorageError:
+                self.requeued.put_back(entry._replace(first=rest))
+                raise
         return served
 
     def _stored(self, first: int, next_: int) -> Iterator[tuple[Batch, int, int]]:
@@ -304,7 +335,9 @@ class Channel:
                 place += 1
                 if batch.first_offset > self.cursor:
                     self._lose(min(border, batch.first_offset))
-                if self.cursor >= border or (batch.delay_ns and self._defer_late(batch, now)):
+                if self.cursor >= border or (
+                    batch.delay_ns and self._defer_late(batch, border, now)
+                ):
                     break
                 last = min(batch.next_offset, border, self.cursor + room)
                 if consumer.sample_rate:
@@ -349,7 +382,7 @@ class Channel:
         self.lost_count += next_ - self.cursor
         self.cursor = next_
 
-    def _defer_late(self, batch: Batch, now: int) -> bool:
+    def _defer_late(self, batch: Batch, border: int, now: int) -> bool:
         """Defer a batch of the backlog whose time has not come.
 
         It is counted from the publish or, as in NSQ, from when the topic gave it to the channel.
@@ -360,7 +393,7 @@ class Channel:
         wait = since + batch.delay_ns - self._clock.wall_ns()
         if wait <= 0:
             return False
-        self.defer(self.cursor, min(batch.next_offset, self.head), wait, now)
+        self.defer(self.cursor, min(batch.next_offset, border), wait, now)
         return True
 
     # --- time ----------------------------------------------------------------------------------
@@ -430,20 +463,23 @@ class Channel:
         return ChannelRecord(self.name, self.cursor, self.head, unfinished, list(self.skips),
                              reset, deferred, over)  # fmt: skip
 
-    def restore(self, record: ChannelRecord, deferred: list[Deferral], next_offset: int) -> None:
+    def restore(self, record: ChannelRecord, deferred: list[Deferral]) -> None:
         """Go on from a record. What was in flight is delivered again, with one attempt more.
 
-        ``next_offset`` is the log's end: what a power cut took from it is forgotten here too.
+        The record may lag behind the log or, after a power cut, be ahead of it: offsets that the log
+        has let go were finished, those behind its end are forgotten.
         """
-        self.cursor = min(record.cursor, next_offset)
-        self.head = min(record.head, next_offset)
+        start, end = self.log.start_offset, self.log.next_offset
+        self.cursor = max(start, min(record.cursor, end))
+        self.head = max(start, min(record.head, end))
         for first, next_ in record.skips:
-            self.skips.add(first, min(next_, self.head))
+            self.skips.add(max(first, self.cursor), min(next_, self.head))
         for first, next_, attempts in sorted(record.unfinished):
-            if first < next_offset:
-                next_ = min(next_, next_offset)
+            first, next_ = max(first, start), min(next_, end)
+            if first < next_:
                 self.requeued.add(Requeued(first, next_, attempts, self.cursor))
         to_monotonic = self._clock.monotonic_ns() - self._clock.wall_ns()
         for deadline, first, next_, attempts in deferred:
-            if first < next_offset:
-                self._defer(deadline + to_monotonic, first, min(next_, next_offset), attempts)
+            first, next_ = max(first, start), min(next_, end)
+            if first < next_:
+                self._defer(deadline + to_monotonic, first, next_, attempts)

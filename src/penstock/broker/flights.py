@@ -13,6 +13,7 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 _GRAIN_NS: Final = 10_000_000  # deadlines are rounded up to 10 ms, so that neighbours can be joined
+_STALE_MIN: Final = 1000  # entries of the heap that are over and do not matter yet
 
 
 class Odd(NamedTuple):
@@ -56,7 +57,11 @@ class Flights:
         """A message was delivered again, or touched."""
         self.count += 1
         self.odd[offset] = Odd(deadline, attempts, delivered)
-        heapq.heappush(self._odd_heap, (deadline, offset))
+        if len(self._odd_heap) > 2 * len(self.odd) + _STALE_MIN:  # touched again and again
+            self._odd_heap = [(odd.deadline, place) for place, odd in self.odd.items()]
+            heapq.heapify(self._odd_heap)
+        else:
+            heapq.heappush(self._odd_heap, (deadline, offset))
 
     # --- taking out ----------------------------------------------------------------------------
 

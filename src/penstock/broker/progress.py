@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from penstock.core.errors import StorageError
+
 Range: TypeAlias = tuple[int, int]
 Unfinished: TypeAlias = tuple[int, int, int]  # first, next, attempts so far
 Deferral: TypeAlias = tuple[int, int, int, int]  # deadline, first, next, attempts so far
@@ -42,6 +44,7 @@ class TopicRecord(msgspec.Struct, array_like=True, tag="t"):
     """The offset up to which a topic has given its messages to its channels."""
 
     head: int
+    paused: bool = False
 
 
 class GoneRecord(msgspec.Struct, array_like=True, tag="x"):
@@ -67,17 +70,26 @@ class Progress:
 
     def __init__(self) -> None:
         self.head: int | None = None
+        self.paused = False
         self.channels: dict[str, ChannelRecord] = {}
         self.groups: dict[str, int] = {}
         self._deferred: dict[str, dict[int, Deferral]] = {}
 
     @classmethod
     def replay(cls, records: Iterable[bytes]) -> Progress:
-        """Read the records in their order."""
+        """Read the records in their order. Raises StorageError when one makes no sense."""
         progress = cls()
         for data in records:
-            progress._apply(_decoder.decode(data))
+            try:
+                progress._apply(_decoder.decode(data))
+            except msgspec.DecodeError as error:  # whole, by its checksum, but not of this version
+                raise StorageError(f"cursor journal holds an unknown record: {error}") from error
         return progress
+
+    def end(self) -> int:
+        """No offset at or behind this one has been given to anybody, as far as was written down."""
+        heads = [record.head for record in self.channels.values()]
+        return max(self.head or 0, *heads, *self.groups.values(), 0)
 
     def deferred(self, channel: str) -> list[Deferral]:
         """The deferrals of a channel that were not over."""
@@ -91,6 +103,7 @@ class Progress:
                 self.groups[record.name] = record.offset
             case TopicRecord():
                 self.head = record.head
+                self.paused = record.paused
             case GoneRecord():
                 self.channels.pop(record.channel or "", None)
                 self._deferred.pop(record.channel or "", None)

@@ -11,10 +11,7 @@ after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
-
-import numpy as np
+import logging
 
 from penstock.broker.alarms import Alarms
 from penstock.broker.channel import Channel, ChannelOptions
@@ -27,26 +24,19 @@ from penstock.broker.progress import (
     encode_record,
 )
 from penstock.broker.records import Records
+from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.names import is_ephemeral
-from penstock.storage.batch import Batch, Positions, encode
+from penstock.core.ranges import RangeSet
+from penstock.storage.batch import Batch
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
 from penstock.storage.retention import Retention
 
-Outcome = Callable[[StorageError | None], None]
-_BATCH_BYTES_MAX = 1024 * 1024
-
-
-class Staged(NamedTuple):
-    """A publish that waits for the next commit."""
-
-    records: Records
-    delay_ns: int
-    done: Outcome
+logger = logging.getLogger(__name__)
 
 
 class Topic:
@@ -84,7 +74,8 @@ class Topic:
         self._alarms = alarms
         self._options = options
         if journal is not None:
-            self._restore(Progress.replay(journal.records))
+            assert isinstance(log, Log)
+            self._restore(log, Progress.replay(journal.records))
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -98,56 +89,50 @@ class Topic:
         The caller tells them: at the ``fsync`` level only after the sync.
         """
         staged, self._staged = self._staged, []
-        self.message_count += sum([item.records.count for item in staged])
-        self.message_bytes += sum([item.records.nbytes for item in staged])
+        kept = self._within_bounds(staged) if self.ephemeral else staged
         error = None
-        if isinstance(self.log, MemoryLog):
-            staged_kept = self._within_bounds(self.log, staged)
-        else:
-            staged_kept = staged
         try:
-            batches = self.log.append(list(self._encode(staged_kept))) if staged_kept else []
-            self._distribute(batches)
+            self._append(kept)
+            for records, _, _ in staged:
+                self.message_count += records.count
+                self.message_bytes += records.nbytes
         except StorageError as failure:
             error = failure
-            self.message_count -= sum([item.records.count for item in staged])
-            self.message_bytes -= sum([item.records.nbytes for item in staged])
         return [item.done for item in staged], error
 
-    def _encode(self, staged: list[Staged]) -> Iterator[bytes]:
-        timestamp_ns = self._clock.wall_ns()
-        offset = self.log.next_offset
-        for group in _batches(staged):
-            first_id = self.log.id_base + offset
-            frames = []
-            count = 0
-            for records, _, _ in group:
-                encoded, table = records.encode(first_id + count, timestamp_ns)
-                frames.append(encoded)
-                count += records.count
-            stride = _common_stride(group)
-            if not stride and len(group) > 1:
-                table = _table_of_singles(group)
-            yield encode(offset, first_id, timestamp_ns, count, stride, frames,
-                         table=table, delay_ns=group[0].delay_ns)  # fmt: skip
-            offset += count
+    def _append(self, staged: list[Staged]) -> None:
+        if not staged:
+            return
+        log = self.log
+        batches = batches_of(staged, log.next_offset, log.id_base, self._clock.wall_ns())
+        log.append(batches)
+        self._distribute(batches)
 
-    def _within_bounds(self, log: MemoryLog, staged: list[Staged]) -> list[Staged]:
-        """An ephemeral topic drops what it has no room for: the newest while nobody subscribes, the
-        oldest of a channel that lies far behind."""
-        limit = self._options.mem_queue_size
-        if not self.channels or self.paused:
-            kept = []
-            room = limit - (log.next_offset - self.head)
-            for item in staged:
+    def _within_bounds(self, staged: list[Staged]) -> list[Staged]:
+        """An ephemeral topic drops the newest that it has no room for while nobody takes them.
+
+        With channels it is they that drop; the log forgets what none of them needs any more.
+        """
+        assert isinstance(self.log, MemoryLog)
+        if self.log.wants_compaction:
+            self.log.compact(self._needed())
+        if self._distributes():
+            return staged
+        kept = []
+        room = self._options.mem_queue_size - self.depth
+        for item in staged:
+            if item.records.count <= room:
                 room -= item.records.count
-                if room >= 0:
-                    kept.append(item)
-            return kept
-        if log.next_offset - log.start_offset > limit:
-            latest = max(self.floor(), log.next_offset - 2 * max(limit, 1000))
-            log.trim(latest, 0, Retention())
-        return staged
+                kept.append(item)
+        return kept
+
+    def _needed(self) -> RangeSet:
+        needed = RangeSet()
+        needed.add(self.head, self.log.next_offset)
+        for channel in self.channels.values():
+            for first, next_ in channel.needed():
+                needed.add(first, next_)
+        return needed
 
     # --- channels ------------------------------------------------------------------------------
 
@@ -155,36 +140,43 @@ class Topic:
         """The channel of that name, made when it is not there; call ``distribute`` afterwards."""
         channel = self.channels.get(name)
         if channel is None:
-            channel = self._new_channel(name)
-            self.channels[name] = channel
-            self._changed = True
+            channel = self.channels[name] = self._new_channel(name)
+            if not channel.ephemeral:
+                self._save_now()
         return channel
 
     def delete_channel(self, name: str) -> Channel:
         """Forget a channel and all it held. Raises KeyError."""
         channel = self.channels.pop(name)
         channel.empty()
-        self._gone.append(GoneRecord(name, None))
-        self._changed = True
+        if not channel.ephemeral:
+            self._gone.append(GoneRecord(name, None))
+            self._save_now()
         return channel
 
     def distribute(self) -> None:
         """Give the channels what the log holds, unless paused."""
         self._distribute([])
 
+    def _distributes(self) -> bool:
+        return bool(self.channels) and not self.paused and not self.gated
+
     def _distribute(self, batches: list[Batch]) -> None:
-        if self.paused or self.gated or not self.channels:
+        if not self._distributes():
             return
-        backlog = self.head < (batches[0].first_offset if batches else self.log.next_offset)
-        self.head = self.log.next_offset
-        for channel in self.channels.values():
-            channel.advance(self.head, backlog)
         delayed = [batch for batch in batches if batch.delay_ns]
-        if delayed:
+        if delayed:  # before they count as waiting, or a full channel would drop others for them
             now = self._clock.monotonic_ns()
             for channel in self.channels.values():
                 for batch in delayed:
                     channel.defer(batch.first_offset, batch.next_offset, batch.delay_ns, now)
+        backlog = self.head < (batches[0].first_offset if batches else self.log.next_offset)
+        self._advance(backlog)
+
+    def _advance(self, backlog: bool) -> None:
+        self.head = self.log.next_offset
+        for channel in self.channels.values():
+            channel.advance(self.head, backlog)
         self._changed = True
 
     def _new_channel(self, name: str) -> Channel:
@@ -206,9 +198,11 @@ class Topic:
 
     def pause(self) -> None:
         self.paused = True
+        self._save_now()
 
     def unpause(self) -> None:
         self.paused = False
+        self._save_now()
         self.distribute()
 
     def empty(self) -> None:
@@ -218,7 +212,7 @@ class Topic:
             for channel in self.channels.values():
                 channel.skip(self.head, end)
             self.head = end
-            self._changed = True
+            self._save_now()
 
     # --- groups --------------------------------------------------------------------------------
 
@@ -226,7 +220,7 @@ class Topic:
         """Move a group to an offset, or make it at the log's start; retention waits for it."""
         if offset is None:
             offset = self.groups.get(name, self.log.start_offset)
-        self.groups[name] = offset
+        self.groups[name] = min(offset, self.log.next_offset)
         self._changed = True
 
     def delete_group(self, name: str) -> None:
@@ -240,7 +234,11 @@ class Topic:
     @property
     def changed(self) -> bool:
         """Whether there is something to write down."""
-        return self._changed or any(channel.changed for channel in self.channels.values())
+        return (
+            self._changed
+            or self._save_failed
+            or any([c.changed and not c.ephemeral for c in self.channels.values()])
+        )
 
     def save(self) -> None:
         """Write down the progress since the last time. Raises StorageError; nothing is lost
@@ -251,7 +249,7 @@ class Topic:
         compact = self._journal.wants_compaction or self._save_failed
         self._save_failed = True
         records: list[Record] = [] if compact else list(self._gone)
-        records.append(TopicRecord(self.head))
+        records.append(TopicRecord(self.head, self.paused))
         records += [GroupRecord(name, offset) for name, offset in self.groups.items()]
         records += [
             channel.record(everything=compact)
@@ -266,15 +264,26 @@ class Topic:
         self._gone = []
         self._changed = self._save_failed = False
 
-    def _restore(self, progress: Progress) -> None:
-        end = self.log.next_offset
+    def _save_now(self) -> None:
+        """Write down at once, durably, what a crash must not undo; if that fails, with ``save``."""
+        self._changed = True
+        try:
+            self.save()
+            self.sync_journal()
+        except StorageError as error:
+            logger.error("TOPIC(%s): failed to write down progress - %s", self.name, error)
+
+    def _restore(self, log: Log, progress: Progress) -> None:
+        log.skip_to(progress.end())
         if progress.head is not None:
-            self.head = max(self.log.start_offset, min(progress.head, end))
-        self.groups = {name: min(offset, end) for name, offset in progress.groups.items()}
+            self.head = max(self.log.start_offset, progress.head)
+        self.paused = progress.paused
+        self.groups = progress.groups
         for name, record in progress.channels.items():
-            channel = self.channel(name)
-            channel.restore(record, progress.deferred(name), end)
-        self.distribute()
+            channel = self.channels[name] = self._new_channel(name)
+            channel.restore(record, progress.deferred(name))
+        if self._distributes():
+            self._advance(backlog=False)
         for channel in self.channels.values():
             channel.message_count = 0  # counters are of this process
 
@@ -288,8 +297,14 @@ class Topic:
         return self.log.trim(self.floor(), self._clock.wall_ns(), retention)
 
     def sync_journal(self) -> None:
-        if self._journal is not None:
+        """Make what was saved durable. Raises StorageError; the next save writes all anew then."""
+        if self._journal is None:
+            return
+        try:
             self._journal.sync()
+        except StorageError:
+            self._save_failed = True
+            raise
 
     def close(self) -> None:
         """Write and sync all and close the files."""
@@ -310,40 +325,3 @@ class Topic:
         if self._journal is not None:
             self._journal.close()
         self.log.delete()
-
-
-def _batches(staged: list[Staged]) -> Iterator[list[Staged]]:
-    """Publishes that become one batch: neighbours of one delay, all of one frame size or all
-    single.
-    """
-    group: list[Staged] = []
-    nbytes = 0
-    for item in staged:
-        if group and not (_match(group[0], item) and nbytes < _BATCH_BYTES_MAX):
-            yield group
-            group, nbytes = [], 0
-        group.append(item)
-        nbytes += item.records.nbytes
-    if group:
-        yield group
-
-
-def _match(one: Staged, other: Staged) -> bool:
-    if one.delay_ns != other.delay_ns:
-        return False
-    if one.records.count == other.records.count == 1:
-        return True
-    return (
-        one.records.stride == other.records.stride != 0
-        and min(one.records.count, other.records.count) > 1
-    )
-
-
-def _common_stride(group: list[Staged]) -> int:
-    stride = group[0].records.stride
-    return stride if all(item.records.stride == stride for item in group) else 0
-
-
-def _table_of_singles(group: list[Staged]) -> Positions:
-    sizes = [0, *(item.records.stride for item in group)]
-    return np.cumsum(sizes, dtype=np.uint32)

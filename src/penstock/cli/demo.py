@@ -1,4 +1,4 @@
-"""``penstock demo``: a real data set through nsqd into Parquet, shown live and proven at the end."""
+"""``penstock demo``: a real data set through nsqd into Parquet, shown live, proven at the end."""
 
 from __future__ import annotations
 
@@ -113,8 +113,9 @@ class _Demo:
             return ports
         ports = Ports.free()
         self._display.note(
-            f"port {', '.join(map(str, taken))} in use: this demo uses {ports.nsqd_tcp} and "
-            f"{ports.nsqd_http} for nsqd, {ports.lookupd_tcp} and {ports.lookupd_http} for nsqlookupd"
+            f"port {', '.join(map(str, taken))} in use: this demo takes free ones, "
+            f"{ports.nsqd_tcp} and {ports.nsqd_http} for nsqd, "
+            f"{ports.lookupd_tcp} and {ports.lookupd_http} for nsqlookupd"
         )
         return ports
 
@@ -189,6 +190,5 @@ def _conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> 
     kept, sentence = verdict(carriers, published)
     if not kept:
         raise ProofError(f"the proof failed: {sentence}")
-    console.print(
-        f"[bold green]Proven:[/] {sentence} ({consumed:,} consumed live).", highlight=False
-    )
+    line = f"[bold green]Proven:[/] {sentence} ({consumed:,} consumed live)."
+    console.print(line, highlight=False, soft_wrap=True)

@@ -68,6 +68,7 @@ def archive(
     available_now: Annotated[bool, Parameter(negative="")] = False,
     trigger: str = "1s",
     max_records_per_trigger: int | None = None,
+    timeout: str = "10s",
 ) -> None:
     """Archive topics as Parquet, partitioned by topic, date and hour, each message exactly once.
 
@@ -89,10 +90,12 @@ def archive(
         Time between micro-batches, such as 500ms or 10s.
     max_records_per_trigger
         Most messages in a micro-batch.
+    timeout
+        How long a node may be out of reach before the pipeline ends with an error.
     """
-    from penstock.cli.pipeline import run_archive
+    from penstock.cli.pipeline import run_archive, seconds
 
-    source = {"topic": topic}
+    source = {"topic": topic, "timeout": seconds("--timeout", timeout)}
     if lookupd_http_address:
         source["lookupd_http_address"] = ",".join(lookupd_http_address)
     if nsqd_http_address:

@@ -57,11 +57,19 @@ def query_trigger(available_now: bool, every: str) -> dict[str, Any]:
     """The trigger for the query. Raises PenstockError for a time that is none."""
     if available_now:
         return {"availableNow": True}
+    return {"processingTime": f"{_duration_ns('--trigger', every) // 1_000_000} milliseconds"}
+
+
+def seconds(flag: str, duration: str) -> str:
+    """A duration as the source's options want it. Raises PenstockError for one that is none."""
+    return str(max(1, round(_duration_ns(flag, duration) / 1e9)))
+
+
+def _duration_ns(flag: str, text: str) -> int:
     try:
-        milliseconds = parse_duration(every) // 1_000_000
+        return parse_duration(text)
     except ValueError as error:
-        raise PenstockError(f"--trigger: {error}") from None
-    return {"processingTime": f"{milliseconds} milliseconds"}
+        raise PenstockError(f"{flag}: {error}") from None
 
 
 def wait_while(step: Callable[[], None], tick: Callable[[], None]) -> None:

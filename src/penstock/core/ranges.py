@@ -26,6 +26,9 @@ class RangeSet:
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(zip(self._firsts, self._nexts, strict=True))
 
+    def __reversed__(self) -> Iterator[tuple[int, int]]:
+        return zip(reversed(self._firsts), reversed(self._nexts), strict=True)
+
     def __contains__(self, number: int) -> bool:
         place = bisect_right(self._firsts, number) - 1
         return place >= 0 and number < self._nexts[place]

@@ -135,9 +135,12 @@ class _Collector:
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
-        if self._size > self._max_body:
-            raise ValueError(f"the answer is longer than {self._max_body} bytes")
-        self._parts.append(body)
+        # The parser would hide the reason of an exception raised here; `answer` raises instead.
+        if self._size <= self._max_body:
+            self._parts.append(body)
+        else:
+            self._parts.clear()
+            self.done = True
 
     def on_message_complete(self) -> None:
         self.done = self._status >= 200
@@ -145,7 +148,12 @@ class _Collector:
             self._headers.clear()
 
     def answer(self, *, at_end: bool) -> Answer | None:
-        """The whole answer; without a length, the connection's end is the body's end."""
+        """The whole answer; without a length, the connection's end is the body's end.
+
+        ValueError when it was longer than allowed.
+        """
+        if self._size > self._max_body:
+            raise ValueError(f"the answer is longer than {self._max_body} bytes")
         framed = "content-length" in self._headers or "transfer-encoding" in self._headers
         if not self._status or (not self.done and (framed or not at_end)):
             return None

@@ -48,7 +48,7 @@ class Origin(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The wanted messages of one batch: ``batch`` from index ``first`` to ``last`` (not included)."""
+    """The wanted messages of one batch: from index ``first`` to ``last`` (not included)."""
 
     batch: Batch
     first: int

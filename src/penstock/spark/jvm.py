@@ -92,8 +92,13 @@ def launch(
             # A Ctrl-C in the terminal is for us; the JVM ends when we do.
             start_new_session=True,
         )
-        _wait(process, information)
-        return _read(process, information)
+        try:
+            _wait(process, information)
+            return _read(process, information)
+        except BaseException:
+            process.kill()
+            Gateway(process, 0, "").close()
+            raise
 
 
 def command(java: Java, memory: str, configuration: Mapping[str, str]) -> list[str]:
@@ -138,7 +143,6 @@ def _wait(process: subprocess.Popen[bytes], information: Path) -> None:
         if process.poll() is not None:
             raise SparkStartError(f"Spark's JVM ended at once with code {process.returncode}")
         time.sleep(_POLL_S)
-    process.kill()
     raise SparkStartError(f"Spark's JVM did not come up within {_START_TIMEOUT_S} s")
 
 

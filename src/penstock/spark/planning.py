@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from penstock.spark.decode import Origin
 from penstock.spark.errors import SourceError
@@ -69,7 +70,7 @@ def plan(
         edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
         splits += [
             Split(place, bound.address, lower, upper, bound.record_bytes)
-            for lower, upper in zip(edges, edges[1:], strict=False)
+            for lower, upper in pairwise(edges)
         ]
     return splits
 
@@ -106,8 +107,8 @@ def skip_gone(start: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> Off
 def gone(place: Place, offset: int, start: int) -> str:
     """The sentence for an offset that retention has removed."""
     return (
-        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is gone: "
-        f"the log starts at {start}. Set failOnDataLoss=false to go on from there"
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
+        f"gone: the log starts at {start}. Set failOnDataLoss=false to go on from there"
     )
 
 
@@ -122,6 +123,6 @@ def beyond(place: Place, offset: int, end: int) -> str:
 def unreachable(place: Place, offset: int) -> str:
     """The sentence for a place whose node is not among the ones that answer."""
     return (
-        f"node {place.node} holds topic {place.topic} (queue {place.queue}) from offset {offset} on, "
-        "but it is not among the nodes that nsqlookupd or nsqd_http_address gives"
+        f"node {place.node} holds topic {place.topic} (queue {place.queue}) from offset {offset} "
+        "on, but it is not among the nodes that nsqlookupd or nsqd_http_address gives"
     )

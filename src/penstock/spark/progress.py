@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """One finished micro-batch. ``lag`` counts messages in the log after it, when it was planned."""
+    """One finished micro-batch; ``lag`` counts the messages after it when it was planned."""
 
     batch: int
     rows: int
@@ -51,8 +51,8 @@ def fresh(recent: Iterable[Any], after: int) -> list[Any]:
 def batch_done(report: Any) -> BatchDone:
     """A query's progress report (``StreamingQueryProgress``) in our terms."""
     source = report["sources"][0]
-    end = _offsets(source["endOffset"])
-    latest = _offsets(source["latestOffset"]) if source["latestOffset"] else end
+    end = _offsets(source["endOffset"]) or {}
+    latest = _offsets(source["latestOffset"]) or end
     return BatchDone(
         batch=report["batchId"],
         rows=report["numInputRows"],
@@ -62,7 +62,7 @@ def batch_done(report: Any) -> BatchDone:
     )
 
 
-def _offsets(stored: Any) -> Offsets:
-    """Spark gives an offset as text or already parsed."""
+def _offsets(stored: Any) -> Offsets | None:
+    """Spark gives an offset as text or parsed, and "null" for a batch that it repeats."""
     parsed = json.loads(stored) if isinstance(stored, str) else stored
-    return from_checkpoint(parsed)[0]
+    return from_checkpoint(parsed)[0] if parsed else None

@@ -120,19 +120,55 @@ class Batch:
         view = memoryview(buffer)[position:]
         if len(view) < HEADER_BYTES:
             raise TruncatedBatchError(f"{len(view)} bytes left, a batch header has {HEADER_BYTES}")
-        (magic, length, checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+        (magic, length, _checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
          dialect, version, _attributes, _reserved) = _HEADER.unpack_from(view)  # fmt: skip
         check_header(magic, length, count, stride, version)
         if length > len(view):
             raise TruncatedBatchError(f"batch of {length} bytes, {len(view)} are left")
         raw = view[:length]
-        if verify and xxh3_64_intdigest(raw[_CHECKED_FROM:]) != checksum:
-            raise CorruptBatchError(f"checksum of the batch at offset {first_offset} is wrong")
         table: Positions | None = None
         start = HEADER_BYTES
         if not stride:
             start += 4 * (count + 1)
             table = np.frombuffer(raw, np.uint32, count + 1, HEADER_BYTES)
+        batch = cls(raw, raw[start:], first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+                    table, dialect)  # fmt: skip
+        if verify:
+            batch.verify()
+        return batch
+
+    def verify(self) -> None:
+        """Raise CorruptBatchError unless the bytes match their checksum."""
+        if xxh3_64_intdigest(self.raw[_CHECKED_FROM:]) != _PREFIX.unpack_from(self.raw)[2]:
+            raise CorruptBatchError(f"checksum of the batch at offset {self.first_offset} is wrong")
+
+    @classmethod
+    def build(
+        cls,
+        first_offset: int,
+        first_id: int,
+        timestamp_ns: int,
+        count: int,
+        stride: int,
+        frames: Sequence[Buffer],
+        *,
+        table: Positions | None = None,
+        delay_ns: int = 0,
+        dialect: int = Dialect.NSQ,
+    ) -> Batch:
+        """A new batch of ``count`` messages whose frames are given in one or more pieces.
+
+        ``table`` holds ``count + 1`` positions and is needed when ``stride`` is 0.
+        """
+        assert count > 0
+        assert (table is None) == bool(stride)
+        checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+                                dialect, _VERSION, 0, 0)  # fmt: skip
+        head = (checked,) if table is None else (checked, table.tobytes())
+        body = b"".join((*head, *frames))
+        prefix = _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body))
+        raw = memoryview(prefix + body)
+        start = HEADER_BYTES if table is None else HEADER_BYTES + 4 * (count + 1)
         return cls(raw, raw[start:], first_offset, first_id, timestamp_ns, delay_ns, count, stride,
                    table, dialect)  # fmt: skip
 
@@ -168,31 +204,6 @@ def check_header(magic: bytes, length: int, count: int, stride: int, version: in
     payload = count * stride if stride else 4 * (count + 1)
     if length < HEADER_BYTES + payload or (stride and length != HEADER_BYTES + payload):
         raise CorruptBatchError(f"batch of {length} bytes is too short for {count} messages")
-
-
-def encode(
-    first_offset: int,
-    first_id: int,
-    timestamp_ns: int,
-    count: int,
-    stride: int,
-    frames: Sequence[Buffer],
-    *,
-    table: Positions | None = None,
-    delay_ns: int = 0,
-    dialect: int = Dialect.NSQ,
-) -> bytes:
-    """The bytes of a batch of ``count`` messages whose frames are given in one or more pieces.
-
-    ``table`` holds ``count + 1`` positions and is needed when ``stride`` is 0.
-    """
-    assert count > 0
-    assert (table is None) == bool(stride)
-    checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride, dialect,
-                            _VERSION, 0, 0)  # fmt: skip
-    head = (checked,) if table is None else (checked, table.tobytes())
-    body = b"".join((*head, *frames))
-    return _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body)) + body
 
 
 def iter_batches(buffer: Buffer, verify: bool = True) -> Iterator[Batch]:

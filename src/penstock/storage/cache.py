@@ -12,18 +12,17 @@ from typing import Final
 from penstock.storage.batch import Batch
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
+_BATCH_OBJECT_BYTES: Final = 600  # what Python keeps for a batch beside its bytes
 
 
 class Block:
     """Some consecutive batches of a log, in memory."""
 
-    __slots__ = ("_firsts", "batches", "damaged", "nbytes", "raw")
+    __slots__ = ("_firsts", "batches", "nbytes")
 
-    def __init__(self, batches: list[Batch], raw: bytes, damaged: bool = False) -> None:
+    def __init__(self, batches: list[Batch], raw: bytes) -> None:
         self.batches = batches
-        self.raw = raw
-        self.damaged = damaged
-        self.nbytes = len(raw)
+        self.nbytes = len(raw) + _BATCH_OBJECT_BYTES * len(batches)
         self._firsts: list[int] | None = None
 
     def find(self, offset: int) -> int:
@@ -57,8 +56,9 @@ class BlockCache:
         return block
 
     def put(self, key: BlockKey, block: Block) -> None:
+        replaced = self._blocks.pop(key, None)
+        self._nbytes += block.nbytes - (replaced.nbytes if replaced else 0)
         self._blocks[key] = block
-        self._nbytes += block.nbytes
         while self._nbytes > self._nbytes_max and len(self._blocks) > 1:
             _, evicted = self._blocks.popitem(last=False)
             self._nbytes -= evicted.nbytes

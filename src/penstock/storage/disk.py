@@ -31,7 +31,7 @@ class LogFile(Protocol):
         """Bytes appended so far, a failed append not counted."""
         ...
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Write all of ``data`` at the end, or nothing.
 
         Raises DiskFullError or StorageError; the file then has the size it had before.
@@ -70,7 +70,9 @@ class Disk(Protocol):
         """Names in the directory, sorted; empty when there is no such directory."""
         ...
 
-    def make_directory(self, path: str) -> None: ...
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it; what was made is durable when it returns."""
+        ...
 
     def remove(self, path: str) -> None:
         """Delete a file; one that is not there is no error."""
@@ -115,7 +117,7 @@ class OsLogFile:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self.size = os.fstat(self._fd).st_size
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         try:
             written = os.pwrite(self._fd, data, self.size)
             while written < len(data):
@@ -170,14 +172,21 @@ class OsDisk:
         return OsLogFile(path)
 
     def list(self, directory: str) -> list[str]:
-        try:
-            return sorted(os.listdir(directory))
-        except FileNotFoundError:
-            return []
+        with _reported(directory):
+            try:
+                return sorted(os.listdir(directory))
+            except FileNotFoundError:
+                return []
 
     def make_directory(self, path: str) -> None:
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(path.rstrip("/"))
+        if parent:
+            self.make_directory(parent)
         with _reported(path):
-            os.makedirs(path, mode=0o755, exist_ok=True)
+            os.mkdir(path, mode=0o755)
+        self.sync_directory(parent)
 
     def remove(self, path: str) -> None:
         with _reported(path), suppress(FileNotFoundError):

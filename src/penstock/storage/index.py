@@ -25,8 +25,9 @@ _MAGIC: Final = b"PSI1"
 
 
 class BlockIndex:
-    """Block starts of one segment: offset, file position and timestamp of each block's first
-    batch.
+    """Block starts of one segment: offset and file position of each block's first batch.
+
+    Its timestamp is the latest so far, so that a wall clock set back does not spoil the order.
     """
 
     __slots__ = ("offsets", "positions", "timestamps")
@@ -54,11 +55,6 @@ class BlockIndex:
     def block_at_time(self, timestamp_ns: int) -> int:
         """Number of the last block that starts before ``timestamp_ns``, the first at least."""
         return max(0, bisect_left(self.timestamps, timestamp_ns) - 1)
-
-    def truncate(self, position: int) -> None:
-        """Forget the blocks that start at or behind a file position."""
-        keep = bisect_left(self.positions, position)
-        del self.offsets[keep:], self.positions[keep:], self.timestamps[keep:]
 
     def encode(self, size: int, next_offset: int, last_timestamp_ns: int) -> bytes:
         """The sidecar file of a finished segment."""

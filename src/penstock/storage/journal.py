@@ -7,6 +7,7 @@ anew with the records that still count.
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Sequence
 from typing import Final
@@ -26,9 +27,12 @@ class Journal:
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
-        data = disk.read_file(path) or b""
+        found = disk.read_file(path)
+        data = found or b""
         self.records, good = _read(data)
         self._file = disk.open(path)
+        if found is None:
+            disk.sync_directory(os.path.dirname(path))
         if good < len(data):
             self._file.truncate(good)
         self._compact_size = 0
@@ -46,8 +50,8 @@ class Journal:
     def replace(self, records: Sequence[bytes]) -> None:
         """Write the journal anew with just these records."""
         self._disk.replace_file(self._path, _frame(records))
-        self._file.close()
-        self._file = self._disk.open(self._path)
+        replaced, self._file = self._file, self._disk.open(self._path)
+        replaced.close()
         self._compact_size = self._file.size
 
     def sync(self) -> None:

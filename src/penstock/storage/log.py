@@ -10,6 +10,8 @@ any more what the file holds, so nothing is acknowledged until a restart has rea
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -22,6 +24,8 @@ from penstock.storage.durability import Durability
 from penstock.storage.retention import Retention
 from penstock.storage.segment import Segment
 from penstock.storage.tail import Tail
+
+logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
@@ -68,7 +72,15 @@ class SyncJob:
         if self.sync_directory:
             self.disk.sync_directory(self.directory)
         for path, data in self.index_files:
-            self.disk.replace_file(path, data, sync=False)
+            write_index(self.disk, path, data)
+
+
+def write_index(disk: Disk, path: str, data: bytes) -> None:
+    """Write an index file, or do without: it only saves reading the segment at the next start."""
+    try:
+        disk.replace_file(path, data, sync=False)
+    except StorageError as error:
+        logger.warning("cannot write an index file - %s", error)
 
 
 class Log:
@@ -109,8 +121,8 @@ class Log:
         """The id that the next message must carry."""
         return self.id_base + self.next_offset
 
-    def append(self, raws: Sequence[bytes]) -> list[Batch]:
-        """Append encoded batches, the first with ``next_offset`` and ``next_id``, in one write.
+    def append(self, batches: Sequence[Batch]) -> None:
+        """Append batches, the first with ``next_offset`` and ``next_id``, in one write.
 
         When it returns, they have the log's durability level, ``fsync`` excepted, which needs a
         sync job on top. Raises DiskFullError, StorageError or ReadOnlyError; the log is as before
@@ -118,7 +130,6 @@ class Log:
         """
         if self.failure is not None:
             raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
-        batches = [Batch.parse(raw, verify=False) for raw in raws]
         offset = self.next_offset
         for batch in batches:
             assert batch.first_offset == offset, "batches of a log are dense"
@@ -129,7 +140,6 @@ class Log:
         self.next_offset = offset
         for batch in batches:
             self._tail.append(batch)
-        return batches
 
     def flush(self) -> None:
         """Write what the ``memory`` level still holds back."""
@@ -137,7 +147,19 @@ class Log:
             self._write_segments(self._unwritten)
             self._forget_unwritten()
 
-    def _write(self, batches: list[Batch]) -> None:
+    def skip_to(self, offset: int) -> None:
+        """Give the next message at least this offset: those below were given out before.
+
+        A power cut may take messages that a channel has seen already. Would their offsets be given
+        out again, what is known of the old messages would be taken for the new ones. Raises
+        StorageError.
+        """
+        if offset > self.next_offset:
+            self._rotate(offset)
+            self.disk.sync_directory(self.directory)
+            self.next_offset = offset
+
+    def _write(self, batches: Sequence[Batch]) -> None:
         if self.options.durability is not Durability.MEMORY:
             self._write_segments(batches)
             return
@@ -154,7 +176,7 @@ class Log:
         self._unwritten = []
         self._unwritten_bytes = 0
 
-    def _write_segments(self, batches: list[Batch]) -> None:
+    def _write_segments(self, batches: Sequence[Batch]) -> None:
         active = self._segments[-1]
         nbytes = sum([len(batch.raw) for batch in batches])
         if active.size and active.size + nbytes > self.options.max_bytes_per_file:
@@ -162,7 +184,7 @@ class Log:
         active.append(batches)
 
     def _rotate(self, first_offset: int) -> Segment:
-        segment = Segment.create(self.disk, self.directory, first_offset)
+        segment = Segment.create(self.disk, self.directory, first_offset, self.id_base)
         self._finished_unsynced.append(self._segments[-1])
         self._segments.append(segment)
         self._new_files = True
@@ -235,15 +257,12 @@ class Log:
         """Consecutive batches in a list, and which of them is the first that ends behind
         ``offset``.
 
-        It holds ``offset`` unless that message was damaged; then it starts behind it. The run is
-        empty when nothing is left to read. Raises OffsetOutOfRangeError below ``start_offset``.
+        It holds ``offset`` unless that message is gone or damaged; then it starts behind it. The
+        run is empty when nothing is left to read. Raises StorageError when the disk cannot be read.
         """
         in_memory = self._tail.find(offset)
         if in_memory is not None and offset < self.next_offset:
             return self._tail.batches, in_memory
-        if offset < self.start_offset:
-            raise OffsetOutOfRangeError(self.directory, 0, offset, self.start_offset,
-                                        self.next_offset)  # fmt: skip
         return self._stored_at(offset)
 
     def _stored_at(self, offset: int) -> BatchRun:
@@ -275,7 +294,6 @@ class Log:
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRangeError(self.directory, 0, offset, self.start_offset,
                                         self.next_offset)  # fmt: skip
-        self.flush()
         pieces: list[memoryview] = []
         while offset < self.next_offset:
             batches, place = self.batches_at(offset)
@@ -293,7 +311,6 @@ class Log:
         """The first offset published at ``timestamp_ns`` or later; ``next_offset`` when there is
         none.
         """
-        self.flush()
         for segment in self._segments:
             if segment.last_timestamp_ns < timestamp_ns:
                 continue
@@ -301,6 +318,9 @@ class Log:
                 for batch in segment.block(number, self._cache).batches:
                     if batch.timestamp_ns >= timestamp_ns:
                         return batch.first_offset
+        for batch in self._unwritten:
+            if batch.timestamp_ns >= timestamp_ns:
+                return batch.first_offset
         return self.next_offset
 
     # --- letting go ----------------------------------------------------------------------------
@@ -314,12 +334,12 @@ class Log:
         nbytes = self.nbytes
         while len(self._segments) > 1 and self._segments[0].next_offset <= before_offset:
             oldest = self._segments[0]
+            nbytes -= oldest.size
             if self._syncing or not retention.expired(wall_ns - oldest.last_timestamp_ns, nbytes):
                 break
             self._segments.pop(0)
             if oldest in self._finished_unsynced:
                 self._finished_unsynced.remove(oldest)
-            nbytes -= oldest.size
             oldest.delete(self.disk)
             deleted += 1
         return deleted
@@ -339,3 +359,4 @@ class Log:
         for segment in self._segments:
             segment.file.close()
         self.disk.remove_tree(self.directory)
+        self.disk.sync_directory(os.path.dirname(self.directory))

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.core.errors import OffsetOutOfRangeError
+from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
 from penstock.storage.log import BatchRun
 from penstock.storage.retention import Retention
 from penstock.storage.tail import Tail
 
 _NO_LIMIT: Final = 1 << 62
+_COMPACT_MESSAGES_MIN: Final = 2000
 
 
 class MemoryLog:
@@ -25,6 +27,8 @@ class MemoryLog:
         self.unsynced_messages = 0
         self._start_offset = first_offset
         self._tail = Tail(_NO_LIMIT, nbytes_max=_NO_LIMIT)
+        self._held = 0  # messages
+        self._compact_at = _COMPACT_MESSAGES_MIN
 
     @property
     def next_id(self) -> int:
@@ -38,18 +42,26 @@ class MemoryLog:
     def nbytes(self) -> int:
         return self._tail.nbytes
 
-    def append(self, raws: Sequence[bytes]) -> list[Batch]:
+    def append(self, batches: Sequence[Batch]) -> None:
         """As ``Log.append``; cannot fail."""
-        batches = [Batch.parse(raw, verify=False) for raw in raws]
         for batch in batches:
             assert batch.first_offset >= self.next_offset
             self._tail.append(batch)
+            self._held += batch.count
             self.next_offset = batch.next_offset
-        return batches
 
-    def skip(self, count: int) -> None:
-        """Let ``count`` offsets go by without messages: they were dropped for want of room."""
-        self.next_offset += count
+    @property
+    def wants_compaction(self) -> bool:
+        """Whether it holds much more than was needed when it was compacted last."""
+        return self._held > self._compact_at
+
+    def compact(self, needed: RangeSet) -> None:
+        """Let go of the batches of which no offset is needed."""
+        self._tail.keep(needed)
+        self._held = sum(batch.count for batch in self._tail.batches)
+        self._compact_at = 2 * self._held + _COMPACT_MESSAGES_MIN
+        first = self._tail.first_offset
+        self._start_offset = self.next_offset if first is None else first
 
     def batches_at(self, offset: int) -> BatchRun:
         """As ``Log.batches_at``."""
@@ -88,6 +100,7 @@ class MemoryLog:
             if batch.next_offset > before_offset:
                 break
             drop += 1
+            self._held -= batch.count
         self._tail.drop(drop)
         self._start_offset = max(self._start_offset, min(before_offset, self.next_offset))
         return drop

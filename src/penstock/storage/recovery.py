@@ -23,7 +23,7 @@ from penstock.storage.batch import CorruptBatchError
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
 from penstock.storage.index import BlockIndex
-from penstock.storage.log import Log, LogOptions
+from penstock.storage.log import Log, LogOptions, write_index
 from penstock.storage.scan import Damage, Scan, scan
 from penstock.storage.segment import Segment, parse_segment_name, segment_name
 
@@ -60,48 +60,66 @@ def open_log(
     cannot be used at all.
     """
     disk.make_directory(directory)
-    identity = _identity(disk, directory, new_id_base)
-    report = RecoveryReport()
     firsts = [first for name in disk.list(directory)
               if (first := parse_segment_name(name)) is not None]  # fmt: skip
+    id_base = _identity(disk, directory, firsts, new_id_base).id_base
+    report = RecoveryReport()
     segments: list[Segment] = []
     for first in firsts:
+        segment = Segment(disk.open(_segment_path(directory, first)), first, id_base)
         expected = max(first, segments[-1].next_offset if segments else first)
-        newest = first == firsts[-1]
-        segments.append(_open_segment(disk, directory, first, expected, newest, report))
+        _recover(disk, segment, expected, first == firsts[-1], report)
+        segments.append(segment)
     if not segments:
-        segments.append(Segment.create(disk, directory, 0))
+        segments.append(Segment.create(disk, directory, 0, id_base))
         disk.sync_directory(directory)
     _keep_offsets_rising(disk, directory, segments)
-    log = Log(disk, directory, segments, identity.id_base, cache, options)
+    log = Log(disk, directory, segments, id_base, cache, options)
     log.damaged_bytes = report.damaged
     return log, report
 
 
-def _identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity:
+def _segment_path(directory: str, first_offset: int) -> str:
+    return os.path.join(directory, segment_name(first_offset))
+
+
+def _identity(
+    disk: Disk, directory: str, firsts: list[int], new_id_base: int
+) -> QueueIdentity:
+    """What the identity file says or, when it is lost or damaged, the messages themselves."""
     path = os.path.join(directory, _IDENTITY_FILE)
     data = disk.read_file(path)
     if data is not None:
         try:
             return msgspec.json.decode(data, type=QueueIdentity)
         except msgspec.DecodeError as error:
-            raise StorageError(f"{path}: {error}; restore it from a backup") from error
-    identity = QueueIdentity(new_id_base)
+            logger.error("%s: %s; taking the ids from the messages", path, error)
+    found = _id_base_of_messages(disk, directory, firsts)
+    identity = QueueIdentity(new_id_base if found is None else found)
     disk.replace_file(path, msgspec.json.encode(identity))
     return identity
 
 
-def _open_segment(
-    disk: Disk, directory: str, first: int, expected: int, newest: bool, report: RecoveryReport
-) -> Segment:
-    segment = Segment(disk.open(os.path.join(directory, segment_name(first))), first)
-    position = _load_index(disk, segment)
+def _id_base_of_messages(disk: Disk, directory: str, firsts: list[int]) -> int | None:
+    for first in firsts:
+        file = disk.open(_segment_path(directory, first))
+        batches = scan(file.read(0, WINDOW_BYTES), first).batches
+        file.close()
+        if batches:
+            return batches[0].first_id - batches[0].first_offset
+    return None
+
+
+def _recover(
+    disk: Disk, segment: Segment, expected: int, newest: bool, report: RecoveryReport
+) -> None:
+    """Take into the segment what its file holds behind what its index speaks of."""
+    indexed = position = _load_index(disk, segment)
     expected = max(expected, segment.next_offset)
     while position < segment.size:
         position, expected = _take_window(disk, segment, position, expected, newest, report)
-        if not newest:
-            disk.replace_file(segment.index_path, segment.encode_index(), sync=False)
-    return segment
+    if not newest and position > indexed:
+        write_index(disk, segment.index_path, segment.encode_index())
 
 
 def _load_index(disk: Disk, segment: Segment) -> int:
@@ -131,7 +149,7 @@ def _take_window(
     nbytes = WINDOW_BYTES
     while True:
         data = segment.file.read(position, nbytes)
-        found = scan(data, expected)
+        found = scan(data, expected, segment.id_base)
         last_window = position + len(data) >= segment.size
         if found.batches or last_window:
             break
@@ -172,9 +190,12 @@ def _quarantine(
     disk: Disk, segment: Segment, position: int, data: bytes, damage: Damage, report: RecoveryReport
 ) -> None:
     directory = os.path.join(os.path.dirname(segment.file.path), _QUARANTINE)
-    disk.make_directory(directory)
     name = f"{segment.first_offset:020d}-{position + damage.start}.bad"
-    disk.replace_file(os.path.join(directory, name), data[damage.start : damage.end])
+    try:
+        disk.make_directory(directory)
+        disk.replace_file(os.path.join(directory, name), data[damage.start : damage.end])
+    except StorageError as error:  # on a full disk, say; the segment keeps these bytes anyway
+        logger.warning("cannot copy damaged bytes - %s", error)
     report.damaged += damage.end - damage.start
     report.damage.append(name)
     logger.error("%s: bytes %d to %d are damaged; copied to %s/%s and stepped over",
@@ -187,4 +208,4 @@ def _keep_offsets_rising(disk: Disk, directory: str, segments: list[Segment]) ->
     newest = segments[-1]
     floor = max(segment.next_offset for segment in segments)
     if newest.next_offset < floor:
-        segments.append(Segment.create(disk, directory, floor))
+        segments.append(Segment.create(disk, directory, floor, newest.id_base))

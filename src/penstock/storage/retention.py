@@ -17,10 +17,10 @@ class Retention:
     time_ns: int = 0
     nbytes: int = 0
 
-    def expired(self, age_ns: int, queue_nbytes: int) -> bool:
-        """Whether a consumed segment of this age goes, in a queue of this size."""
+    def expired(self, age_ns: int, nbytes_without: int) -> bool:
+        """Whether a consumed segment of this age goes from a queue of this size without it."""
         if not self.time_ns and not self.nbytes:
             return True
         too_old = bool(self.time_ns) and age_ns > self.time_ns
-        too_much = bool(self.nbytes) and queue_nbytes > self.nbytes
+        too_much = bool(self.nbytes) and nbytes_without >= self.nbytes
         return too_old or too_much

@@ -6,7 +6,9 @@ beside them, and are deleted as a whole when nobody needs them any more.
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Sequence
 from itertools import count
 
 from penstock.storage.batch import Batch
@@ -14,6 +16,8 @@ from penstock.storage.cache import Block, BlockCache
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
 from penstock.storage.scan import scan
+
+logger = logging.getLogger(__name__)
 
 _serials = count(1)
 
@@ -32,24 +36,27 @@ def parse_segment_name(name: str) -> int | None:
 class Segment:
     """A segment file with its index.
 
-    ``next_offset`` is one behind the last message; ``size`` is in bytes.
+    ``next_offset`` is one behind the last message, ``last_timestamp_ns`` the latest of all;
+    ``size`` is in bytes.
     """
 
-    __slots__ = ("file", "first_offset", "index", "last_timestamp_ns", "next_offset", "serial")
+    __slots__ = (
+        "file",
+        "first_offset",
+        "id_base",
+        "index",
+        "last_timestamp_ns",
+        "next_offset",
+        "serial",
+    )
 
-    def __init__(
-        self,
-        file: LogFile,
-        first_offset: int,
-        index: BlockIndex | None = None,
-        next_offset: int | None = None,
-        last_timestamp_ns: int = 0,
-    ) -> None:
+    def __init__(self, file: LogFile, first_offset: int, id_base: int) -> None:
         self.file = file
         self.first_offset = first_offset
-        self.next_offset = first_offset if next_offset is None else next_offset
-        self.index = index or BlockIndex()
-        self.last_timestamp_ns = last_timestamp_ns
+        self.next_offset = first_offset
+        self.id_base = id_base
+        self.index = BlockIndex()
+        self.last_timestamp_ns = 0
         self.serial = next(_serials)
 
     @property
@@ -60,21 +67,24 @@ class Segment:
     def index_path(self) -> str:
         return self.file.path.removesuffix(".log") + ".index"
 
-    def append(self, batches: list[Batch]) -> None:
+    def append(self, batches: Sequence[Batch]) -> None:
         """Write batches with one call. Raises DiskFullError or StorageError; nothing changes
         then.
         """
         position = self.file.size
-        self.file.append(b"".join([batch.raw for batch in batches]))
+        if len(batches) == 1:
+            self.file.append(batches[0].raw)
+        else:
+            self.file.append(b"".join([batch.raw for batch in batches]))
         for batch in batches:
             self.note(batch, position)
             position += len(batch.raw)
 
     def note(self, batch: Batch, position: int) -> None:
         """Take a batch that stands at a file position into the index."""
-        self.index.note(batch.first_offset, position, batch.timestamp_ns)
+        self.last_timestamp_ns = max(self.last_timestamp_ns, batch.timestamp_ns)
+        self.index.note(batch.first_offset, position, self.last_timestamp_ns)
         self.next_offset = batch.next_offset
-        self.last_timestamp_ns = batch.timestamp_ns
 
     def span(self, number: int) -> tuple[int, int]:
         """File positions where block ``number`` starts and ends."""
@@ -83,14 +93,17 @@ class Segment:
         return positions[number], end
 
     def block(self, number: int, cache: BlockCache) -> Block:
-        """A block, checked; damaged batches are left out and the block is marked."""
+        """A block, checked; damaged batches are left out, and the log says so."""
         start, end = self.span(number)
         key = (self.serial, number, end)
         block = cache.get(key)
         if block is None:
             raw = self.file.read(start, end - start)
-            found = scan(raw, self.index.offsets[number])
-            block = Block(found.batches, raw, bool(found.damage) or len(raw) < end - start)
+            found = scan(raw, self.index.offsets[number], self.id_base)
+            if found.damage or len(raw) < end - start:
+                logger.error("%s: damaged between bytes %d and %d; what cannot be read is left out",
+                             self.file.path, start, end)  # fmt: skip
+            block = Block(found.batches, raw)
             cache.put(key, block)
         return block
 
@@ -105,6 +118,9 @@ class Segment:
         disk.remove(self.file.path)
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, first_offset: int) -> Segment:
+    def create(cls, disk: Disk, directory: str, first_offset: int, id_base: int) -> Segment:
         """A new, empty segment."""
-        return cls(disk.open(os.path.join(directory, segment_name(first_offset))), first_offset)
+        path = os.path.join(directory, segment_name(first_offset))
+        segment = cls(disk.open(path), first_offset, id_base)
+        disk.remove(segment.index_path)  # an old one would be believed once the file has grown
+        return segment

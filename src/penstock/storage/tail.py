@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
+from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
 
 TAIL_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -49,6 +50,17 @@ class Tail:
         if not firsts or offset < firsts[0]:
             return None
         return bisect_right(firsts, offset) - 1
+
+    def keep(self, needed: RangeSet) -> None:
+        """Let go of the batches of which no offset is needed."""
+        kept = []
+        for batch in self.batches:
+            span = needed.first_from(batch.first_offset)
+            if span is not None and span[0] < batch.next_offset:
+                kept.append(batch)
+        self.batches = kept
+        self._first_offsets = [batch.first_offset for batch in kept]
+        self._nbytes = sum(len(batch.raw) for batch in kept)
 
     def clear(self) -> None:
         self.drop(len(self.batches))

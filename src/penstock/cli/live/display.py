@@ -162,7 +162,7 @@ def _gauges(gauges: list[Gauge]) -> Table:
     table.add_column()
     table.add_column(ratio=1, min_width=20)
     table.add_column(justify="right")
-    table.add_column(justify="right")
+    table.add_column(justify="right", min_width=9)
     table.expand = True
     for gauge in gauges:
         table.add_row(Text(gauge.name, style="bold"), _bar(gauge), _count(gauge), _rate(gauge))

@@ -1,4 +1,4 @@
-"""Child of the demo: publishes the flights at a steady rate and reports how many are acknowledged."""
+"""Child of the demo: publishes the flights at a steady rate, reports how many are acknowledged."""
 
 from __future__ import annotations
 

@@ -28,8 +28,9 @@ class Reports:
         """Have ``handle`` called in ``deliver`` with each report of this stream."""
 
         def read() -> None:
-            for line in stream:
-                self._queue.put((handle, json.loads(line)))
+            with stream:
+                for line in stream:
+                    self._queue.put((handle, json.loads(line)))
 
         threading.Thread(target=read, daemon=True).start()
 

@@ -6,6 +6,7 @@ one signal. Should we be killed, the kernel ends the children too (Linux).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import signal
 import subprocess
@@ -57,11 +58,9 @@ class Child:
     def tell(self, text: str) -> None:
         """Write a line to its standard input; a child that is gone does not mind."""
         assert self.process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(text + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass
 
     def stop(self) -> bool:
         """Ask it to end and wait. False when it had to be killed."""
@@ -73,6 +72,10 @@ class Child:
             self.process.kill()
             self.process.wait()
             return False
+        finally:
+            if self.process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    self.process.stdin.close()
         return True
 
 

@@ -24,6 +24,7 @@ from penstock.nsq.client.connection import checked
 from penstock.nsq.client.errors import ClientError, NotConnected, server_error
 from penstock.nsq.client.lookup import ACCEPT, lookup_url, parse_answer
 from penstock.nsq.client.message import Message
+from penstock.nsq.client.names import checked_channel, checked_topic
 from penstock.nsq.client.ready import shares
 from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
@@ -57,16 +58,16 @@ class Producer:
 
     async def publish(self, topic: str, body: bytes) -> None:
         """Publish one message and wait until the server has it."""
-        await self._ask(encode.publish(topic, body))
+        await self._ask(encode.publish(checked_topic(topic, "PUB"), body))
 
     async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
         """Publish many messages at once: quicker by far, and refused all or none."""
         if bodies:
-            await self._ask(encode.multi_publish(topic, bodies))
+            await self._ask(encode.multi_publish(checked_topic(topic, "MPUB"), bodies))
 
     async def deferred_publish(self, topic: str, delay_ms: int, body: bytes) -> None:
         """Publish a message that is delivered no sooner than ``delay_ms`` milliseconds from now."""
-        await self._ask(encode.deferred_publish(topic, delay_ms, body))
+        await self._ask(encode.deferred_publish(checked_topic(topic, "DPUB"), delay_ms, body))
 
     async def close(self) -> None:
         """Close the connection; publishes under way raise NotConnected."""
@@ -145,8 +146,8 @@ class Consumer:
         reconnect_delay: float = 1.0,
         lookupd_poll_interval: float = 60.0,
     ) -> None:
-        self.topic = topic
-        self.channel = channel
+        self.topic = checked_topic(topic, "SUB")
+        self.channel = checked_channel(channel)
         self.max_in_flight = max_in_flight
         self._settings = settings or Settings()
         self._direct = checked(nsqd_tcp_addresses)
@@ -263,7 +264,7 @@ class Consumer:
             self._error = error
             self._news.set()
         finally:
-            del self._tasks[address]
+            self._tasks.pop(address, None)
 
     async def _connect(self, address: str) -> bool:
         """One connection's whole life. False when the node is not worth trying again."""
@@ -279,9 +280,10 @@ class Consumer:
             _log.warning("%s", error)
             self._poll_now.set()
             return False
-        self._links[address] = link
-        self._share()
-        await link.closed.wait()
+        if link.is_open:  # it may be lost again by the time we get here
+            self._links[address] = link
+            self._share()
+            await link.closed.wait()
         return True
 
     def _lost(self, link: Link, error: NotConnected) -> None:

@@ -21,6 +21,7 @@ from penstock.nsq.client.connection import Connection, checked
 from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected, server_error
 from penstock.nsq.client.lookup import lookup
 from penstock.nsq.client.message import Message
+from penstock.nsq.client.names import checked_channel, checked_topic
 from penstock.nsq.client.ready import shares
 from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
@@ -59,16 +60,16 @@ class Producer:
 
     def publish(self, topic: str, body: bytes) -> None:
         """Publish one message and wait until the server has it."""
-        self._ask(encode.publish(topic, body))
+        self._ask(encode.publish(checked_topic(topic, "PUB"), body))
 
     def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
         """Publish many messages at once: quicker by far, and refused all or none."""
         if bodies:
-            self._ask(encode.multi_publish(topic, bodies))
+            self._ask(encode.multi_publish(checked_topic(topic, "MPUB"), bodies))
 
     def deferred_publish(self, topic: str, delay_ms: int, body: bytes) -> None:
         """Publish a message that is delivered no sooner than ``delay_ms`` milliseconds from now."""
-        self._ask(encode.deferred_publish(topic, delay_ms, body))
+        self._ask(encode.deferred_publish(checked_topic(topic, "DPUB"), delay_ms, body))
 
     def ping(self) -> None:
         """See that the node can be reached."""
@@ -172,8 +173,8 @@ class Consumer:
         lookupd_poll_interval: float = 60.0,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.topic = topic
-        self.channel = channel
+        self.topic = checked_topic(topic, "SUB")
+        self.channel = checked_channel(channel)
         self.max_in_flight = max_in_flight
         self._settings = settings or Settings()
         self._direct = checked(nsqd_tcp_addresses)

@@ -11,7 +11,8 @@ import asyncio
 import logging
 
 from penstock.broker.records import Records
-from penstock.broker.topic import Outcome, Topic
+from penstock.broker.staging import Outcome
+from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.net.tasks import spawn

@@ -19,7 +19,7 @@ from penstock.broker.channel import Channel, NotInFlightError
 from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
-from penstock.core.units import MILLISECOND, SECOND, format_duration
+from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
 from penstock.nsq.nsqd.delivery import frames_of
 from penstock.nsq.nsqd.outbox import Outbox
@@ -358,16 +358,11 @@ class Session(asyncio.Protocol):
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
-        if now - self._heard_ns >= 2 * interval + 10 * MILLISECOND:
+        if now - self._heard_ns >= 2 * interval:
             self._time_out()
             return
         self.outbox.send(HEARTBEAT_FRAME)
-        self._schedule_beat(self._next_beat(now, interval))
-
-    def _next_beat(self, now: int, interval: int) -> int:
-        """Ns until the next heartbeat, or sooner if the client will have been silent too long."""
-        silent_at = self._heard_ns + 2 * interval + 10 * MILLISECOND
-        return min(interval, silent_at - now) if silent_at > now else interval
+        self._schedule_beat(interval)
 
     def _time_out(self) -> None:
         failure = self.reader.eof()

@@ -472,6 +472,7 @@ class CommandReader:
         self._pos += scanner.consumed
         if type(data) is bytes:
             return Bodies.from_scan(scanner, data, start)
+        scanner.bodies = list(map(bytes, scanner.bodies))  # some may be slices of a bytearray
         return Bodies.from_scan(scanner, bytes(memoryview(data)[start : self._pos]), 0)
 
     def _mpub_failure(self, error: ProtocolError) -> Failure:

@@ -91,6 +91,11 @@ class FakeNsqd:
         with self.changed:
             assert self.changed.wait_for(condition, 5), self.asked
 
+    @property
+    def last_ready(self) -> int:
+        """The RDY asked for last, over all connections."""
+        return next((e.count for e in reversed(self.asked) if isinstance(e, Ready)), 0)
+
     def count(self, kind: type) -> int:
         return sum(isinstance(event, kind) for event in self.asked)
 
@@ -186,6 +191,9 @@ def fake_nsqd(**info: Any) -> Iterator[FakeNsqd]:
         server.close()
 
 
+Answer = tuple[int, dict[str, str], bytes]
+
+
 class FakeHttp(ThreadingHTTPServer):
     """Answers by path: (status, headers, body); records (method, path with query, body)."""
 
@@ -193,7 +201,7 @@ class FakeHttp(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        self.answers: dict[str, Answer] = {}
         self.requests: list[tuple[str, str, bytes]] = []
         self.connections = 0
         self.hang_up_after = 1_000_000
@@ -216,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length", 0))
         self.server.requests.append((self.command, self.path, self.rfile.read(length)))
         path = self.path.partition("?")[0]
-        missing = (404, {}, b'{"message":"NOT_FOUND"}')
+        missing: Answer = (404, {}, b'{"message":"NOT_FOUND"}')
         status, headers, body = self.server.answers.get(path, missing)
         self.send_response(status)
         for name, value in headers.items():

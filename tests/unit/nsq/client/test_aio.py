@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.nsq.client.aio import Consumer, Producer
-from penstock.nsq.client.errors import BadTopic, ClientError, NotConnected, SubFailed
+from penstock.nsq.client.errors import BadMessage, BadTopic, ClientError, NotConnected, SubFailed
 from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe
@@ -57,7 +57,9 @@ async def test_side_by_side_over_one_connection(nsqd: FakeNsqd) -> None:
 async def test_a_refusal_and_a_new_connection(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         with pytest.raises(BadTopic):
-            await producer.publish("t!", b"x")
+            await producer.publish("two words", b"x")
+        with pytest.raises(BadMessage):
+            await producer.publish("t", b"")
         await until(lambda: producer._link is None or not producer._link.is_open)
         await producer.publish("t", b"x")
     assert nsqd.published == [("t", [b"x"])]
@@ -171,7 +173,7 @@ async def test_close_waits_for_answers_and_gives_back_the_rest(nsqd: FakeNsqd) -
     assert not closing.done()
     assert message.finish()
     await closing
-    assert len(nsqd.finished) == 1
+    await until(lambda: len(nsqd.finished) == 1)
     assert [late async for late in consumer] == []
     assert await consumer.get() is None
     await consumer.close()
@@ -275,7 +277,7 @@ async def test_more_nodes_than_messages_wanted(
         async with Consumer("t", "c", nsqd_tcp_addresses=addresses, max_in_flight=1) as consumer:
             nsqd.put(b"a")
             other.put(b"b")
-            seen = set()
+            seen: set[bytes] = set()
             while len(seen) < 2:
                 message = await consumer.get(5)
                 assert message is not None
@@ -286,3 +288,30 @@ async def test_more_nodes_than_messages_wanted(
 def test_bad_addresses_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="port"):
         Consumer("t", "c", nsqd_tcp_addresses=["nowhere"])
+
+
+async def test_an_answer_nobody_waits_for(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await producer.publish("t", b"1")
+        nsqd.send(frames.OK_FRAME)
+        await until(lambda: producer._link is None or not producer._link.is_open)
+        await producer.publish("t", b"2")
+
+
+async def test_a_topic_nsqlookupd_does_not_know_yet(nsqd: FakeNsqd) -> None:
+    with fake_http() as lookupd:
+        lookupd.json("/lookup", {"message": "TOPIC_NOT_FOUND"}, 404)
+        consumer = Consumer(
+            "t",
+            "c",
+            lookupd_http_addresses=[lookupd.address],
+            reconnect_delay=0.01,
+            lookupd_poll_interval=0.01,
+        )
+        async with consumer:
+            assert await consumer.get(0.05) is None
+            lookupd.json("/lookup", lookup_answer(nsqd.address))
+            nsqd.put(b"a")
+            message = await consumer.get(5)
+            assert message is not None
+            message.finish()

@@ -131,3 +131,13 @@ def test_nobody_there() -> None:
     assert (caught.value.node, caught.value.topic) == (address, "t")
     with pytest.raises(ValueError, match="port"):
         LogClient("nowhere")
+
+
+def test_a_node_that_is_gone_for_good(client: LogClient) -> None:
+    with fake_http() as node:
+        node.json("/log/offset_at", {"offset": 8})
+        node.hang_up_after = 1
+        client = LogClient(node.address, timeout=1)
+        assert client.offset_at("t", 1) == 8
+    with pytest.raises(NodeUnreachable):
+        client.offset_at("t", 1)

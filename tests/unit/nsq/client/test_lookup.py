@@ -41,9 +41,10 @@ def test_nodes_of_all_lookupds_together() -> None:
 
 def test_nobody_answers() -> None:
     gone = unused_address()
-    with fake_http() as broken, pytest.raises(LookupFailed) as caught:
+    with fake_http() as broken:
         broken.json("/lookup", {"message": "INTERNAL_ERROR"}, 500)
-        lookup([gone, broken.address], "orders")
+        with pytest.raises(LookupFailed) as caught:
+            lookup([gone, broken.address], "orders")
     for part in (gone, broken.address, "'orders'", "500 INTERNAL_ERROR"):
         assert part in str(caught.value)
 

@@ -61,8 +61,10 @@ def stream_of(runs: list[tuple[int, int]], between: list[Response | Error]) -> b
         data += b"".join(naive_frames(bodies, number, 5))
         number += count
         for other in between[index : index + 1]:
-            is_error = isinstance(other, Error)
-            data += frames.error(other.text) if is_error else frames.response(other.data)
+            if isinstance(other, Error):
+                data += frames.error(other.text)
+            else:
+                data += frames.response(other.data)
     return data
 
 

@@ -1,0 +1,69 @@
+# `make run` shows Penstock at work, `make test` proves it; both set up .venv by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim replay clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## everything, console commands included, into .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Penstock needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { echo "making .venv failed: on Debian, install the package python3-venv"; exit 1; }
+	@echo "installing into $(VENV): Spark comes along (about 450 MB), the first time takes a minute or two"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable '.[spark,demo,dev,interop]'
+	@touch $(STAMP)
+
+run: install  ## the main job: a data set through nsqlookupd, nsqd and Spark to Parquet, with proof
+	@$(BIN)/penstock demo
+
+up: install  ## nsqlookupd, nsqd and the archive pipeline until Ctrl-C
+	@$(BIN)/penstock up
+
+test: install  ## all tests
+	@$(PYTEST) -q
+
+lint: install  ## ruff: style and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: install  ## let ruff mend style and format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: install  ## mypy --strict
+	@$(BIN)/mypy
+
+ci: lint types test  ## what CI runs
+
+bench: install  ## nsqd's speed, beside a Go nsqd when one is on PATH
+	@$(BIN)/python bench/nsqd.py
+
+backlog: install  ## a backlog of 10 million messages: speed in and out, memory
+	@$(BIN)/python bench/nsqd.py --backlog 10000000
+
+bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
+	@$(BIN)/python bench/archive.py
+
+crash: install  ## kill nsqd under load, 300 rounds (ROUNDS=n for more)
+	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
+
+sim: install  ## the broker against its model, long
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/sim -q
+
+replay: install  ## what real NSQ programs were seen to do, played against ours
+	@$(PYTEST) tests/conformance -s
+
+clean:  ## remove what was made here, .venv included
+	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

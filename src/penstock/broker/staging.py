@@ -1,0 +1,77 @@
+"""From the publishes of one pass of the loop to the batches of one write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from penstock.broker.records import Records
+from penstock.core.errors import StorageError
+from penstock.storage.batch import Batch, Buffer, Positions
+
+Outcome = Callable[[StorageError | None], None]
+
+BATCH_BYTES_MAX: Final = 1024 * 1024
+"""Publishes are joined up to this size; one that is larger by itself becomes a batch of its own."""
+
+
+class Staged(NamedTuple):
+    """A publish that waits for the next commit; ``done`` is told how it went."""
+
+    records: Records
+    delay_ns: int
+    done: Outcome
+
+
+def batches_of(
+    staged: list[Staged], first_offset: int, id_base: int, timestamp_ns: int
+) -> list[Batch]:
+    """The batches that hold these publishes in their order, the first at ``first_offset``.
+
+    Neighbours with the same delay share a batch when they are all single messages, or all of one
+    frame size.
+    """
+    batches = []
+    start = 0
+    while start < len(staged):
+        end = _group_end(staged, start)
+        batch = _batch(staged[start:end], first_offset, id_base, timestamp_ns)
+        batches.append(batch)
+        first_offset = batch.next_offset
+        start = end
+    return batches
+
+
+def _group_end(staged: list[Staged], start: int) -> int:
+    """Behind the last publish that shares a batch with the one at ``start``."""
+    first, delay_ns, _ = staged[start]
+    single, stride, nbytes = first.count == 1, first.stride, first.nbytes
+    end = start + 1
+    while end < len(staged) and nbytes < BATCH_BYTES_MAX:
+        records = staged[end].records
+        if staged[end].delay_ns != delay_ns or single != (records.count == 1):
+            break
+        if not single and (not stride or records.stride != stride):
+            break
+        nbytes += records.nbytes
+        end += 1
+    return end
+
+
+def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: int) -> Batch:
+    stride = group[0].records.stride
+    frames: list[Buffer] = []
+    table: Positions | None = None
+    next_id = first_id = id_base + first_offset
+    for records, _, _ in group:
+        encoded, table = records.encode(next_id, timestamp_ns)
+        frames.append(encoded)
+        next_id += records.count
+        if records.stride != stride:
+            stride = 0
+    if not stride and len(group) > 1:
+        table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
+    return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
+                       table=table, delay_ns=group[0].delay_ns)  # fmt: skip

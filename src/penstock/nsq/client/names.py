@@ -1,0 +1,26 @@
+"""Names are checked before they are sent.
+
+A name with a space in it would reach the server as another name and one more parameter, and a bad
+name ends the connection with everything else under way on it. So the refusal comes from here, as
+the exception the server's answer would have been.
+"""
+
+from __future__ import annotations
+
+from penstock.core.names import is_valid_name
+from penstock.core.quote import quote
+from penstock.nsq.client.errors import BadChannel, BadTopic
+
+
+def checked_topic(name: str, command: str) -> str:
+    """The name if it can be a topic's. Raises BadTopic as for ``command``."""
+    if not is_valid_name(name):
+        raise BadTopic(f"E_BAD_TOPIC {command} topic name {quote(name)} is not valid")
+    return name
+
+
+def checked_channel(name: str) -> str:
+    """The name if it can be a channel's. Raises BadChannel."""
+    if not is_valid_name(name):
+        raise BadChannel(f"E_BAD_CHANNEL SUB channel name {quote(name)} is not valid")
+    return name

@@ -1,0 +1,133 @@
+"""The archive pipeline as a user runs it, over a real nsqd: killed, resumed, refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.nsq.client.log import LogClient
+from penstock.nsq.protocol import encode
+from penstock.spark.pipelines.archive import group_name
+from penstock.testing.daemons import Daemon, run_nsqd
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = 60_000
+CHUNK = 500
+
+
+@pytest.fixture
+def nsqd() -> Iterator[Daemon]:
+    with run_nsqd("--broadcast-address=127.0.0.1") as daemon:
+        yield daemon
+
+
+def publish(nsqd: Daemon, first: int, last: int) -> None:
+    """Numbered messages of different sizes, over HTTP."""
+    for start in range(first, last, CHUNK):
+        bodies = [b"%d %s" % (i, b"x" * (i % 37)) for i in range(start, min(last, start + CHUNK))]
+        request = urllib.request.Request(
+            f"http://{nsqd.http}/mpub?topic=events&binary=true",
+            data=encode.multi_body(bodies),
+            method="POST",
+        )
+        urllib.request.urlopen(request, timeout=10).close()
+
+
+def pipeline(folder: Path, *arguments: str) -> list[str]:
+    return [
+        sys.executable, "-m", "penstock.cli.penstock", "pipeline", "run", "archive",
+        "--topic", "events", "--to", str(folder / "lake"),
+        "--checkpoint", str(folder / "checkpoint"), *arguments,
+    ]  # fmt: skip
+
+
+def committed_batches(folder: Path) -> int:
+    return len(
+        [name for name in (folder / "checkpoint" / "commits").glob("*") if name.name.isdigit()]
+    )
+
+
+def wait_for_batches(folder: Path, process: subprocess.Popen[bytes], count: int) -> None:
+    for _ in range(1200):
+        if committed_batches(folder) >= count:
+            return
+        assert process.poll() is None
+        time.sleep(0.05)
+    raise AssertionError("the pipeline did not get going")
+
+
+def test_killed_and_resumed_without_loss_or_doubles(
+    spark: SparkSession, nsqd: Daemon, tmp_path: Path
+) -> None:
+    publish(nsqd, 0, ROWS)
+    where = f"--nsqd-http-address={nsqd.http}"
+    small = "--max-records-per-trigger=4000"
+    with (tmp_path / "out").open("wb") as out:
+        first = subprocess.Popen(
+            pipeline(tmp_path, where, small, "--trigger=10ms"), stdout=out, start_new_session=True
+        )
+        wait_for_batches(tmp_path, first, 3)
+        # The whole group: the JVM must not get the time to finish what it is writing.
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait(10)
+    assert committed_batches(tmp_path) < ROWS // 4000
+
+    publish(nsqd, ROWS, ROWS + 777)
+    second = subprocess.run(
+        pipeline(tmp_path, where, "--available-now"), capture_output=True, text=True, timeout=90
+    )
+    assert second.returncode == 0, second.stdout + second.stderr
+
+    lake = spark.read.parquet(str(tmp_path / "lake"))
+    assert {"topic", "date", "hour", "node", "queue", "offset", "id", "body"} <= set(lake.columns)
+    numbers = lake.selectExpr("cast(split(cast(body as string), ' ')[0] as int) n", "offset")
+    rows = sorted(tuple(row) for row in numbers.collect())
+    assert rows == [(i, i) for i in range(ROWS + 777)]
+
+    with LogClient(nsqd.http) as log:
+        group = group_name("events", str(tmp_path / "checkpoint"))
+        assert log.offsets("events").groups == {group: {0: ROWS + 777}}
+
+
+def test_what_is_wrong_is_said_in_one_line(nsqd: Daemon, tmp_path: Path) -> None:
+    for topic_there, address, said in (
+        (False, nsqd.http, f"penstock: topic events does not exist on node {nsqd.http}"),
+        (True, "127.0.0.1:9", "penstock: node 127.0.0.1:9 cannot be reached for topic events: .*"),
+    ):
+        if topic_there:
+            publish(nsqd, 0, 1)
+        refused = subprocess.run(
+            pipeline(tmp_path, "--nsqd-http-address", address),
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert refused.returncode == 1
+        assert re.fullmatch(said + "\n", refused.stderr)
+        assert refused.stdout == ""
+
+
+def test_a_node_that_dies_under_the_pipeline(nsqd: Daemon, tmp_path: Path) -> None:
+    publish(nsqd, 0, 10)
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        running = subprocess.Popen(
+            pipeline(tmp_path, "--nsqd-http-address", nsqd.http, "--timeout=1s"),
+            stdout=out, stderr=err,
+        )  # fmt: skip
+        wait_for_batches(tmp_path, running, 1)
+        nsqd.kill()
+        assert running.wait(60) == 1
+    said = (tmp_path / "err").read_text()
+    assert said.startswith(f"penstock: node {nsqd.http} cannot be reached for topic events: ")
+    assert "\tat " not in said
+    assert "Traceback" not in said

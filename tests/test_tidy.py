@@ -1,0 +1,142 @@
+"""The rules of the house, checked on the source itself (ARCHITECTURE.md, "Rules")."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "penstock"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# A floor imports those with a smaller number only; nsq and rocketmq never import each other.
+FLOORS = {
+    "core": 0,
+    "net": 1,
+    "storage": 2,
+    "broker": 3,
+    "nsq": 4,
+    "rocketmq": 4,
+    "spark": 5,
+    "admin": 6,
+    "cli": 6,
+    "testing": 7,
+}
+MODULE_LINES_MAX = 700
+FUNCTION_LINES_MAX = 70
+FILE_BYTES_MAX = 200 * 1024
+FIXTURES = "tests/conformance/samples/"
+PURE = {"asyncio", "socket", "os", "time", "random", "threading", "subprocess"}
+ONLY_IN = {
+    "os.fsync": {"storage/disk.py"},
+    "os.fdatasync": {"storage/disk.py"},
+    "time.time": {"core/clock.py"},
+    "time.time_ns": {"core/clock.py"},
+    "time.monotonic": {"core/clock.py"},
+    "time.monotonic_ns": {"core/clock.py"},
+    "loop.create_task": {"net/tasks.py"},
+    "asyncio.create_task": {"net/tasks.py"},
+    "asyncio.ensure_future": {"net/tasks.py"},
+}
+
+
+def name(module: Path) -> str:
+    return module.relative_to(SOURCE).as_posix()
+
+
+def tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(), str(module))
+
+
+def imports(module: Path) -> Iterator[str]:
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name(module)}: relative import"
+            yield node.module or ""
+
+
+def floor_of(path: str) -> str:
+    return path.split("/")[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_floors(module: Path) -> None:
+    own = floor_of(name(module))
+    for imported in imports(module):
+        parts = imported.split(".")
+        if parts[0] != "penstock" or len(parts) == 1 or own not in FLOORS:
+            continue
+        other = parts[1]
+        assert other == own or FLOORS[other] < FLOORS[own], f"{own} imports {imported}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_protocols_and_the_broker_do_no_io(module: Path) -> None:
+    path = name(module)
+    if "protocol" not in path and not path.startswith("broker/"):
+        return
+    assert not PURE & {imported.split(".")[0] for imported in imports(module)}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_clock_tasks_and_syncs_have_one_home(module: Path) -> None:
+    if name(module).startswith(("testing/", "spark/pipelines/")):
+        return
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            homes = ONLY_IN.get(f"{node.value.id}.{node.attr}")
+            assert homes is None or name(module) in homes, f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_sizes_and_docstrings(module: Path) -> None:
+    lines = module.read_text().count("\n")
+    assert lines <= MODULE_LINES_MAX
+    parsed = tree(module)
+    docstring = ast.get_docstring(parsed)
+    assert docstring and len(docstring) > 10, "a module says what it is"
+    for node in ast.walk(parsed):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_every_module_has_its_test(module: Path) -> None:
+    """Its unit test, or among the tests that start a real Spark."""
+    if module.name in ("__init__.py", "__main__.py") or not tree(module).body[1:]:
+        return
+    path = Path(name(module))
+    wanted = ROOT / "tests" / "unit" / path.parent / f"test_{path.name}"
+    with_spark = ROOT / "tests" / "spark" / f"test_{path.name}"
+    assert wanted.exists() or with_spark.exists(), f"no {wanted.relative_to(ROOT)}"
+
+
+def tracked() -> list[str]:
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    return [path for path in listing.stdout.split("\0") if path and (ROOT / path).is_file()]
+
+
+def test_no_large_or_foreign_files() -> None:
+    for path in tracked():
+        if not path.startswith(FIXTURES):
+            assert (ROOT / path).stat().st_size <= FILE_BYTES_MAX, path
+        assert not path.endswith((".min.js", ".jar", ".whl", ".so", ".class")), path
+
+
+def test_no_path_of_one_machine_and_no_left_over_marks() -> None:
+    markers = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "X" * 3 + r"\b", "/ro" + "ot/", "/ho" + "me/")))
+    for path in tracked():
+        if path.endswith((".py", ".md", ".toml", ".txt", ".yml", "Makefile", "run")):
+            text = (ROOT / path).read_text(encoding="utf-8")
+            found = markers.search(text)
+            assert not found, f"{path}: {found and found[0]}"

@@ -1,0 +1,24 @@
+"""One line out of Spark's wall of text."""
+
+from __future__ import annotations
+
+from penstock.spark.errors import SourceError, explain
+
+WALL = """[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call):
+  File "runner.py", line 258, in main
+penstock.core.errors.OffsetError: not this one, it was the cause
+The above exception was the direct cause of the following exception:
+penstock.spark.errors.SourceError: offset 4 of topic t on node a:1 is gone
+UnboundLocalError: cannot access local variable 'reader'
+\tat org.apache.spark.sql.Foo(Foo.scala:12)
+"""
+
+
+def test_our_own_sentence_is_found_in_a_wall() -> None:
+    assert explain(RuntimeError(WALL)) == "offset 4 of topic t on node a:1 is gone"
+    assert explain(SourceError("as it is")) == "as it is"
+
+
+def test_a_foreign_error_is_its_first_line() -> None:
+    assert explain(RuntimeError("[TABLE_MISSING] no such table\n\tat org.x")) == "no such table"
+    assert explain(RuntimeError("")) == "RuntimeError"

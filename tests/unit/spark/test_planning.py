@@ -1,0 +1,71 @@
+"""Admission and splitting as arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.spark.errors import SourceError
+from penstock.spark.offsets import Bounds, Place
+from penstock.spark.planning import admit, check, plan, skip_gone
+
+PLACES = [Place("t", f"n{i}:1", i) for i in range(4)]
+A, B, C, _ = PLACES
+lags = st.lists(st.integers(0, 100_000), min_size=1, max_size=4)
+
+
+def bounds_for(ends: dict[Place, int], start: int = 0) -> dict[Place, Bounds]:
+    return {place: Bounds(start, end, 100 * end, place.node) for place, end in ends.items()}
+
+
+@given(lags, st.integers(1, 150_000))
+def test_admit_takes_as_much_as_the_limit_allows_and_no_more(sizes: list[int], limit: int) -> None:
+    start = {place: 7 for place, _ in zip(PLACES, sizes, strict=False)}
+    end = {place: 7 + size for place, size in zip(PLACES, sizes, strict=False)}
+    admitted = admit(start, end, limit)
+    taken = {place: admitted[place] - start[place] for place in end}
+    assert sum(taken.values()) == min(limit, sum(sizes))
+    assert all(0 <= taken[place] <= end[place] - start[place] for place in end)
+
+
+def test_admit_lets_every_place_advance() -> None:
+    admitted = admit({A: 0, B: 0}, {A: 900, B: 100}, 100)
+    assert admitted == {A: 90, B: 10}
+
+
+@given(lags, st.integers(1, 16))
+def test_splits_cover_each_offset_once(sizes: list[int], partitions: int) -> None:
+    start = {place: 5 for place, _ in zip(PLACES, sizes, strict=False)}
+    end = {place: 5 + size for place, size in zip(PLACES, sizes, strict=False)}
+    splits = plan(start, end, bounds_for(end), partitions)
+    for place in end:
+        own = [(split.start, split.end) for split in splits if split.place == place]
+        position = 5
+        for first, last in own:
+            assert first == position < last
+            position = last
+        assert position == end[place]
+
+
+def test_large_ranges_are_split_and_small_ones_are_not() -> None:
+    assert len(plan({A: 0}, {A: 1_000_000}, bounds_for({A: 1_000_000}), 4)) == 4
+    assert len(plan({A: 0}, {A: 500}, bounds_for({A: 500}), 4)) == 1
+    assert plan({A: 9}, {A: 9}, bounds_for({A: 9}), 4) == []
+
+
+def test_a_place_that_nobody_serves() -> None:
+    with pytest.raises(SourceError, match=r"node n0:1 holds topic t \(queue 0\) from offset 3 on"):
+        plan({A: 3}, {A: 9}, {}, 1)
+
+
+def test_offsets_outside_of_the_log() -> None:
+    bounds = bounds_for({A: 50, B: 50}, start=10)
+    check({A: 10, B: 50, C: 1}, bounds)
+    with pytest.raises(SourceError, match=r"offset 9 of topic t .* on node n1:1 is gone: .* at 10"):
+        check({A: 10, B: 9}, bounds)
+    with pytest.raises(
+        SourceError, match=r"offset 51 of topic t .* on node n0:1 is beyond its end"
+    ):
+        check({A: 51}, bounds)
+    assert skip_gone({A: 3, B: 90, C: 1}, bounds) == {A: 10, B: 50, C: 1}
