@@ -466,8 +466,8 @@ class Channel:
     def restore(self, record: ChannelRecord, deferred: list[Deferral]) -> None:
         """Go on from a record. What was in flight is delivered again, with one attempt more.
 
-        The record may lag behind the log or, after a power cut, be ahead of it: offsets that the log
-        has let go were finished, those behind its end are forgotten.
+        The record may lag behind the log or, after a power cut, be ahead of it: offsets that the
+        log has let go were finished, those behind its end are forgotten.
         """
         start, end = self.log.start_offset, self.log.next_offset
         self.cursor = max(start, min(record.cursor, end))

@@ -237,7 +237,7 @@ class Topic:
         return (
             self._changed
             or self._save_failed
-            or any([c.changed and not c.ephemeral for c in self.channels.values()])
+            or any(c.changed and not c.ephemeral for c in self.channels.values())
         )
 
     def save(self) -> None:

@@ -150,8 +150,10 @@ class DirectoryLock:
     """``flock`` on the directory itself, as Go's nsqd does, so that the two exclude each other."""
 
     def __init__(self, directory: str) -> None:
-        with _reported(directory):
+        try:
             self._fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StorageError(f"open {directory}: {(error.strerror or '').lower()}") from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -7,6 +7,7 @@ anew with the records that still count.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from typing import Final
 from xxhash import xxh3_64_intdigest
 
 from penstock.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
 
 _FRAME = struct.Struct("<IQ")
 COMPACT_BYTES_MIN: Final = 256 * 1024
@@ -34,6 +37,7 @@ class Journal:
         if found is None:
             disk.sync_directory(os.path.dirname(path))
         if good < len(data):
+            logger.warning("%s: cut off %d bytes that are no whole record", path, len(data) - good)
             self._file.truncate(good)
         self._compact_size = 0
         self.torn_bytes = len(data) - good

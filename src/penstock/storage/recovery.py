@@ -83,9 +83,7 @@ def _segment_path(directory: str, first_offset: int) -> str:
     return os.path.join(directory, segment_name(first_offset))
 
 
-def _identity(
-    disk: Disk, directory: str, firsts: list[int], new_id_base: int
-) -> QueueIdentity:
+def _identity(disk: Disk, directory: str, firsts: list[int], new_id_base: int) -> QueueIdentity:
     """What the identity file says or, when it is lost or damaged, the messages themselves."""
     path = os.path.join(directory, _IDENTITY_FILE)
     data = disk.read_file(path)

@@ -80,7 +80,7 @@ class LookupPeer:
                 await self._connect()  # registers everything, this command's matter included
             elif command is not None:
                 await self._command(command)
-        except (OSError, TimeoutError, EOFError, PenstockError) as error:
+        except (OSError, ValueError, EOFError, PenstockError) as error:
             self._drop(str(error) or type(error).__name__)
 
     async def _connect(self) -> None:

@@ -164,7 +164,8 @@ class NsqdOptions(Options):
         for percentile in self.e2e_processing_latency_percentiles:
             if not 0 < percentile <= 1:
                 raise ConfigError(f"invalid E2E processing latency percentile: {percentile:g}")
-        if self.tls_required is not TlsRequired.NO and not (self.tls_cert and self.tls_key):
+        tls_wanted = self.tls_required is not TlsRequired.NO or self.tls_client_auth_policy
+        if tls_wanted and not (self.tls_cert and self.tls_key):
             raise ConfigError("cannot require TLS client connections without TLS key and cert")
         self._refuse_what_is_missing()
 

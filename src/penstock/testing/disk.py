@@ -1,0 +1,384 @@
+"""A disk in memory that can fill up, fail, lose its power, and rot, on command.
+
+``FaultyDisk`` satisfies ``penstock.storage.disk.Disk`` and keeps apart what was written from what
+was synced. A *kill* of the process leaves all that was written; a *power cut* leaves what was
+synced, and of the rest whatever the dice say: of each file any part of the bytes appended since,
+of each directory any of the creations, renames and deletions since.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from penstock.core.chance import Chance
+from penstock.core.errors import DiskFullError, LockedError, StorageError
+
+SECTOR_BYTES: Final = 512
+
+Operation = Literal[
+    "open", "append", "read", "sync", "truncate", "replace", "remove", "list",
+    "make_directory", "sync_directory",
+]  # fmt: skip
+
+
+class _Inode:
+    """The content of a file: as it is, and as it is on stable storage."""
+
+    __slots__ = ("data", "durable", "lost", "shrunk")
+
+    def __init__(self, data: bytes | bytearray = b"") -> None:
+        self.data = bytearray(data)
+        self.durable = bytearray()
+        self.shrunk = False  # cut shorter since the last sync
+        self.lost: list[tuple[int, int]] = []  # a failed sync marked these as clean
+
+    def sync(self) -> None:
+        if self.shrunk:
+            self.durable = bytearray(self.data)
+            self.shrunk = False
+        else:
+            start = len(self.durable)
+            self.durable += self.data[start:]
+        for start, end in self.lost:
+            self.durable[start:end] = bytes(len(self.durable[start:end]))
+
+    def fail_sync(self) -> None:
+        """What was not durable never will be, whatever a later sync says (as on ext4 and XFS)."""
+        if len(self.data) > len(self.durable):
+            self.lost.append((len(self.durable), len(self.data)))
+
+    def after_power_cut(self, chance: Chance) -> bytearray:
+        """The durable bytes and a random part of those appended since."""
+        if self.shrunk and chance.below(2):
+            return bytearray(self.durable)
+        common = min(len(self.durable), len(self.data))
+        end = common + chance.below(len(self.data) - common + 1)
+        left = self.data[:end]
+        self._spoil(left, common, chance)
+        for start, stop in self.lost:
+            left[start:stop] = bytes(len(left[start:stop]))
+        return left
+
+    @staticmethod
+    def _spoil(left: bytearray, start: int, chance: Chance) -> None:
+        """Sectors arrive in any order: one that did not yet holds zeros, or what was there."""
+        if chance.below(2):
+            return
+        for sector in range(start, len(left), SECTOR_BYTES):
+            end = min(sector + SECTOR_BYTES, len(left))
+            match chance.below(6):
+                case 0:
+                    left[sector:end] = bytes(end - sector)
+                case 1:
+                    left[sector:end] = bytes(chance.below(256) for _ in range(end - sector))
+
+
+@dataclass(slots=True)
+class Fault:
+    """An error to come: on the ``countdown``-th matching operation, ``times`` times in a row."""
+
+    operation: Operation
+    countdown: int
+    times: int
+    within: str  # part of the path
+    code: int
+
+    def strikes(self, operation: Operation, path: str) -> bool:
+        if operation != self.operation or self.within not in path or self.times == 0:
+            return False
+        self.countdown -= 1
+        if self.countdown > 0:
+            return False
+        self.times -= 1
+        return True
+
+
+class FaultyFile:
+    """A LogFile of a FaultyDisk."""
+
+    def __init__(self, disk: FaultyDisk, path: str, inode: _Inode) -> None:
+        self.path = path
+        self.size = len(inode.data)
+        self._disk = disk
+        self._inode = inode
+        self._power = disk.crashes
+        self._closed = False
+
+    def append(self, data: bytes | memoryview) -> None:
+        self._check()
+        try:
+            self._disk.meet_faults("append", self.path)
+            self._disk.take_room(len(data), self.path)
+        except StorageError:
+            if self._disk.leaves_partial_writes:
+                self._write(bytes(data)[: len(data) // 2])
+            raise
+        self._write(bytes(data))
+        self.size += len(data)
+
+    def _write(self, data: bytes) -> None:
+        """At the end that the handle knows, over what a failed append may have left there."""
+        self._inode.data[self.size : self.size + len(data)] = data
+
+    def read(self, position: int, nbytes: int) -> bytes:
+        self._check()
+        self._disk.meet_faults("read", self.path)
+        return bytes(self._inode.data[position : position + nbytes])
+
+    def sync(self) -> None:
+        self._check()
+        try:
+            self._disk.meet_faults("sync", self.path)
+        except StorageError:
+            self._inode.fail_sync()
+            raise
+        self._inode.sync()
+        self._disk.sync_count += 1
+
+    def truncate(self, size: int) -> None:
+        self._check()
+        self._disk.meet_faults("truncate", self.path)
+        if size < len(self._inode.data):
+            self._inode.shrunk = True
+        del self._inode.data[size:]
+        self.size = size
+
+    def close(self) -> None:
+        assert not self._closed, f"{self.path} is closed twice"
+        self._closed = True
+
+    def _check(self) -> None:
+        assert self._power == self._disk.crashes, f"{self.path} is used after a crash"
+        if self._closed:
+            raise StorageError(f"{self.path}: {os.strerror(errno.EBADF)}")
+
+
+class FaultyLock:
+    """A directory lock of a FaultyDisk; a crash releases it too."""
+
+    def __init__(self, disk: FaultyDisk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+
+    def release(self) -> None:
+        self._disk.unlock(self._directory)
+
+
+class FaultyDisk:
+    """A file system in memory. ``/`` and the directories given are there and durable."""
+
+    def __init__(self, *directories: str) -> None:
+        self.crashes = 0
+        self.sync_count = 0
+        self.leaves_partial_writes = False  # a failed append leaves bytes behind the file's size
+        self._files: dict[str, _Inode] = {}
+        self._directories = {"/", *directories}
+        self._durable_files: dict[str, _Inode] = {}
+        self._durable_directories = set(self._directories)
+        self._locked: set[str] = set()
+        self._faults: list[Fault] = []
+        self._room: int | None = None
+
+    # --- the Disk protocol ---------------------------------------------------------------------
+
+    def open(self, path: str) -> FaultyFile:
+        self.meet_faults("open", path)
+        inode = self._files.get(path)
+        if inode is None:
+            self._need_directory(path)
+            inode = self._files[path] = _Inode()
+        return FaultyFile(self, path, inode)
+
+    def list(self, directory: str) -> list[str]:
+        self.meet_faults("list", directory)
+        children = [*self._children(directory, self._files)]
+        children += self._children(directory, self._directories)
+        return sorted(os.path.basename(child) for child in children)
+
+    def make_directory(self, path: str) -> None:
+        if path in self._directories:
+            return
+        self.make_directory(os.path.dirname(path))
+        self.meet_faults("make_directory", path)
+        self._directories.add(path)
+        self.sync_directory(os.path.dirname(path))
+
+    def remove(self, path: str) -> None:
+        self.meet_faults("remove", path)
+        self._files.pop(path, None)
+
+    def remove_tree(self, path: str) -> None:
+        for name in self.list(path):
+            child = os.path.join(path, name)
+            if child in self._directories:
+                self.remove_tree(child)
+            else:
+                self.remove(child)
+        self._directories.discard(path)
+
+    def read_file(self, path: str) -> bytes | None:
+        self.meet_faults("read", path)
+        inode = self._files.get(path)
+        return None if inode is None else bytes(inode.data)
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        self._need_directory(path)
+        self.meet_faults("replace", path)
+        self.take_room(len(data), path)
+        inode = _Inode(data)
+        if sync:
+            inode.sync()
+        self._files[path] = inode
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync_directory(self, path: str) -> None:
+        self.meet_faults("sync_directory", path)
+        for child in list(self._children(path, self._durable_files)):
+            del self._durable_files[child]
+        for child in self._children(path, self._files):
+            self._durable_files[child] = self._files[child]
+        self._durable_directories -= set(self._children(path, self._durable_directories))
+        self._durable_directories |= set(self._children(path, self._directories))
+
+    def lock(self, directory: str) -> FaultyLock:
+        if directory not in self._directories:
+            raise StorageError(f"{directory}: {os.strerror(errno.ENOENT)}")
+        if directory in self._locked:
+            raise LockedError(f"cannot flock directory {directory} - in use")
+        self._locked.add(directory)
+        return FaultyLock(self, directory)
+
+    def unlock(self, directory: str) -> None:
+        self._locked.discard(directory)
+
+    # --- the end of the process, or of the power -----------------------------------------------
+
+    def crash(self, keep: Literal["written"] | Chance) -> None:
+        """End the process that uses the disk: no handle works any more, no lock is held.
+
+        ``"written"`` is a kill -9: the operating system keeps all. With a ``Chance`` it is a power
+        cut, and the chance decides what is left of that which was not synced. Faults and fullness
+        are over afterwards.
+        """
+        self.crashes += 1
+        self._locked.clear()
+        self.heal()
+        if keep != "written":
+            self._cut_power(keep)
+
+    def _cut_power(self, chance: Chance) -> None:
+        directories = self._survivors(self._durable_directories, self._directories, chance)
+        names = self._survivors(set(self._durable_files), set(self._files), chance)
+        replaced: dict[str, _Inode] = {}
+        for path in sorted(names):
+            choices = [i for i in (self._files.get(path), self._durable_files.get(path)) if i]
+            replaced[path] = choices[chance.below(len(choices))]
+        self._directories = {path for path in directories if _rooted(path, directories)}
+        self._files = {
+            path: _Inode(inode.after_power_cut(chance))
+            for path, inode in replaced.items()
+            if os.path.dirname(path) in self._directories
+        }
+        for inode in self._files.values():
+            inode.sync()
+        self._durable_files = dict(self._files)
+        self._durable_directories = set(self._directories)
+
+    @staticmethod
+    def _survivors(durable: set[str], live: set[str], chance: Chance) -> set[str]:
+        """What is in both stays; what is in one may."""
+        unsure = sorted(durable ^ live)
+        return (durable & live) | {path for path in unsure if chance.below(2)}
+
+    # --- faults on command ---------------------------------------------------------------------
+
+    def fail(
+        self,
+        operation: Operation,
+        nth: int = 1,
+        *,
+        times: int = 1,
+        within: str = "",
+        code: int = errno.EIO,
+    ) -> None:
+        """The ``nth`` operation of this kind from now on fails, and the ``times - 1`` after it.
+
+        ``within`` restricts it to paths that contain this text; ``times=-1`` means for good.
+        """
+        self._faults.append(Fault(operation, nth, times, within, code))
+
+    def fill(self, room: int = 0) -> None:
+        """The disk is full after that many bytes more."""
+        self._room = room
+
+    def heal(self) -> None:
+        """There is room again, and no fault is to come."""
+        self._room = None
+        self._faults.clear()
+
+    def meet_faults(self, operation: Operation, path: str) -> None:
+        """Raise the error that is due."""
+        for fault in self._faults:
+            if fault.strikes(operation, path):
+                kind = DiskFullError if fault.code == errno.ENOSPC else StorageError
+                raise kind(f"{path}: {os.strerror(fault.code)}")
+
+    def take_room(self, nbytes: int, path: str) -> None:
+        """Raise DiskFullError unless so many bytes still fit."""
+        if self._room is None:
+            return
+        if nbytes > self._room:
+            raise DiskFullError(f"{path}: {os.strerror(errno.ENOSPC)}")
+        self._room -= nbytes
+
+    # --- looking and spoiling ------------------------------------------------------------------
+
+    def paths(self, suffix: str = "") -> Sequence[str]:
+        """All files whose path ends so, sorted."""
+        return sorted(path for path in self._files if path.endswith(suffix))
+
+    def content(self, path: str) -> bytes:
+        return bytes(self._files[path].data)
+
+    def overwrite(self, path: str, data: bytes, position: int = 0) -> None:
+        """Change bytes in place, as a failing disk or a stray write does."""
+        inode = self._files[path]
+        inode.data[position : position + len(data)] = data
+        inode.durable[position : position + len(data)] = data
+
+    def flip(self, path: str, bit: int) -> None:
+        """Flip one bit of a file, counted from its start."""
+        byte = self._files[path].data[bit // 8]
+        self.overwrite(path, bytes([byte ^ 1 << bit % 8]), bit // 8)
+
+    def cut(self, path: str, size: int) -> None:
+        """Cut a file short, durably."""
+        inode = self._files[path]
+        del inode.data[size:], inode.durable[size:]
+
+    def synced(self, path: str) -> int:
+        """How many bytes of a file a power cut cannot take."""
+        durable = self._durable_files.get(path)
+        return 0 if durable is not self._files[path] else len(durable.durable)
+
+    def _need_directory(self, path: str) -> None:
+        if os.path.dirname(path) not in self._directories:
+            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
+
+    @staticmethod
+    def _children(directory: str, paths: Iterable[str]) -> Iterator[str]:
+        return (path for path in [*paths] if os.path.dirname(path) == directory != path)
+
+
+def _rooted(path: str, directories: set[str]) -> bool:
+    """Whether all directories above this one are there."""
+    while path != "/":
+        path = os.path.dirname(path)
+        if path not in directories:
+            return False
+    return True
