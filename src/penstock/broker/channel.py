@@ -38,6 +38,9 @@ logger = logging.getLogger(__name__)
 
 READ_RETRY_NS: Final = 10**9
 
+SERVE_BYTES_MAX: Final = 1024 * 1024
+"""About how much a consumer gets at once; then it is seen whether its connection takes more."""
+
 
 @dataclass(slots=True)
 class ChannelOptions:
@@ -325,12 +328,13 @@ class Channel:
     def _serve_fresh(
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> None:
-        while room > 0 and (border := self._border()) > self.cursor:
+        budget = SERVE_BYTES_MAX
+        while room > 0 and budget > 0 and (border := self._border()) > self.cursor:
             batches, place = self.log.batches_at(self.cursor)
             if place >= len(batches):
                 self._lose(border)  # nothing readable is left before the head
                 continue
-            while place < len(batches) and room > 0 and self.cursor < border:
+            while place < len(batches) and room > 0 and budget > 0 and self.cursor < border:
                 batch = batches[place]
                 place += 1
                 if batch.first_offset > self.cursor:
@@ -339,7 +343,10 @@ class Channel:
                     batch.delay_ns and self._defer_late(batch, border, now)
                 ):
                     break
-                last = min(batch.next_offset, border, self.cursor + room)
+                frame_bytes = len(batch.frames) // batch.count
+                fitting = min(room, budget // frame_bytes + 1)
+                last = min(batch.next_offset, border, self.cursor + fitting)
+                budget -= (last - self.cursor) * frame_bytes
                 if consumer.sample_rate:
                     room -= self._sample(consumer, batch, last, now, deliveries)
                 else:

@@ -103,6 +103,8 @@ class Topic:
     def _append(self, staged: list[Staged]) -> None:
         if not staged:
             return
+        if self.exiting:
+            raise StorageError("exiting")
         log = self.log
         batches = batches_of(staged, log.next_offset, log.id_base, self._clock.wall_ns())
         log.append(batches)

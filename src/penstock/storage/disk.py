@@ -143,7 +143,10 @@ class OsLogFile:
         self.size = size
 
     def close(self) -> None:
-        os.close(self._fd)
+        # Forgotten, so that a late write fails instead of reaching the number's next owner.
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class DirectoryLock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.units import MILLISECOND, SECOND
@@ -10,6 +11,8 @@ from penstock.net.tasks import spawn
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
+
+logger = logging.getLogger("penstock.nsqd")
 
 TICK_S: Final = 0.01
 SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
@@ -36,12 +39,17 @@ class Housekeeping:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            now = self._nsqd.clock.monotonic_ns()
-            self._deadlines(now)
-            if now >= self._save_at:
-                self._save(now)
-            if now >= self._sync_at:
-                self._sync(now)
+            try:
+                self._tick(self._nsqd.clock.monotonic_ns())
+            except Exception:  # without this clockwork no message would ever time out
+                logger.exception("housekeeping failed, trying again")
+
+    def _tick(self, now: int) -> None:
+        self._deadlines(now)
+        if now >= self._save_at:
+            self._save(now)
+        if now >= self._sync_at:
+            self._sync(now)
 
     def _deadlines(self, now: int) -> None:
         for channel in self._nsqd.broker.tick(now):

@@ -43,11 +43,12 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
     if channel:
         topics = [topic for topic in topics if channel in topic.channels]
     unknown = bool(wanted) and wanted not in known
+    sessions = _sessions_by_channel(nsqd) if with_clients else None
     stats: dict[str, Any] = {
         "version": NSQ_VERSION,
         "health": nsqd.health,
         "start_time": nsqd.started_ns // SECOND,
-        "topics": [_topic(nsqd, topic, channel, with_clients) for topic in topics],
+        "topics": [_topic(topic, channel, sessions) for topic in topics],
     }
     if unknown:
         stats["topics"] = None
@@ -75,11 +76,22 @@ def memory() -> dict[str, int]:
     }
 
 
-def _topic(nsqd: Nsqd, topic: Topic, channel: str, with_clients: bool) -> dict[str, Any]:
+Sessions = dict[Channel, list["Session"]]
+
+
+def _sessions_by_channel(nsqd: Nsqd) -> Sessions:
+    sessions: Sessions = {}
+    for session in nsqd.sessions:
+        if session.channel is not None:
+            sessions.setdefault(session.channel, []).append(session)
+    return sessions
+
+
+def _topic(topic: Topic, channel: str, sessions: Sessions | None) -> dict[str, Any]:
     names = [name for name in sorted(topic.channels) if channel in ("", name)]
     return {
         "topic_name": topic.name,
-        "channels": [_channel(nsqd, topic.channels[name], with_clients) for name in names],
+        "channels": [_channel(topic.channels[name], sessions) for name in names],
         "depth": topic.depth,
         "backend_depth": topic.backend_depth,
         "message_count": topic.message_count,
@@ -89,10 +101,10 @@ def _topic(nsqd: Nsqd, topic: Topic, channel: str, with_clients: bool) -> dict[s
     }
 
 
-def _channel(nsqd: Nsqd, channel: Channel, with_clients: bool) -> dict[str, Any]:
+def _channel(channel: Channel, sessions: Sessions | None) -> dict[str, Any]:
     clients = None
-    if with_clients:
-        clients = [_client(session) for session in nsqd.sessions if session.channel is channel]
+    if sessions is not None:
+        clients = [_client(session) for session in sessions.get(channel, ())]
     stats = {
         "channel_name": channel.name,
         "depth": channel.depth,

@@ -1,0 +1,551 @@
+"""Broker and log against a simple model, over a disk that fails: hypothesis looks for the story.
+
+``PENSTOCK_SIM=nightly`` searches at random and for long; otherwise a short, repeatable search.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.channel import Channel, ChannelOptions, NotInFlightError
+from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.errors import ReadOnlyError, StorageError
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.batch import iter_batches
+from penstock.storage.durability import Durability
+from penstock.storage.log import Log, LogOptions, SyncJob
+from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
+from penstock.testing.disk import FaultyDisk
+from tests.sim.model import GRAIN_NS, Held, ModelChannel, ModelTopic
+
+SECOND = 10**9
+TIMEOUT = 5 * SECOND
+TIMEOUT_MAX = 12 * SECOND
+CHANNELS = ("a", "b", "c")
+_ID = slice(18, 34)
+_BODY_AT = 34
+
+
+class Reader:
+    """A consumer of the broker under test, and whose deliveries are checked as they come."""
+
+    def __init__(self, machine: BrokerMachine, number: int, channel: Channel) -> None:
+        self.machine = machine
+        self.number = number
+        self.channel = channel
+        self.model = machine.model.channels[channel.name]
+        self.consumer = Consumer(self.deliver, TIMEOUT)
+
+    def deliver(self, deliveries: list[Delivery]) -> None:
+        machine = self.machine
+        now = machine.clock.monotonic_ns()
+        assert self.consumer.writable
+        for batch, first, next_, attempts in deliveries:
+            for offset in range(first, next_):
+                frame = bytes(batch.slice(offset, offset + 1))
+                assert frame[_ID] == b"%016x" % (machine.topic.log.id_base + offset)
+                assert frame[_BODY_AT:] == machine.model.bodies[offset]
+                self.model.deliver(offset, attempts, self.number, now, TIMEOUT)
+        assert len(self.held()) <= self.consumer.ready
+
+    def held(self) -> list[int]:
+        return sorted(o for o, held in self.model.held.items() if held.consumer == self.number)
+
+
+class BrokerMachine(RuleBasedStateMachine):
+    """One durable topic, its channels and consumers, and everything that may befall them."""
+
+    @initialize(
+        level=st.sampled_from([Durability.WRITE, Durability.FSYNC]),
+        file_bytes=st.sampled_from([300, 2000, 100_000]),
+        memory=st.sampled_from([0, 2, 50, 10_000]),
+        partial=st.booleans(),
+    )
+    def start(self, level: Durability, file_bytes: int, memory: int, partial: bool) -> None:
+        self.disk = FaultyDisk("/data")
+        self.disk.leaves_partial_writes = partial
+        self.clock = FakeClock()
+        self.level = level
+        self.log_options = LogOptions(file_bytes, memory, level)
+        self.options = BrokerOptions(channel=ChannelOptions(memory, TIMEOUT_MAX))
+        self.model = ModelTopic()
+        self.serial = 0
+        self.readers: list[Reader] = []
+        self.job: tuple[SyncJob, set[int]] | None = None
+        self.ghosts: set[bytes] = set()  # refused publishes: may appear after a crash, or never
+        self.doubtful = False  # progress could not be written down
+        self.broken = False  # a sync failed
+        self.open()
+
+    def open(self) -> None:
+        store = Store(self.disk, "/data", self.log_options)
+        self.broker = Broker(store, self.clock, SystemChance(1), self.options)
+        self.topic: Topic = self.broker.topic("t")
+        assert isinstance(self.topic.log, Log)
+        self.log: Log = self.topic.log
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    @rule(
+        sizes=st.lists(st.integers(0, 60), min_size=1, max_size=8),
+        equal=st.booleans(),
+        delay=st.sampled_from([0, 0, 0, 1, 3 * SECOND, 20 * SECOND]),
+        parts=st.integers(1, 3),
+    )
+    def publish(self, sizes: list[int], equal: bool, delay: int, parts: int) -> None:
+        groups: list[list[bytes]] = []
+        outcomes: list[StorageError | None] = []
+        for _ in range(parts):
+            bodies = [self.body(sizes[0] if equal else size) for size in sizes]
+            groups.append(bodies)
+            self.topic.stage(Bodies.from_list(bodies), delay, outcomes.append)
+        before = self.log.next_offset
+        told, error = self.topic.commit()
+        assert len(told) == parts
+        bodies = [body for group in groups for body in group]
+        if error is not None:
+            note(f"refused: {error}")
+            assert self.log.next_offset == before
+            assert not self.broken or isinstance(error, ReadOnlyError)
+            self.ghosts.update(bodies)
+            return
+        assert not self.broken, "a log whose sync failed takes nothing"
+        self.model.publish(bodies, self.clock.monotonic_ns() + delay if delay else 0)
+        self.dispatch()
+
+    def body(self, size: int) -> bytes:
+        self.serial += 1
+        return b"%06d:" % self.serial + b"x" * size
+
+    @rule()
+    def begin_sync(self) -> None:
+        if self.job is None:
+            try:
+                job = self.log.begin_sync(checkpoint=self.serial % 3 == 0)
+            except StorageError:
+                return
+            if job is not None:
+                self.job = job, set(self.model.bodies)
+
+    @rule()
+    def end_sync(self) -> None:
+        if self.job is None:
+            return
+        job, offsets = self.job
+        self.job = None
+        try:
+            job.run()
+        except StorageError as error:
+            self.broken = True
+            self.log.end_sync(error)
+        else:
+            self.log.end_sync()
+            self.model.durable |= offsets & set(self.model.bodies)
+
+    # --- channels and consumers ----------------------------------------------------------------
+
+    @rule(name=st.sampled_from(CHANNELS))
+    def make_channel(self, name: str) -> None:
+        if name not in self.model.channels:
+            self.model.channels[name] = ModelChannel(self.model.head)
+        self.topic.channel(name)
+        self.progress_written()
+        self.topic.distribute()
+        self.model.distribute()
+        self.dispatch()
+
+    @precondition(lambda self: len(self.model.channels) > 1)
+    @rule(data=st.data())
+    def delete_channel(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model.channels)))
+        self.topic.delete_channel(name)
+        self.readers = [reader for reader in self.readers if reader.channel.name != name]
+        del self.model.channels[name]
+        self.progress_written()
+
+    @precondition(lambda self: self.model.channels and len(self.readers) < 4)
+    @rule(data=st.data(), ready=st.integers(1, 9))
+    def subscribe(self, data: st.DataObject, ready: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model.channels)))
+        self.serial += 1
+        reader = Reader(self, self.serial, self.topic.channels[name])
+        reader.channel.add_consumer(reader.consumer)
+        self.readers.append(reader)
+        self.set_ready(reader, ready)
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data(), ready=st.integers(0, 9))
+    def change_ready(self, data: st.DataObject, ready: int) -> None:
+        self.set_ready(data.draw(st.sampled_from(self.readers)), ready)
+
+    def set_ready(self, reader: Reader, ready: int) -> None:
+        reader.consumer.ready = max(ready, len(reader.held()))
+        reader.channel.refresh(reader.consumer)
+        self.dispatch()
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def stall_or_resume(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from(self.readers))
+        reader.consumer.writable = not reader.consumer.writable
+        reader.channel.refresh(reader.consumer)
+        self.dispatch()
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def unsubscribe(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from(self.readers))
+        self.readers.remove(reader)
+        reader.channel.remove_consumer(reader.consumer)
+        reader.channel.refresh(reader.consumer)
+        self.dispatch()
+
+    @precondition(lambda self: any(reader.model.held for reader in self.readers))
+    @rule(data=st.data(), shuffled=st.booleans(), strange=st.booleans())
+    def finish(self, data: st.DataObject, shuffled: bool, strange: bool) -> None:
+        reader = data.draw(st.sampled_from([r for r in self.readers if r.model.held]))
+        offsets = reader.held()
+        if shuffled:
+            offsets = data.draw(st.permutations(offsets))
+        offsets = offsets[: data.draw(st.integers(0, len(offsets)))]
+        wrong = []
+        if strange:
+            foreign = [o for o, held in reader.model.held.items() if held.consumer != reader.number]
+            wrong = [self.log.next_offset + 7, -1, *foreign[:2]]
+            wrong += offsets[:1]  # the second time it is not in flight any more
+        expected = sorted(wrong)
+        failed = reader.channel.finish(reader.consumer, np.array([*offsets, *wrong], np.int64))
+        assert sorted(failed) == expected
+        for offset in offsets:
+            reader.model.finish(offset)
+        self.dispatch()
+
+    @precondition(lambda self: any(reader.held() for reader in self.readers))
+    @rule(data=st.data(), delay=st.sampled_from([0, 0, 2 * SECOND, 30 * SECOND]))
+    def requeue(self, data: st.DataObject, delay: int) -> None:
+        reader = data.draw(st.sampled_from([r for r in self.readers if r.held()]))
+        offset = data.draw(st.sampled_from(reader.held()))
+        now = self.clock.monotonic_ns()
+        reader.channel.requeue(reader.consumer, offset, delay, now)
+        reader.model.let_go(offset, now + delay if delay else 0)
+        self.dispatch()
+
+    @precondition(lambda self: any(reader.held() for reader in self.readers))
+    @rule(data=st.data())
+    def touch(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from([r for r in self.readers if r.held()]))
+        offset = data.draw(st.sampled_from(reader.held()))
+        now = self.clock.monotonic_ns()
+        reader.channel.touch(reader.consumer, offset, now)
+        held = reader.model.held[offset]
+        reader.model.held[offset] = Held(
+            held.consumer, min(now + TIMEOUT, held.delivered + TIMEOUT_MAX), held.delivered
+        )
+
+    @precondition(lambda self: self.readers)
+    @rule(data=st.data())
+    def refuse(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from(self.readers))
+        now = self.clock.monotonic_ns()
+        with pytest.raises(NotInFlightError):
+            reader.channel.requeue(reader.consumer, self.log.next_offset, 0, now)
+        with pytest.raises(NotInFlightError):
+            reader.channel.touch(reader.consumer, -1, now)
+
+    # --- time and administration ---------------------------------------------------------------
+
+    @rule(ns=st.sampled_from([1, SECOND, 3 * SECOND, TIMEOUT, 40 * SECOND]))
+    def advance(self, ns: int) -> None:
+        self.clock.advance(ns)
+        now = self.clock.monotonic_ns()
+        channels = self.broker.tick(now)
+        self.note_timeouts(now)
+        for channel in channels:
+            channel.dispatch(now)
+
+    def note_timeouts(self, now: int) -> None:
+        for name, channel in self.topic.channels.items():
+            model = self.model.channels[name]
+            still = {o for f in channel._holders() for a, b, _ in f.ranges() for o in range(a, b)}
+            for offset, held in list(model.held.items()):
+                if offset in still:
+                    assert now < held.deadline + GRAIN_NS, f"{offset} should have timed out"
+                else:
+                    assert now >= held.deadline, f"{offset} timed out too early"
+                    model.let_go(offset)
+            assert still == set(model.held)
+
+    @rule(which=st.sampled_from(("topic", *CHANNELS)))
+    def pause_or_unpause(self, which: str) -> None:
+        if which == "topic":
+            self.model.paused = not self.model.paused
+            if self.model.paused:
+                self.topic.pause()
+            else:
+                self.model.distribute()
+                self.topic.unpause()
+            self.progress_written()
+        elif which in self.model.channels:
+            model, channel = self.model.channels[which], self.topic.channels[which]
+            model.paused = not model.paused
+            if model.paused:
+                channel.pause()
+            else:
+                channel.unpause()
+        self.dispatch()
+
+    @rule(which=st.sampled_from(("topic", *CHANNELS)))
+    def empty(self, which: str) -> None:
+        if which == "topic":
+            self.topic.empty()
+            self.model.empty()
+            self.progress_written()
+        elif which in self.model.channels:
+            self.topic.channels[which].empty()
+            self.model.channels[which].empty()
+
+    @rule(name=st.sampled_from(["g", "h"]), fraction=st.floats(0, 1))
+    def commit_group(self, name: str, fraction: float) -> None:
+        start, end = self.log.start_offset, self.log.next_offset
+        self.model.groups[name] = start + int(fraction * (end - start))
+        self.topic.commit_group(name, self.model.groups[name])
+
+    @rule()
+    def save(self) -> None:
+        self.broker.save()
+        if self.broker.health is not None:
+            self.doubtful = True
+            assert self.topic.changed
+            return
+        assert not self.topic.changed
+        self.doubtful = False
+        for channel in self.model.channels.values():
+            channel.saved()
+
+    @rule()
+    def trim(self) -> None:
+        self.broker.trim()
+        start = self.log.start_offset
+        assert start <= min([self.model.head, *self.model.groups.values()])
+        for channel in self.model.channels.values():
+            assert start <= min(channel.owed, default=start)
+
+    def progress_written(self) -> None:
+        """The topic has written its progress down by itself, unless the disk did not let it."""
+        if self.topic.changed:
+            self.doubtful = True
+            return
+        self.doubtful = False
+        for channel in self.model.channels.values():
+            channel.synced()
+
+    def dispatch(self) -> None:
+        for channel in self.topic.channels.values():
+            channel.dispatch(self.clock.monotonic_ns())
+
+    # --- misfortune ----------------------------------------------------------------------------
+
+    @rule(room=st.integers(0, 2000))
+    def fill_disk(self, room: int) -> None:
+        self.disk.fill(room)
+
+    @rule()
+    def heal_disk(self) -> None:
+        self.disk.heal()
+
+    @rule(
+        fault=st.sampled_from(
+            [
+                ("append", ".log"),
+                ("append", ".journal"),
+                ("replace", ".journal"),
+                ("sync", ".journal"),
+                ("read", ".log"),
+                ("open", ".log"),
+                ("replace", ".index"),
+                ("sync_directory", ""),
+            ]
+        ),
+        nth=st.integers(1, 3),
+    )
+    def disk_error(self, fault: tuple[Any, str], nth: int) -> None:
+        self.disk.fail(fault[0], nth, within=fault[1])
+
+    @rule()
+    def sync_error(self) -> None:
+        self.disk.fail("sync", within=".log")
+
+    @rule()
+    def restart(self) -> None:
+        self.disk.heal()
+        self.end_sync()
+        self.broker.close()
+        self.reopen(clean=not self.broken, power_cut=False)
+
+    @rule()
+    def kill(self) -> None:
+        self.disk.crash("written")
+        self.reopen(clean=False, power_cut=False)
+
+    @rule(seed=st.integers(0, 2**32))
+    def cut_power(self, seed: int) -> None:
+        self.disk.crash(SystemChance(seed))
+        self.reopen(clean=False, power_cut=True)
+
+    def reopen(self, *, clean: bool, power_cut: bool) -> None:
+        self.readers.clear()
+        self.job = None
+        self.open()
+        if self.doubtful and not clean:
+            self.start_over()
+            return
+        self.doubtful = self.broken = False
+        self.compare_log(power_cut)
+        for name, channel in self.model.channels.items():
+            forgotten = set() if clean else set(channel.unsaved)
+            if power_cut:
+                forgotten |= channel.unsynced
+            if not clean:
+                channel.not_before = dict(self.model.due)  # a requeue's delay may be forgotten
+            channel.restart(forgotten & set(self.model.bodies), clean)
+            self.topic.channels[name].paused = channel.paused  # as nsqd.dat has it
+        assert set(self.topic.channels) == set(self.model.channels)
+        assert self.topic.paused == self.model.paused
+        if clean:
+            assert self.topic.groups == self.model.groups
+        self.model.groups = dict(self.topic.groups)
+        self.model.distribute()
+        self.dispatch()
+
+    def compare_log(self, power_cut: bool) -> None:
+        found = self.read_log()
+        start = self.log.start_offset
+        for offset, body in found.items():
+            known = self.model.bodies.get(offset)
+            if known is None and offset >= self.model.next_offset and body in self.ghosts:
+                self.model.bodies[offset] = known = body
+            assert body == known, f"offset {offset} holds what was not published there"
+        lost = {o for o in self.model.bodies if o >= start and o not in found}
+        assert power_cut or not lost
+        assert not lost & self.model.durable, "a power cut took what was synced"
+        for offset in lost:
+            del self.model.bodies[offset]
+            self.model.due.pop(offset, None)
+        for channel in self.model.channels.values():
+            channel.drop(lost)
+        assert not self.broken or power_cut or not lost
+        self.model.next_offset = self.log.next_offset
+        assert self.topic.head <= self.log.next_offset
+        self.model.head = min(self.model.head, self.log.next_offset)
+        if self.model.paused or not self.model.channels:
+            assert self.topic.head == self.model.head
+
+    def read_log(self) -> dict[int, bytes]:
+        found = {}
+        offset = self.log.start_offset
+        while pieces := self.log.read_raw(offset, 500):
+            for piece in pieces:
+                for batch in iter_batches(piece):
+                    offset = batch.next_offset
+                    for o in range(batch.first_offset, batch.next_offset):
+                        found[o] = bytes(batch.slice(o, o + 1))[_BODY_AT:]
+        return found
+
+    def start_over(self) -> None:
+        """Progress could not be written before the crash: all that is sure is the log."""
+        self.broker.close()
+        broken = self.model.durable if self.level is Durability.FSYNC else set()
+        found = self.read_after_failure()
+        assert broken & {o for o in self.model.bodies if o >= min(found, default=0)} <= set(found)
+        self.start(self.level, self.log_options.max_bytes_per_file,
+                   self.log_options.mem_queue_size, self.disk.leaves_partial_writes)  # fmt: skip
+
+    def read_after_failure(self) -> dict[int, bytes]:
+        self.open()
+        found = self.read_log()
+        assert all(self.model.bodies.get(o, body) == body for o, body in found.items())
+        return found
+
+    # --- always --------------------------------------------------------------------------------
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if not hasattr(self, "topic"):
+            return
+        assert self.log.next_offset == self.model.next_offset
+        for name, channel in self.topic.channels.items():
+            model = self.model.channels[name]
+            assert channel.in_flight_count == len(model.held), name
+            waiting = channel.depth + channel.deferred_count + channel.in_flight_count
+            assert waiting >= len(model.owed), f"{name}: {waiting} of {len(model.owed)}"
+            assert channel.depth >= 0
+
+    def teardown(self) -> None:
+        """In the end every channel gets all that it is owed."""
+        if not hasattr(self, "topic"):
+            return
+        self.disk.heal()
+        self.model.paused = False
+        self.topic.unpause()
+        self.model.distribute()
+        for reader in self.readers:
+            reader.channel.remove_consumer(reader.consumer)
+        self.readers.clear()
+        for name in self.model.channels:
+            self.drain(name)
+
+    def drain(self, name: str) -> None:
+        channel, model = self.topic.channels[name], self.model.channels[name]
+        channel.paused = model.paused = False
+        reader = Reader(self, -1, channel)
+        reader.consumer.ready = 7
+        channel.add_consumer(reader.consumer)
+        channel.refresh(reader.consumer)
+        for _ in range(500):
+            channel.dispatch(self.clock.monotonic_ns())
+            held = reader.held()
+            if not held and not model.owed:
+                break
+            assert not channel.finish(reader.consumer, np.array(held, np.int64))
+            for offset in held:
+                model.finish(offset)
+            if not held:
+                self.advance(7 * SECOND)
+        assert not model.owed, f"channel {name} never got {sorted(model.owed)[:10]}"
+        channel.remove_consumer(reader.consumer)
+
+
+_BASE = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    print_blob=True,
+)
+_PROFILES = {
+    "ci": settings(
+        _BASE, max_examples=150, stateful_step_count=40, derandomize=True, database=None
+    ),
+    "nightly": settings(_BASE, max_examples=20_000, stateful_step_count=100),
+}
+
+
+def test_broker_does_what_the_model_does() -> None:
+    profile = _PROFILES[os.environ.get("PENSTOCK_SIM", "ci")]
+    run_state_machine_as_test(BrokerMachine, settings=profile)
