@@ -88,11 +88,13 @@ class BrokerMachine(RuleBasedStateMachine):
         self.options = BrokerOptions(channel=ChannelOptions(memory, TIMEOUT_MAX))
         self.model = ModelTopic()
         self.serial = 0
+        self.trimmed = 0
         self.readers: list[Reader] = []
         self.job: tuple[SyncJob, set[int]] | None = None
         self.ghosts: set[bytes] = set()  # refused publishes: may appear after a crash, or never
         self.doubtful = False  # progress could not be written down
         self.broken = False  # a sync failed
+        self.suspect: set[int] = set()  # by it; no later sync can make these durable
         self.open()
 
     def open(self) -> None:
@@ -155,19 +157,20 @@ class BrokerMachine(RuleBasedStateMachine):
             job.run()
         except StorageError as error:
             self.broken = True
+            self.suspect |= offsets - self.model.durable
             self.log.end_sync(error)
         else:
             self.log.end_sync()
-            self.model.durable |= offsets & set(self.model.bodies)
+            self.model.durable |= (offsets - self.suspect) & set(self.model.bodies)
 
     # --- channels and consumers ----------------------------------------------------------------
 
     @rule(name=st.sampled_from(CHANNELS))
     def make_channel(self, name: str) -> None:
+        self.topic.channel(name)
         if name not in self.model.channels:
             self.model.channels[name] = ModelChannel(self.model.head)
-        self.topic.channel(name)
-        self.progress_written()
+            self.progress_written()
         self.topic.distribute()
         self.model.distribute()
         self.dispatch()
@@ -343,7 +346,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule()
     def trim(self) -> None:
         self.broker.trim()
-        start = self.log.start_offset
+        self.trimmed = start = self.log.start_offset
         assert start <= min([self.model.head, *self.model.groups.values()])
         for channel in self.model.channels.values():
             assert start <= min(channel.owed, default=start)
@@ -443,7 +446,7 @@ class BrokerMachine(RuleBasedStateMachine):
             if known is None and offset >= self.model.next_offset and body in self.ghosts:
                 self.model.bodies[offset] = known = body
             assert body == known, f"offset {offset} holds what was not published there"
-        lost = {o for o in self.model.bodies if o >= start and o not in found}
+        lost = {o for o in self.model.bodies if o >= max(start, self.trimmed) and o not in found}
         assert power_cut or not lost
         assert not lost & self.model.durable, "a power cut took what was synced"
         for offset in lost:

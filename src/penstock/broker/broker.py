@@ -23,6 +23,8 @@ from penstock.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
+_SAVE = "write down progress"
+
 
 @dataclass(slots=True)
 class BrokerOptions:
@@ -92,8 +94,8 @@ class Broker:
     def save(self) -> None:
         """Write down the progress of all channels and groups that changed."""
         for topic in self.topics.values():
-            if topic.changed:
-                self._guarded(topic.save, topic, "write down progress")
+            if topic.changed or (topic.name, _SAVE) in self._problems:
+                self._guarded(topic.save, topic, _SAVE)
 
     def trim(self) -> None:
         """Delete segments that nobody needs any more."""

@@ -40,6 +40,7 @@ READ_RETRY_NS: Final = 10**9
 
 SERVE_BYTES_MAX: Final = 1024 * 1024
 """About how much a consumer gets at once; then it is seen whether its connection takes more."""
+_REQUEUED_AT_ONCE: Final = 16
 
 
 @dataclass(slots=True)
@@ -292,9 +293,10 @@ class Channel:
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> int:
         served = 0
+        budget = SERVE_BYTES_MAX
         deadline = now + consumer.flights.timeout_ns
-        while served < room:
-            entry = self.requeued.take(self.cursor, room - served)
+        while served < room and budget > 0:
+            entry = self.requeued.take(self.cursor, min(room - served, _REQUEUED_AT_ONCE))
             if entry is None:
                 break
             attempts = (entry.attempts + 1) & 0xFFFF  # u16 on the wire, wraps as in Go
@@ -303,6 +305,7 @@ class Channel:
             try:
                 for batch, first, next_ in self._stored(entry.first, entry.next):
                     deliveries.append(Delivery(batch, first, next_, attempts))
+                    budget -= (next_ - first) * (len(batch.frames) // batch.count)
                     for offset in range(first, next_):
                         consumer.flights.add_odd(offset, attempts, deadline, now)
                     served += next_ - first

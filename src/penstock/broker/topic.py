@@ -284,6 +284,7 @@ class Topic:
         for name, record in progress.channels.items():
             channel = self.channels[name] = self._new_channel(name)
             channel.restore(record, progress.deferred(name))
+            channel.advance(max(channel.head, self.head))  # the older record may be the channel's
         if self._distributes():
             self._advance(backlog=False)
         for channel in self.channels.values():

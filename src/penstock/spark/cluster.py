@@ -191,5 +191,11 @@ def _client(address: str, settings: Settings) -> LogClient:
     return client
 
 
+def close_connections() -> None:
+    """Close this process's connections; later requests open new ones."""
+    while _clients:
+        _clients.popitem()[1].close()
+
+
 def _named(addresses: tuple[str, ...]) -> str:
     return ("node " if len(addresses) == 1 else "any of ") + ", ".join(addresses)

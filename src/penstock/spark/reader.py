@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.spark import planning
 from penstock.spark.cluster import Cluster, fetch
-from penstock.spark.decode import record_batch, wanted_parts
+from penstock.spark.decode import Part, record_batch, wanted_parts
 from penstock.spark.errors import SourceError
 from penstock.spark.offsets import Bounds, Offsets, Place, resolve
 from penstock.spark.planning import Split
@@ -69,7 +69,7 @@ def read_split(
         buffer = fetch(split, position, _fetch_bytes(split, position, settings), settings)
         parts = list(wanted_parts(buffer, position, split.end))
         if settings.fail_on_data_loss:
-            _require_dense(split, position, [part.batch.first_offset for part in parts])
+            _require_dense(split, position, parts)
         if not parts:
             return
         yield record_batch(parts, split.origin, columns)
@@ -82,13 +82,20 @@ def _fetch_bytes(split: Split, position: int, settings: Settings) -> int:
     return max(_FETCH_BYTES_MIN, min(settings.fetch_bytes, left))
 
 
-def _require_dense(split: Split, position: int, firsts: Sequence[int]) -> None:
-    """A batch that starts later than asked means that the ones before it were quarantined."""
-    place = split.place
-    found = firsts[0] if firsts else None
-    if found is None or found > position:
-        raise SourceError(
-            f"offset {position} of topic {place.topic} (queue {place.queue}) on node {place.node} "
-            f"is missing from the log (damaged and set aside); it goes on at "
-            f"{'no offset' if found is None else found}. Set failOnDataLoss=false to skip"
-        )
+def _require_dense(split: Split, position: int, parts: Sequence[Part]) -> None:
+    """Raise SourceError when offsets are left out: their batch was quarantined."""
+    if not parts:
+        raise SourceError(_missing(split.place, position, "beyond what was planned"))
+    for part in parts:
+        first = part.batch.first_offset + part.first
+        if first != position:
+            raise SourceError(_missing(split.place, position, f"at {first}"))
+        position += part.rows
+
+
+def _missing(place: Place, offset: int, goes_on: str) -> str:
+    return (
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
+        f"missing (damaged and set aside); the log goes on {goes_on}. "
+        "Set failOnDataLoss=false to skip what is missing"
+    )

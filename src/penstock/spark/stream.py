@@ -91,6 +91,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bounds = self._bounds(idle=offsets == self._last_start)
         self._last_start = offsets
         offsets = self._checked(offsets, bounds, adjust=False)
+        # A topic or node that has just appeared is held from its start until its first batch is in.
+        self._commit({place: bound.start for place, bound in bounds.items()} | offsets, group)
         self._reported = to_checkpoint(offsets | _ends(bounds), group)
         end = self._end(offsets, bounds)
         if isinstance(limit, ReadMaxRows):

@@ -72,15 +72,10 @@ class SyncJob:
         if self.sync_directory:
             self.disk.sync_directory(self.directory)
         for path, data in self.index_files:
-            write_index(self.disk, path, data)
-
-
-def write_index(disk: Disk, path: str, data: bytes) -> None:
-    """Write an index file, or do without: it only saves reading the segment at the next start."""
-    try:
-        disk.replace_file(path, data, sync=False)
-    except StorageError as error:
-        logger.warning("cannot write an index file - %s", error)
+            try:
+                self.disk.replace_file(path, data, sync=False)
+            except StorageError as error:  # it only saves reading the segment at the next start
+                logger.warning("cannot write an index file - %s", error)
 
 
 class Log:
@@ -190,6 +185,15 @@ class Log:
         self._new_files = True
         self._checkpoint_size = 0
         return segment
+
+    def distrust(self, segments: Sequence[Segment]) -> None:
+        """Recovery found these longer than known to be synced: that a process which was killed
+        wrote them does not mean that they would survive a power cut.
+        """
+        for segment in segments:
+            self.unsynced_messages += max(1, segment.next_offset - segment.first_offset)
+            if segment is not self._segments[-1]:
+                self._finished_unsynced.append(segment)
 
     # --- syncing -------------------------------------------------------------------------------
 
@@ -332,11 +336,14 @@ class Log:
         """
         deleted = 0
         nbytes = self.nbytes
-        while len(self._segments) > 1 and self._segments[0].next_offset <= before_offset:
+        while len(self._segments) > 1 and self._segments[1].first_offset <= before_offset:
             oldest = self._segments[0]
             nbytes -= oldest.size
             if self._syncing or not retention.expired(wall_ns - oldest.last_timestamp_ns, nbytes):
                 break
+            if self._new_files:  # or a power cut might leave no file to tell where the log ends
+                self.disk.sync_directory(self.directory)
+                self._new_files = False
             self._segments.pop(0)
             if oldest in self._finished_unsynced:
                 self._finished_unsynced.remove(oldest)

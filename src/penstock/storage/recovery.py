@@ -23,7 +23,7 @@ from penstock.storage.batch import CorruptBatchError
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
 from penstock.storage.index import BlockIndex
-from penstock.storage.log import Log, LogOptions, write_index
+from penstock.storage.log import Log, LogOptions
 from penstock.storage.scan import Damage, Scan, scan
 from penstock.storage.segment import Segment, parse_segment_name, segment_name
 
@@ -65,10 +65,12 @@ def open_log(
     id_base = _identity(disk, directory, firsts, new_id_base).id_base
     report = RecoveryReport()
     segments: list[Segment] = []
+    unsynced: list[Segment] = []
     for first in firsts:
         segment = Segment(disk.open(_segment_path(directory, first)), first, id_base)
         expected = max(first, segments[-1].next_offset if segments else first)
-        _recover(disk, segment, expected, first == firsts[-1], report)
+        if _recover(disk, segment, expected, first == firsts[-1], report):
+            unsynced.append(segment)
         segments.append(segment)
     if not segments:
         segments.append(Segment.create(disk, directory, 0, id_base))
@@ -76,6 +78,7 @@ def open_log(
     _keep_offsets_rising(disk, directory, segments)
     log = Log(disk, directory, segments, id_base, cache, options)
     log.damaged_bytes = report.damaged
+    log.distrust(unsynced)
     return log, report
 
 
@@ -110,14 +113,15 @@ def _id_base_of_messages(disk: Disk, directory: str, firsts: list[int]) -> int |
 
 def _recover(
     disk: Disk, segment: Segment, expected: int, newest: bool, report: RecoveryReport
-) -> None:
-    """Take into the segment what its file holds behind what its index speaks of."""
+) -> bool:
+    """Take into the segment what its file holds behind what its index speaks of; whether there was
+    any.
+    """
     indexed = position = _load_index(disk, segment)
     expected = max(expected, segment.next_offset)
     while position < segment.size:
         position, expected = _take_window(disk, segment, position, expected, newest, report)
-    if not newest and position > indexed:
-        write_index(disk, segment.index_path, segment.encode_index())
+    return position > indexed
 
 
 def _load_index(disk: Disk, segment: Segment) -> int:

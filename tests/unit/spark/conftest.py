@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
+
+from penstock.spark.cluster import close_connections
+from tests.spark.fake_log_server import FakeLogServer
+
+
+@pytest.fixture
+def server() -> Iterator[FakeLogServer]:
+    with FakeLogServer() as server:
+        yield server
+    close_connections()

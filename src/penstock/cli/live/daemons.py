@@ -6,11 +6,14 @@ import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.live.board import Board, Service
 from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
+from penstock.nsq.client.log import LogClient
+from penstock.spark.pipelines.archive import group_name
 
 _POLL_S = 0.02
 _REGISTER_TRIES = 500
@@ -19,7 +22,9 @@ _REGISTER_TRIES = 500
 class Daemons:
     """The two daemons, started in order and shown on a board."""
 
-    def __init__(self, folder: Path, ports: Ports, board: Board) -> None:
+    def __init__(
+        self, folder: Path, ports: Ports, board: Board, nsqd_flags: Sequence[str] = ()
+    ) -> None:
         self.ports = ports
         self.nsqd_tcp = f"{HOST}:{ports.nsqd_tcp}"
         self.nsqd_http = f"{HOST}:{ports.nsqd_http}"
@@ -29,6 +34,7 @@ class Daemons:
         self._data = folder / "nsqd"
         self._data.mkdir(parents=True, exist_ok=True)
         self._board = board
+        self._nsqd_flags = nsqd_flags
         board.services += [
             Service("nsqlookupd", detail=f"tcp {ports.lookupd_tcp}  http {ports.lookupd_http}"),
             Service("nsqd", detail=f"tcp {ports.nsqd_tcp}  http {ports.nsqd_http}"),
@@ -47,6 +53,7 @@ class Daemons:
             f"--broadcast-address={HOST}",
             f"--lookupd-tcp-address={self._lookupd_tcp}",
             f"--data-path={self._data}",
+            *self._nsqd_flags,
         ])  # fmt: skip
         for child, address in ((lookupd, self.lookupd_http), (nsqd, self.nsqd_http)):
             wait_for_ping(child, address)
@@ -63,6 +70,11 @@ class Daemons:
                 return
             time.sleep(_POLL_S)
         raise ServiceError(f"nsqd did not register topic {topic} with nsqlookupd")
+
+    def hold_for_archive(self, topic: str) -> None:
+        """Have nsqd keep the topic for the archive, which takes ten seconds to come itself."""
+        with LogClient(self.nsqd_http) as log:
+            log.commit(topic, group_name(topic, str(self._folder / "checkpoint")), {})
 
     def _begin(self, children: list[Child], name: str, flags: list[str]) -> Child:
         self._board.service(name).state = "starting"

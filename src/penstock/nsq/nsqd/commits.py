@@ -26,7 +26,7 @@ class Commits:
     """The publishes of all topics on their way into the log."""
 
     def __init__(self, clock: Clock, durability: Durability, sync_every: int) -> None:
-        self.health: StorageError | None = None
+        self._failed: dict[Topic, StorageError] = {}
         self._clock = clock
         self._fsync = durability is Durability.FSYNC
         self._sync_every = max(1, sync_every)
@@ -37,6 +37,9 @@ class Commits:
 
     def publish(self, topic: Topic, records: Records, delay_ns: int, done: Outcome) -> None:
         """Publish with this pass of the loop; ``done`` gets None or the error afterwards."""
+        if topic.exiting:
+            done(StorageError("exiting"))
+            return
         topic.stage(records, delay_ns, done)
         if topic not in self._dirty:
             if not self._dirty:
@@ -54,8 +57,7 @@ class Commits:
                 self._unsynced.setdefault(topic, []).extend(outcomes)
                 self.sync(topic)
             else:
-                for done in outcomes:
-                    done(error)
+                self._tell(outcomes, error)
             for channel in topic.channels.values():
                 channel.dispatch(now)
             if topic.log.unsynced_messages >= self._sync_every:
@@ -69,14 +71,13 @@ class Commits:
             job = topic.log.begin_sync()
         except StorageError as error:
             self._note(topic, error)
+            self._tell(self._unsynced.pop(topic, []), error)
             return
         outcomes = self._unsynced.pop(topic, [])
-        if job is not None:
-            task = spawn(self._sync(topic, job, outcomes), f"sync {topic.name}")
-            self._syncing[topic] = task
+        if job is None:  # the log has failed meanwhile, or has nothing to sync
+            self._tell(outcomes, topic.log.failure)
             return
-        for done in outcomes:  # the log has failed meanwhile, or has nothing to sync
-            done(topic.log.failure)
+        self._syncing[topic] = spawn(self._sync(topic, job, outcomes), f"sync {topic.name}")
 
     async def _sync(self, topic: Topic, job: SyncJob, outcomes: list[Outcome]) -> None:
         error = None
@@ -90,9 +91,8 @@ class Commits:
         assert isinstance(topic.log, Log)
         topic.log.end_sync(error)
         self._note(topic, error)
-        for done in outcomes:
-            done(error)
-        if topic in self._unsynced and not topic.exiting:
+        self._tell(outcomes, error)
+        if topic in self._unsynced:
             self.sync(topic)
 
     async def settle(self, topic: Topic | None = None) -> None:
@@ -101,7 +101,24 @@ class Commits:
         while tasks := [task for each, task in self._syncing.items() if topic in (None, each)]:
             await asyncio.wait(tasks)
 
+    def forget(self, topic: Topic) -> None:
+        """The topic is deleted, and its troubles with it."""
+        self._failed.pop(topic, None)
+
+    @property
+    def health(self) -> StorageError | None:
+        """What went wrong with the newest write or sync of a topic; None when all went well."""
+        return next(reversed(self._failed.values()), None)
+
     def _note(self, topic: Topic, error: StorageError | None) -> None:
-        if error is not None and self.health is None:
+        if error is None:
+            self._failed.pop(topic, None)
+            return
+        if topic not in self._failed:
             logger.error("TOPIC(%s): failed to write - %s", topic.name, error)
-        self.health = error
+        self._failed[topic] = error
+
+    @staticmethod
+    def _tell(outcomes: list[Outcome], error: StorageError | None) -> None:
+        for done in outcomes:
+            done(error)

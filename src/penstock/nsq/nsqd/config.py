@@ -49,7 +49,7 @@ class ConfigApi:
     def _set_lookupds(self, body: bytes) -> Response:
         try:
             addresses = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ApiError(400, "INVALID_VALUE") from None
         if addresses is None:
             self._nsqd.lookup.set_addresses(())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import socket
@@ -30,8 +29,6 @@ from penstock.storage.retention import Retention
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.nsqd")
-
-_GC_THRESHOLD = 50_000  # objects between two collections: what a busy loop makes dies young
 
 
 class Nsqd:
@@ -78,7 +75,7 @@ class Nsqd:
         try:
             await nsqd._open()
         except PenstockError:
-            await nsqd.close()
+            await nsqd.close(save=False)
             raise
         return nsqd
 
@@ -98,9 +95,6 @@ class Nsqd:
             raise PenstockError(f"failed to instantiate nsqd - {error}") from error
         self.lookup.set_addresses(options.lookupd_tcp_addresses)
         self.housekeeping.start()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD)
 
     # --- topics and channels -------------------------------------------------------------------
 
@@ -153,6 +147,7 @@ class Nsqd:
         for name in list(topic.channels):
             self._close_consumers(topic.channels[name])
             self.lookup.unregister(topic.name, name)
+        self.commits.forget(topic)
         self.broker.delete_topic(topic.name)
         self.lookup.unregister(topic.name)
         self.metadata.changed()
@@ -170,7 +165,7 @@ class Nsqd:
 
     def consumer_left(self, topic: Topic, channel: Channel) -> None:
         """A subscriber is gone: an ephemeral channel goes with its last one."""
-        last = channel.ephemeral and not channel.consumers
+        last = channel.ephemeral and not channel.consumers and not topic.exiting
         if last and topic.channels.get(channel.name) is channel:
             self.delete_channel(topic, channel)
 
@@ -215,8 +210,11 @@ class Nsqd:
 
     # --- the end -------------------------------------------------------------------------------
 
-    async def close(self) -> None:
-        """Stop taking, write all down, let go. What was acknowledged is kept."""
+    async def close(self, *, save: bool = True) -> None:
+        """Stop taking, write all down, let go. What was acknowledged is kept.
+
+        Without ``save`` nsqd.dat stays as it is: what it said was perhaps not even read.
+        """
         for listener in (self._tcp_listener, self._http_listener):
             if listener is not None:
                 await listener.close()
@@ -227,7 +225,11 @@ class Nsqd:
         self._http.close_connections()
         await self.lookup.close()
         try:
-            await self.metadata.write()
+            if save:
+                await self.metadata.write()
+        except StorageError as error:
+            logger.critical("failed to persist metadata - %s", error)
+        try:
             self.broker.close()
         except StorageError as error:
             logger.critical("failed to save everything - %s", error)

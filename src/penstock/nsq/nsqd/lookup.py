@@ -1,7 +1,7 @@
 """nsqd's side of nsqlookupd: say who we are and which topics and channels we have.
 
 Each nsqlookupd has a peer task with a connection of its own, so that a slow one delays nobody. A
-lost connection is opened anew with the next command, a ping at the latest, and everything is
+lost connection is opened anew with the next command, or soon without one, and everything is
 registered again (NSQ reference 3.9).
 """
 
@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
+from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.units import SECOND
 from penstock.net import http_client
 from penstock.net.address import join_host_port, split_host_port
@@ -26,6 +27,8 @@ from penstock.net.tasks import spawn
 logger = logging.getLogger("penstock.nsqd")
 
 PING_INTERVAL_S: Final = 15.0
+RETRY_S: Final = 1.0
+"""Until the first try to reconnect; doubled with each failure, up to the interval of the pings."""
 _DIAL_TIMEOUT_S: Final = 1.0
 _REPLY_TIMEOUT_S: Final = 1.0
 _QUEUE_MAX: Final = 10_000
@@ -44,6 +47,7 @@ class LookupPeer:
         self.address = address
         self.info: dict[str, Any] = {}
         self.connected = False
+        self._failures = 0
         self._identity = identity
         self._registrations = registrations
         self._limit = limit
@@ -69,10 +73,15 @@ class LookupPeer:
         await self._try(None)
         while True:
             try:
-                command = await asyncio.wait_for(self._commands.get(), PING_INTERVAL_S)
+                command = await asyncio.wait_for(self._commands.get(), self._patience_s())
             except TimeoutError:
                 command = b"PING\n"
             await self._try(command)
+
+    def _patience_s(self) -> float:
+        if self.connected:
+            return PING_INTERVAL_S
+        return min(PING_INTERVAL_S, RETRY_S * 2.0 ** min(self._failures - 1, 10))
 
     async def _try(self, command: bytes | None) -> None:
         try:
@@ -81,6 +90,7 @@ class LookupPeer:
             elif command is not None:
                 await self._command(command)
         except (OSError, ValueError, EOFError, PenstockError) as error:
+            self._failures += 1
             self._drop(str(error) or type(error).__name__)
 
     async def _connect(self) -> None:
@@ -99,10 +109,11 @@ class LookupPeer:
         logger.info("LOOKUPD(%s): peer info %s", self.address, answer.decode("utf-8", "replace"))
         for topic, channel in list(self._registrations()):
             await self._command(register_line(topic, channel))
+        self._failures = 0
 
     async def _command(self, command: bytes) -> bytes:
-        assert self._reader is not None
-        assert self._writer is not None
+        if self._reader is None or self._writer is None:
+            raise ConnectionError("the connection was dropped")
         self._writer.write(command)
         return await asyncio.wait_for(self._reply(self._reader), _REPLY_TIMEOUT_S)
 
@@ -162,11 +173,12 @@ class Lookup:
 
     def http_addresses(self) -> list[str]:
         """``host:port`` of the HTTP side of those that are connected and told it."""
-        return [
-            join_host_port(str(peer.info["broadcast_address"]), int(peer.info["http_port"]))
-            for peer in self.peers.values()
-            if peer.connected and peer.info.get("broadcast_address") and peer.info.get("http_port")
-        ]
+        found = []
+        for peer in self.peers.values():
+            host, port = peer.info.get("broadcast_address"), peer.info.get("http_port")
+            if peer.connected and host and isinstance(host, str) and isinstance(port, int) and port:
+                found.append(join_host_port(host, port))
+        return found
 
     async def channels(self, topic: str) -> list[str]:
         """The channels that any nsqlookupd knows for a topic, ephemeral ones left out."""
@@ -177,16 +189,17 @@ class Lookup:
                          topic)  # fmt: skip
         answers = await asyncio.gather(*(self._fetch(url) for url in urls))
         names = {name for answer in answers for name in answer}
-        return sorted(name for name in names if not name.endswith("#ephemeral"))
+        return sorted(name for name in names if is_valid_name(name) and not is_ephemeral(name))
 
     async def _fetch(self, url: str) -> list[str]:
         try:
             answer = await http_client.get(url, self._timeout_s)
-        except http_client.HttpError as error:
+        except (http_client.HttpError, ValueError) as error:
             logger.warning("failed to query nsqlookupd for channels to pre-create - %s", error)
             return []
         found = _object(answer.body).get("channels") if answer.status == 200 else None
-        return [name for name in found or [] if isinstance(name, str)]
+        names = found if isinstance(found, list) else []
+        return [name for name in names if isinstance(name, str)]
 
     async def close(self) -> None:
         for peer in self.peers.values():
@@ -216,6 +229,6 @@ def identity(options: Any, hostname: str, tcp_port: int, http_port: int, version
 def _object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

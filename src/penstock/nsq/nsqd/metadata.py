@@ -55,7 +55,7 @@ def load(broker: Broker) -> None:
         content = json.loads(data)
         for entry in content.get("topics") or []:
             _load_topic(broker, entry)
-    except (ValueError, AttributeError, TypeError, KeyError) as error:
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
         path = f"{broker.store.data_path}/{FILE_NAME}"
         raise ConfigError(
             f"failed to load metadata - failed to parse metadata in {path} - {error}"

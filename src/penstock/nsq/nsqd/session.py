@@ -59,7 +59,10 @@ logger = logging.getLogger(__name__)
 
 MAGIC_TIMEOUT_S = 60.0
 LINGER_S = 1.0
+ABORT_S = 30.0
+"""How long a connection that is to close may take to send what is written."""
 WRITE_HIGH_WATER = 1024 * 1024
+_UNSENT_BYTES_MAX = 2 * WRITE_HIGH_WATER
 _UINT64 = (1 << 64) - 1
 _HELD_BYTES_MAX = 8 * 1024 * 1024
 
@@ -77,6 +80,7 @@ class Session(asyncio.Protocol):
         self.pub_counts: dict[str, int] = {}
         self.connected_ns = nsqd.clock.wall_ns()
         self._heard_ns = nsqd.clock.monotonic_ns()
+        self._greeted = False
         self._owed = 0  # publishes that are not answered yet
         self._held: Event | None = None  # waits for them
         self._eof = False
@@ -96,7 +100,8 @@ class Session(asyncio.Protocol):
                              self.identity.output_buffer_timeout)  # fmt: skip
         self.nsqd.sessions[self] = None
         logger.info("TCP: new client(%s)", self.remote_address)
-        self._schedule_beat(self.identity.heartbeat_interval)
+        loop = asyncio.get_running_loop()
+        self._beat = loop.call_later(MAGIC_TIMEOUT_S, self._on_no_magic)
 
     def data_received(self, data: bytes) -> None:
         if self._ended:
@@ -104,27 +109,22 @@ class Session(asyncio.Protocol):
         self.reader.receive_data(data)
         if self._held is None:
             self._read()
-        elif self.reader.unread > _HELD_BYTES_MAX:
+        if (self._held is not None or self._blocked_since is not None) and self._is_overfull():
             self.transport.pause_reading()
 
     def eof_received(self) -> bool:
         self._eof = True
-        if not self._ended and self._held is None:
-            failure = self.reader.eof()
-            if failure is not None:
-                self._on_failure(failure)
-        return self._owed > 0  # keep the way back open for the answers that are owed
+        if not self._ended and not self._owed:
+            self._end_of_input()
+        return self._owed > 0 and not self._ended  # keep the way back open for what is owed
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ended = True
-        if self._beat is not None:
-            self._beat.cancel()
+        if not self._greeted:
+            logger.error("failed to read protocol version - %s", exc or "EOF")
+        self._end()
+        self._schedule_beat(0)
         self.outbox.close()
         self.nsqd.sessions.pop(self, None)
-        if self.channel is not None and self.consumer is not None:
-            assert self.topic is not None
-            self.channel.remove_consumer(self.consumer)
-            self.nsqd.consumer_left(self.topic, self.channel)
         logger.info("PROTOCOL(V2): [%s] exiting ioloop", self.remote_address)
 
     def pause_writing(self) -> None:
@@ -134,6 +134,8 @@ class Session(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._blocked_since = None
         self._set_writable(True)
+        if self._held is None:
+            self.transport.resume_reading()
 
     def _set_writable(self, writable: bool) -> None:
         if self.consumer is not None and self.channel is not None:
@@ -142,11 +144,20 @@ class Session(asyncio.Protocol):
             if writable:
                 self.channel.dispatch(self.nsqd.clock.monotonic_ns())
 
+    def _is_overfull(self) -> bool:
+        """Whether the client must be heard no more: its commands wait, or it reads no answers."""
+        unsent = self.transport.get_write_buffer_size()
+        return self.reader.unread > _HELD_BYTES_MAX or unsent > _UNSENT_BYTES_MAX
+
     # --- commands ------------------------------------------------------------------------------
 
     def _read(self) -> None:
         next_event = self.reader.next_event
         event = next_event()
+        if not self._greeted and self.reader.greeted:
+            self._greeted = True
+            self._heard_ns = self.nsqd.clock.monotonic_ns()
+            self._schedule_beat(self.identity.heartbeat_interval)
         if event is None:
             return
         self._heard_ns = self.nsqd.clock.monotonic_ns()
@@ -201,7 +212,15 @@ class Session(asyncio.Protocol):
             return
         if self._held is not None:
             self._resume()
-        elif self._eof and not self._ended:
+        if self._eof and not self._owed and not self._ended:
+            self._end_of_input()
+
+    def _end_of_input(self) -> None:
+        """The client sends no more, and has all its answers."""
+        failure = self.reader.eof()
+        if failure is not None:
+            self._fail(failure.text)
+        else:
             self.transport.close()
 
     def _on_finish(self, event: Finish) -> None:
@@ -305,8 +324,7 @@ class Session(asyncio.Protocol):
 
     def _on_drop(self, event: Drop) -> None:
         logger.error("client(%s) - command line too long", self.remote_address)
-        self._ended = True
-        self.transport.close()
+        self.close()
 
     # --- out -----------------------------------------------------------------------------------
 
@@ -326,7 +344,7 @@ class Session(asyncio.Protocol):
     def _fail(self, text: str) -> None:
         """An error that ends the connection: its frame goes out, then both sides close."""
         logger.error("client(%s) - %s", self.remote_address, text)
-        self._ended = True
+        self._end()
         self.outbox.send(error(text))
         if self.transport.can_write_eof():
             # Closing with unread input would reset the connection, and the frame be lost with it.
@@ -336,10 +354,24 @@ class Session(asyncio.Protocol):
             self.transport.close()
 
     def close(self) -> None:
-        """End the connection: the channel is deleted, or nsqd stops."""
+        """End the connection without a word: the channel is deleted, or nsqd stops."""
+        if not self._ended:
+            self._end()
+            self.outbox.flush()
+            self.transport.close()
+
+    def _end(self) -> None:
+        """Neither commands nor messages from now on; by force if the client does not read."""
+        if self._ended:
+            return
         self._ended = True
-        self.outbox.flush()
-        self.transport.close()
+        self._schedule_beat(0)
+        self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)
+        if self.channel is not None and self.consumer is not None:
+            assert self.topic is not None
+            channel, self.channel = self.channel, None
+            channel.remove_consumer(self.consumer)
+            self.nsqd.consumer_left(self.topic, channel)
 
     # --- heartbeats ----------------------------------------------------------------------------
 
@@ -370,8 +402,13 @@ class Session(asyncio.Protocol):
             self._fail(failure.text)
         else:
             logger.error("client(%s) - heartbeat timeout", self.remote_address)
-            self._ended = True
-            self.transport.close()
+            self.close()
+
+    def _on_no_magic(self) -> None:
+        logger.error("client(%s) - no protocol magic within %g s", self.remote_address,
+                     MAGIC_TIMEOUT_S)  # fmt: skip
+        self._greeted = True  # enough was said
+        self.close()
 
     # --- looking -------------------------------------------------------------------------------
 
@@ -405,4 +442,5 @@ _HANDLERS: dict[type, Callable[..., None]] = {
     Drop: Session._on_drop,
 }
 
-_NEVER_ANSWERED = frozenset((Publish, Finish, Requeue, Touch, Ready, Nop))
+# What may go ahead of owed answers. A publish joins them; FIN, REQ and TOUCH may fail with a frame.
+_NEVER_ANSWERED = frozenset((Publish, Ready, Nop))

@@ -6,6 +6,7 @@ The keys, their order and the widths of the text are NSQ's: dashboards and scrip
 from __future__ import annotations
 
 import gc
+import mmap
 import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -61,12 +62,10 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
 
 def memory() -> dict[str, int]:
     """Go's memory keys with the nearest figures CPython has; those without one are 0."""
-    with open("/proc/self/statm") as file:
-        resident_pages = int(file.read().split()[1])
     return {
         "heap_objects": sys.getallocatedblocks(),
         "heap_idle_bytes": 0,
-        "heap_in_use_bytes": resident_pages * 4096,
+        "heap_in_use_bytes": _resident_bytes(),
         "heap_released_bytes": 0,
         "gc_pause_usec_100": 0,
         "gc_pause_usec_99": 0,
@@ -74,6 +73,14 @@ def memory() -> dict[str, int]:
         "next_gc_bytes": 0,
         "gc_total_runs": sum(generation["collections"] for generation in gc.get_stats()),
     }
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:  # not Linux
+        return 0
 
 
 Sessions = dict[Channel, list["Session"]]

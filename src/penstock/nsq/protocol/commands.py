@@ -145,6 +145,11 @@ class CommandReader:
             self._pos = 0
 
     @property
+    def greeted(self) -> bool:
+        """Whether the magic has come, or something else in its place."""
+        return self._resume != self._magic
+
+    @property
     def unread(self) -> int:
         """Bytes held that are part of no event yet."""
         return len(self._data) - self._pos

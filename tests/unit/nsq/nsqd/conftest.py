@@ -1,0 +1,223 @@
+"""An nsqd inside the test's own loop, and clients that speak to it byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from penstock.net.http_client import request
+from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.protocol.commands import MAGIC_V2
+
+TIMEOUT_S = 5.0
+MILLISECOND = 10**6
+
+
+class Message(NamedTuple):
+    timestamp: int
+    attempts: int
+    id: bytes
+    body: bytes
+
+
+class Client:
+    """A raw TCP connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        if data:
+            self.writer.write(data)
+
+    async def frame(self) -> tuple[int, bytes]:
+        """Type and data of the next frame, heartbeats included."""
+        async with asyncio.timeout(TIMEOUT_S):
+            size, kind = struct.unpack(">ii", await self.reader.readexactly(8))
+            return kind, await self.reader.readexactly(size - 4)
+
+    async def ask(self, data: bytes) -> bytes:
+        """Send; the data of the next frame, which must be a response."""
+        self.send(data)
+        kind, answer = await self.frame()
+        assert kind == 0, answer
+        return answer
+
+    async def error(self, data: bytes = b"") -> str:
+        """Send; the text of the next frame, which must be an error."""
+        self.send(data)
+        kind, answer = await self.frame()
+        assert kind == 1, answer
+        return answer.decode()
+
+    async def message(self) -> Message:
+        """The next frame, which must be a message."""
+        kind, data = await self.frame()
+        assert kind == 2, data
+        timestamp, attempts = struct.unpack_from(">qH", data)
+        return Message(timestamp, attempts, data[10:26], data[26:])
+
+    async def messages(self, count: int) -> list[Message]:
+        return [await self.message() for _ in range(count)]
+
+    async def subscribe(self, topic: str, channel: str = "c", ready: int = 1) -> None:
+        assert await self.ask(f"SUB {topic} {channel}\n".encode()) == b"OK"
+        self.send(f"RDY {ready}\n".encode())
+
+    async def silent(self, seconds: float) -> bool:
+        """Whether nothing comes for so long."""
+        try:
+            await asyncio.wait_for(self.reader.readexactly(1), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    async def closed(self) -> bool:
+        """Whether the connection ends with nothing more to read."""
+        try:
+            return await asyncio.wait_for(self.reader.read(), TIMEOUT_S) == b""
+        except ConnectionError:
+            return True
+
+
+def pub(topic: str, body: bytes) -> bytes:
+    return f"PUB {topic}\n".encode() + struct.pack(">i", len(body)) + body
+
+
+def mpub_body(*bodies: bytes) -> bytes:
+    parts = [struct.pack(">i", len(body)) + body for body in bodies]
+    return struct.pack(">i", len(bodies)) + b"".join(parts)
+
+
+def mpub(topic: str, *bodies: bytes) -> bytes:
+    body = mpub_body(*bodies)
+    return f"MPUB {topic}\n".encode() + struct.pack(">i", len(body)) + body
+
+
+def dpub(topic: str, ms: int, body: bytes) -> bytes:
+    return f"DPUB {topic} {ms}\n".encode() + struct.pack(">i", len(body)) + body
+
+
+def identify(**fields: Any) -> bytes:
+    body = json.dumps(fields).encode()
+    return b"IDENTIFY\n" + struct.pack(">i", len(body)) + body
+
+
+class Running:
+    """The daemon, and ways to talk to it."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self.nsqd = nsqd
+        self._clients: list[Client] = []
+        self._stopped = False
+
+    async def connect(self, magic: bytes = MAGIC_V2, limit: int = 2**16) -> Client:
+        client = Client(
+            *await asyncio.open_connection("127.0.0.1", self.nsqd.tcp_port, limit=limit)
+        )
+        client.send(magic)
+        self._clients.append(client)
+        return client
+
+    async def consumer(self, topic: str, channel: str = "c", ready: int = 1) -> Client:
+        client = await self.connect()
+        await client.subscribe(topic, channel, ready)
+        return client
+
+    async def publish(self, topic: str, *bodies: bytes) -> None:
+        client = await self.connect()
+        for body in bodies:
+            assert await client.ask(pub(topic, body)) == b"OK"
+        client.writer.close()
+
+    async def http(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        url = f"http://127.0.0.1:{self.nsqd.http_port}{path}"
+        found = await request(method, url, TIMEOUT_S, body=body)
+        return found.status, found.body
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        return await self.http("GET", path)
+
+    async def post(self, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        return await self.http("POST", path, body)
+
+    async def json(self, path: str) -> Any:
+        status, body = await self.get(path)
+        assert status == 200, body
+        return json.loads(body)
+
+    async def topic(self, name: str) -> dict[str, Any]:
+        """What /stats says of a topic."""
+        found = await self.json(f"/stats?format=json&topic={name}")
+        topic: dict[str, Any] = found["topics"][0]
+        return topic
+
+    async def channel(self, topic: str, name: str = "c") -> dict[str, Any]:
+        """What /stats says of a channel."""
+        channels = (await self.topic(topic))["channels"]
+        channel: dict[str, Any] = next(each for each in channels if each["channel_name"] == name)
+        return channel
+
+    async def until(self, check: Callable[[], Awaitable[bool] | bool]) -> None:
+        """Wait until the check holds."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while True:
+                held = check()
+                if held is True or (held is not False and await held):
+                    return
+                await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        if not self._stopped:
+            self._stopped = True
+            await self.nsqd.close()
+            for client in self._clients:
+                client.writer.close()
+            await asyncio.sleep(0.01)
+
+
+Start = Callable[..., Awaitable[Running]]
+
+
+def options(data_path: Path | str, **changes: Any) -> NsqdOptions:
+    """The options of an nsqd on free ports."""
+    addresses = {"tcp_address": "127.0.0.1:0", "http_address": "127.0.0.1:0"}
+    return NsqdOptions(
+        **{
+            **addresses,
+            "data_path": str(data_path),
+            "broadcast_address": "127.0.0.1",
+            "node_id": 7,
+            **changes,
+        }
+    )
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    """Starts an nsqd with options changed; all are stopped in the end."""
+    started = []
+
+    async def start_one(**changes: Any) -> Running:
+        path = changes.pop("data_path", tmp_path)
+        running = Running(await Nsqd.start(options(path, **changes)))
+        started.append(running)
+        return running
+
+    yield start_one
+    for running in started:
+        await running.stop()
+
+
+@pytest.fixture
+async def nsqd(start: Start) -> Running:
+    """An nsqd with default options."""
+    return await start()

@@ -1,0 +1,248 @@
+"""Group commit over a disk that fails on command."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.nsq.nsqd.commits import Commits
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.durability import Durability
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from penstock.testing.disk import FaultyDisk, FaultyFile
+
+from .conftest import TIMEOUT_S
+
+
+class Bench:
+    """A broker on a faulty disk, with what the publishers were told, in order."""
+
+    def __init__(self, durability: Durability) -> None:
+        self.disk = FaultyDisk("/data")
+        store = Store(self.disk, "/data", LogOptions(durability=durability))
+        self.broker = Broker(store, SYSTEM_CLOCK, SystemChance(), BrokerOptions())
+        self.commits = Commits(SYSTEM_CLOCK, durability, sync_every=10_000)
+        self.told: list[tuple[str, StorageError | None]] = []
+        self.told_more = asyncio.Event()
+        self.topic = self.broker.topic("t")
+
+    def publish(self, name: str, topic: Topic | None = None) -> None:
+        def done(error: StorageError | None) -> None:
+            self.told.append((name, error))
+            self.told_more.set()
+
+        self.commits.publish(topic or self.topic, Bodies.single(name.encode()), 0, done)
+
+    async def until_told(self, count: int) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while len(self.told) < count:
+                self.told_more.clear()
+                await self.told_more.wait()
+
+    def consume(self) -> list[int]:
+        """A consumer of the topic; the list grows with the offsets that it gets."""
+        offsets: list[int] = []
+
+        def deliver(deliveries: list[Delivery]) -> None:
+            for delivery in deliveries:
+                offsets.extend(range(delivery.first, delivery.next))
+
+        channel = self.topic.channel("c")
+        self.topic.distribute()
+        consumer = Consumer(deliver, 60 * 10**9)
+        consumer.ready = 100
+        channel.add_consumer(consumer)
+        channel.refresh(consumer)
+        return offsets
+
+
+@pytest.fixture
+async def bench(request: pytest.FixtureRequest) -> Bench:
+    return Bench(getattr(request, "param", Durability.WRITE))
+
+
+fsync = pytest.mark.parametrize("bench", [Durability.FSYNC], indirect=True)
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The path of each write from now on."""
+    paths: list[str] = []
+    append = FaultyFile.append
+
+    def noted(file: FaultyFile, data: bytes | memoryview) -> None:
+        paths.append(file.path)
+        append(file, data)
+
+    monkeypatch.setattr(FaultyFile, "append", noted)
+    return paths
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Syncs of files wait until it is set."""
+    opened = threading.Event()
+    sync = FaultyFile.sync
+
+    def waiting(file: FaultyFile) -> None:
+        assert opened.wait(TIMEOUT_S)
+        sync(file)
+
+    monkeypatch.setattr(FaultyFile, "sync", waiting)
+    yield opened
+    opened.set()
+
+
+async def test_a_pass_of_the_loop_shares_one_write(bench: Bench, writes: list[str]) -> None:
+    for name in ("a", "b", "c"):
+        bench.publish(name)
+    assert bench.told == []
+    await asyncio.sleep(0)
+    assert bench.told == [("a", None), ("b", None), ("c", None)]
+    assert len(writes) == 1
+    bench.publish("d")
+    await asyncio.sleep(0)
+    assert len(writes) == 2
+
+
+async def test_every_topic_has_its_own_write(bench: Bench, writes: list[str]) -> None:
+    other = bench.broker.topic("u")
+    bench.publish("a")
+    bench.publish("b", other)
+    bench.publish("c")
+    await bench.until_told(3)
+    assert sorted(name for name, _ in bench.told) == ["a", "b", "c"]
+    assert len(writes) == 2
+
+
+async def test_a_publish_by_a_told_publisher_gets_the_next_write(bench: Bench) -> None:
+    def again(error: StorageError | None) -> None:
+        bench.publish("b")
+
+    bench.commits.publish(bench.topic, Bodies.single(b"a"), 0, again)
+    await bench.until_told(1)
+    assert bench.topic.log.next_offset == 2
+
+
+@fsync
+async def test_fsync_tells_only_after_the_sync(bench: Bench, gate: threading.Event) -> None:
+    bench.publish("a")
+    await asyncio.sleep(0.03)
+    assert bench.told == []
+    assert bench.topic.log.next_offset == 1  # written already
+    gate.set()
+    await bench.until_told(1)
+    assert bench.told == [("a", None)]
+
+
+@fsync
+async def test_what_comes_during_a_sync_shares_the_next(
+    bench: Bench, gate: threading.Event
+) -> None:
+    bench.publish("a")
+    await asyncio.sleep(0.01)
+    for name in ("b", "c", "d"):
+        bench.publish(name)
+        await asyncio.sleep(0.002)
+    before = bench.disk.sync_count
+    gate.set()
+    await bench.until_told(4)
+    assert bench.told == [(name, None) for name in "abcd"]
+    assert bench.disk.sync_count - before == 2
+
+
+@fsync
+async def test_after_a_failed_sync_nothing_is_acknowledged(bench: Bench) -> None:
+    bench.disk.fail("sync", within=".log")
+    bench.publish("a")
+    await bench.until_told(1)
+    error = bench.told[0][1]
+    assert error is not None
+    assert "Input/output error" in str(error)
+    bench.disk.heal()
+    bench.publish("b")
+    await bench.until_told(2)
+    assert isinstance(bench.told[1][1], ReadOnlyError)
+    assert bench.commits.health is not None
+
+
+async def test_a_sync_that_fails_later_stops_publishing_too(bench: Bench) -> None:
+    bench.publish("a")
+    await bench.until_told(1)
+    assert bench.told == [("a", None)]
+    bench.disk.fail("sync", within=".log")
+    bench.commits.sync(bench.topic)
+    await bench.commits.settle()
+    bench.publish("b")
+    await bench.until_told(2)
+    assert isinstance(bench.told[1][1], ReadOnlyError)
+
+
+async def test_a_full_disk_refuses_and_recovers(bench: Bench) -> None:
+    offsets = bench.consume()
+    bench.publish("a")
+    await bench.until_told(1)
+    bench.disk.fill()
+    bench.publish("b")
+    await bench.until_told(2)
+    assert isinstance(bench.told[1][1], DiskFullError)
+    assert isinstance(bench.commits.health, DiskFullError)
+    bench.disk.heal()
+    bench.publish("c")
+    await bench.until_told(3)
+    assert bench.told[2] == ("c", None)
+    assert bench.commits.health is None
+    assert offsets == [0, 1]
+
+
+async def test_health_is_bad_while_one_topic_is(bench: Bench) -> None:
+    other = bench.broker.topic("u")
+    bench.disk.fail("append", within="t@0", code=errno.ENOSPC, times=-1)
+    bench.publish("a")
+    bench.publish("b", other)
+    await bench.until_told(2)
+    assert dict(bench.told)["b"] is None
+    assert isinstance(bench.commits.health, DiskFullError)
+    bench.commits.forget(bench.topic)
+    assert bench.commits.health is None
+
+
+async def test_a_topic_that_goes_takes_nothing(bench: Bench) -> None:
+    bench.topic.exiting = True
+    bench.publish("a")
+    assert [(name, str(error)) for name, error in bench.told] == [("a", "exiting")]
+
+
+@fsync
+async def test_settle_waits_for_all_that_is_owed(bench: Bench, gate: threading.Event) -> None:
+    bench.publish("a")
+    await asyncio.sleep(0.01)
+    bench.publish("b")
+    loop = asyncio.get_running_loop()
+    release: Callable[[], None] = gate.set
+    loop.call_later(0.02, release)
+    await bench.commits.settle(bench.topic)
+    assert bench.told == [("a", None), ("b", None)]
+
+
+async def test_a_big_backlog_is_synced_without_waiting_for_the_clock() -> None:
+    bench = Bench(Durability.WRITE)
+    bench.commits = Commits(SYSTEM_CLOCK, Durability.WRITE, sync_every=2)
+    before = bench.disk.sync_count
+    for name in ("a", "b"):
+        bench.publish(name)
+    await bench.until_told(2)
+    await bench.commits.settle()
+    assert bench.disk.sync_count > before
+    assert bench.topic.log.unsynced_messages == 0

@@ -1,0 +1,409 @@
+"""nsqd's side of nsqlookupd, against the real one and against a bad one (NSQ reference 3.9)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from penstock.core.units import MILLISECOND
+from penstock.net import tcp
+from penstock.net.http import HttpServer, Response, Router
+from penstock.nsq.nsqd import lookup
+from penstock.nsq.nsqd.lookup import Lookup
+from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
+from penstock.nsq.nsqlookupd.options import LookupdOptions
+
+from .conftest import TIMEOUT_S, Running, Start, pub
+
+Answer = Callable[[bytes], bytes | None]
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+class Scripted:
+    """A nsqlookupd that answers as a test wants; None means not at all."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.connections = 0
+        self.info: dict[str, Any] = {}
+        self.answer: Answer = self.properly
+        self.address = ""
+        self._writers: list[asyncio.StreamWriter] = []
+        self._server: asyncio.Server | None = None
+
+    def properly(self, line: bytes) -> bytes:
+        return framed(json.dumps(self.info).encode() if line == b"IDENTIFY" else b"OK")
+
+    async def open(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self.address = "127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.append(writer)
+        try:
+            assert await reader.readexactly(4) == b"  V1"
+            while line := (await reader.readline()).rstrip(b"\n"):
+                if line == b"IDENTIFY":
+                    (size,) = struct.unpack(">i", await reader.readexactly(4))
+                    self.identity = json.loads(await reader.readexactly(size))
+                self.heard.append(line)
+                if (answer := self.answer(line)) is not None:
+                    writer.write(answer)
+        except (OSError, EOFError):
+            pass
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """The program ends: nobody listens, connections are gone."""
+        assert self._server is not None
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[Scripted]:
+    server = Scripted()
+    await server.open()
+    yield server
+    await server.close()
+
+
+@pytest.fixture
+async def lookupd() -> AsyncIterator[Nsqlookupd]:
+    daemon = await Nsqlookupd.start(
+        LookupdOptions(
+            tcp_address="127.0.0.1:0", http_address="127.0.0.1:0", broadcast_address="127.0.0.1"
+        )
+    )
+    yield daemon
+    await daemon.close()
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup, "PING_INTERVAL_S", 0.1)
+    monkeypatch.setattr(lookup, "RETRY_S", 0.02)
+    monkeypatch.setattr(lookup, "_REPLY_TIMEOUT_S", 0.1)
+
+
+async def with_lookupd(start: Start, *addresses: str, **changes: Any) -> Running:
+    return await start(lookupd_tcp_addresses=addresses, **changes)
+
+
+def address(lookupd: Nsqlookupd) -> str:
+    return f"127.0.0.1:{lookupd.tcp_port}"
+
+
+# --- the real one
+
+
+async def asked(lookupd: Nsqlookupd, path: str) -> Any:
+    from penstock.net.http_client import get
+
+    answer = await get(f"http://127.0.0.1:{lookupd.http_port}{path}", TIMEOUT_S)
+    return json.loads(answer.body)
+
+
+async def test_what_there_is_and_what_comes_is_registered(
+    start: Start, lookupd: Nsqlookupd
+) -> None:
+    nsqd = await start()
+    await nsqd.publish("old", b"x")
+    await nsqd.stop()
+    nsqd = await with_lookupd(start, address(lookupd))
+    await nsqd.consumer("new#ephemeral", "c")
+
+    async def registered() -> bool:
+        topics = await asked(lookupd, "/topics")
+        return set(topics["topics"]) == {"old", "new#ephemeral"}
+
+    await nsqd.until(registered)
+
+    async def with_channel() -> bool:
+        channels = await asked(lookupd, "/channels?topic=new%23ephemeral")
+        return bool(channels["channels"] == ["c"])
+
+    await nsqd.until(with_channel)
+    (node,) = (await asked(lookupd, "/nodes"))["producers"]
+    assert (node["tcp_port"], node["http_port"]) == (nsqd.nsqd.tcp_port, nsqd.nsqd.http_port)
+    assert (node["broadcast_address"], node["version"]) == ("127.0.0.1", "1.3.0")
+
+
+async def test_deletion_is_unregistered(start: Start, lookupd: Nsqlookupd) -> None:
+    nsqd = await with_lookupd(start, address(lookupd))
+    await nsqd.consumer("t")
+
+    async def topic_known() -> bool:
+        found = await asked(lookupd, "/lookup?topic=t")
+        return bool(found.get("producers"))
+
+    await nsqd.until(topic_known)
+    assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
+
+    async def topic_unknown() -> bool:
+        return not await topic_known()
+
+    await nsqd.until(topic_unknown)
+
+
+async def test_the_broadcast_ports_are_told(start: Start, lookupd: Nsqlookupd) -> None:
+    nsqd = await with_lookupd(
+        start, address(lookupd), broadcast_tcp_port=11, broadcast_http_port=12
+    )
+
+    async def told() -> bool:
+        nodes = (await asked(lookupd, "/nodes"))["producers"]
+        return [(node["tcp_port"], node["http_port"]) for node in nodes] == [(11, 12)]
+
+    await nsqd.until(told)
+
+
+async def test_channels_that_others_have_are_made_before_the_first_message(
+    start: Start, lookupd: Nsqlookupd
+) -> None:
+    nsqd = await with_lookupd(start, address(lookupd))
+    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+    for name in ("c", "d", "e%23ephemeral"):
+        path = f"/channel/create?topic=t&channel={name}"
+        from penstock.net.http_client import post
+
+        await post(f"http://127.0.0.1:{lookupd.http_port}{path}", TIMEOUT_S)
+    await nsqd.publish("t", b"first")
+    await nsqd.until(lambda: list(nsqd.nsqd.broker.topics["t"].channels) == ["c", "d"])
+    for name in ("c", "d"):
+        await nsqd.until(lambda: not nsqd.nsqd.broker.topics["t"].gated)
+        assert (await nsqd.channel("t", name))["depth"] == 1
+
+
+async def test_addresses_change_while_it_runs(start: Start, lookupd: Nsqlookupd) -> None:
+    nsqd = await start()
+    await nsqd.publish("t", b"x")
+    body = json.dumps([address(lookupd)]).encode()
+    assert (await nsqd.http("PUT", "/config/nsqlookupd_tcp_addresses", body))[0] == 200
+
+    async def known() -> bool:
+        return bool((await asked(lookupd, "/nodes"))["producers"])
+
+    await nsqd.until(known)
+    assert (await nsqd.http("PUT", "/config/nsqlookupd_tcp_addresses", b"[]"))[0] == 200
+
+    async def unknown() -> bool:
+        return not await known()
+
+    await nsqd.until(unknown)
+
+
+# --- what is said
+
+
+async def test_the_first_words(start: Start, scripted: Scripted) -> None:
+    nsqd = await start()
+    await nsqd.publish("t", b"x")
+    await nsqd.publish("u", b"x")
+    for channel in ("c", "d"):
+        await nsqd.post(f"/channel/create?topic=u&channel={channel}")
+    nsqd.nsqd.lookup.set_addresses([scripted.address])
+    expected = [b"IDENTIFY", b"REGISTER t", b"REGISTER u c", b"REGISTER u d", b"PING"]
+    await nsqd.until(lambda: scripted.heard[:5] == expected)
+    assert list(scripted.identity) == sorted(scripted.identity)
+    assert scripted.identity["http_port"] == nsqd.nsqd.http_port
+
+
+async def test_creation_and_deletion(start: Start, scripted: Scripted) -> None:
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
+    await nsqd.post("/topic/create?topic=t")
+    await nsqd.post("/channel/create?topic=t&channel=c")
+    await nsqd.post("/channel/pause?topic=t&channel=c")
+    await nsqd.post("/channel/delete?topic=t&channel=c")
+    await nsqd.post("/topic/delete?topic=t")
+    expected = [b"REGISTER t", b"REGISTER t c", b"UNREGISTER t c", b"UNREGISTER t"]
+    await nsqd.until(lambda: [line for line in scripted.heard[1:] if line != b"PING"] == expected)
+
+
+# --- trouble
+
+
+async def test_after_a_loss_everything_is_registered_again(
+    start: Start, scripted: Scripted
+) -> None:
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.publish("t", b"x")
+    await nsqd.until(lambda: b"REGISTER t" in scripted.heard)
+    port = int(scripted.address.rpartition(":")[2])
+    await scripted.close()
+    await nsqd.publish("u", b"x")
+    await asyncio.sleep(0.15)
+    scripted.heard.clear()
+    await scripted.open(port)
+    await nsqd.until(lambda: {b"IDENTIFY", b"REGISTER t", b"REGISTER u"} <= set(scripted.heard))
+
+
+async def test_a_dead_one_delays_nobody(start: Start, scripted: Scripted) -> None:
+    dead = Scripted()
+    await dead.open()
+    await dead.close()
+    nsqd = await with_lookupd(start, dead.address, scripted.address)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    consumer = await nsqd.consumer("t")
+    await nsqd.publish("t", b"x")
+    assert (await consumer.message()).body == b"x"
+    assert loop.time() - begun < 1
+    await nsqd.until(lambda: b"REGISTER t c" in scripted.heard)
+
+
+async def test_a_mute_one_delays_nobody_and_is_left(start: Start, scripted: Scripted) -> None:
+    mute = Scripted()
+    mute.answer = lambda line: None
+    await mute.open()
+    nsqd = await with_lookupd(start, mute.address, scripted.address)
+    await nsqd.publish("t", b"x")
+    await nsqd.until(lambda: b"REGISTER t" in scripted.heard)
+    await nsqd.until(lambda: mute.connections > 1)
+    assert set(mute.heard) == {b"IDENTIFY"}
+    await mute.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\xff\xff\xff\xff",
+        struct.pack(">i", 1 << 30),
+        framed(b"E_INVALID"),
+        framed(b"not json"),
+        framed(b"[" * 50_000),
+        framed(b'{"broadcast_address":5,"http_port":"x"}'),
+        framed(b'{"broadcast_address":"127.0.0.1","http_port":99999999}'),
+        framed(b'{"broadcast_address":"bad host","http_port":80}'),
+        framed(b"[]"),
+    ],
+)
+async def test_nonsense_harms_nobody(start: Start, scripted: Scripted, answer: bytes) -> None:
+    scripted.answer = lambda line: answer if line == b"IDENTIFY" else framed(b"OK")
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.until(lambda: bool(scripted.heard))
+    await asyncio.sleep(0.02)
+    consumer = await nsqd.consumer("t")
+    await nsqd.publish("t", b"x")
+    assert (await consumer.message()).body == b"x"
+    (peer,) = nsqd.nsqd.lookup.peers.values()
+    assert not peer._task.done()
+
+
+async def test_an_error_answer_is_logged(
+    start: Start, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted.answer = lambda line: framed(b"E_BAD_TOPIC no" if line != b"IDENTIFY" else b"{}")
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.publish("t", b"x")
+    await nsqd.until(lambda: f"LOOKUPD({scripted.address}): E_BAD_TOPIC no" in caplog.text)
+
+
+@pytest.mark.parametrize("wrong", ["nowhere", "127.0.0.1:x", "127.0.0.1:99999", ""])
+async def test_a_wrong_address_is_only_logged(
+    start: Start, wrong: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    nsqd = await with_lookupd(start, wrong)
+    await nsqd.publish("t", b"x")
+    await nsqd.until(lambda: f"LOOKUPD({wrong})" in caplog.text)
+    assert not nsqd.nsqd.lookup.peers[wrong]._task.done()
+
+
+async def test_too_many_waiting_commands_start_it_anew(
+    start: Start, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "_QUEUE_MAX", 5)
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
+    for number in range(50):
+        nsqd.nsqd.topic(f"t{number}")
+    expected = {b"REGISTER t%d" % number for number in range(50)}
+    await nsqd.until(lambda: expected <= set(scripted.heard))
+
+
+# --- channels to pre-create
+
+
+async def served(router: Router) -> tuple[tcp.Listener, dict[str, Any], HttpServer]:
+    server = HttpServer(router)
+    listener = await tcp.listen(server, "127.0.0.1:0", "HTTP")
+    return listener, {"broadcast_address": "127.0.0.1", "http_port": listener.port}, server
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "channels"),
+    [
+        (200, b'{"channels":["a","b c","x#ephemeral",5,"d"]}', ["a", "d"]),
+        (200, b'{"channels":null}', []),
+        (200, b'{"channels":7}', []),
+        (200, b"nonsense", []),
+        (404, b'{"channels":["a"]}', []),
+        (500, b"", []),
+    ],
+)
+async def test_what_a_lookupd_says_of_channels(
+    start: Start, scripted: Scripted, status: int, body: bytes, channels: list[str]
+) -> None:
+    router = Router()
+    router.add("GET", "/channels", lambda request: Response(status, body))
+    listener, scripted.info, server = await served(router)
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+    await nsqd.publish("t", b"x")
+    topic = nsqd.nsqd.broker.topics["t"]
+    await nsqd.until(lambda: not topic.gated)
+    assert list(topic.channels) == channels
+    await listener.close()
+    server.close_connections()
+
+
+async def test_a_slow_answer_holds_back_delivery_not_publishing(
+    start: Start, scripted: Scripted
+) -> None:
+    never = asyncio.get_running_loop().create_future()
+
+    async def wait(request: object) -> Response:
+        await never
+        raise AssertionError
+
+    router = Router()
+    router.add("GET", "/channels", wait)
+    listener, scripted.info, server = await served(router)
+    nsqd = await with_lookupd(
+        start, scripted.address, http_client_request_timeout=300 * MILLISECOND
+    )
+    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+    consumer = await nsqd.consumer("t")
+    producer = await nsqd.connect()
+    assert await producer.ask(pub("t", b"x")) == b"OK"
+    assert nsqd.nsqd.broker.topics["t"].gated
+    assert (await consumer.message()).body == b"x"
+    never.cancel()
+    server.close_connections()
+    await listener.close()
+
+
+async def test_no_lookupd_to_ask_is_told(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    nsqd = await with_lookupd(start, "127.0.0.1:1")
+    await nsqd.publish("t", b"x")
+    text = "no available nsqlookupd to query for channels to pre-create for topic t"
+    await nsqd.until(lambda: text in caplog.text)
+
+
+async def test_without_lookupds_nothing_is_asked() -> None:
+    assert await Lookup(bytes, list, 100, 10**9).channels("t") == []

@@ -1,0 +1,157 @@
+"""nsqd.dat (NSQ reference 3.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ConfigError, StorageError
+from penstock.nsq.nsqd import daemon
+from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.nsq.nsqd.metadata import FILE_NAME
+from penstock.testing.disk import FaultyDisk
+
+from .conftest import Start, options
+
+
+def content(path: Path) -> Any:
+    return json.loads((path / FILE_NAME).read_text())
+
+
+async def test_a_fresh_start_writes_the_file(start: Start, tmp_path: Path) -> None:
+    await start()
+    assert (tmp_path / FILE_NAME).read_bytes() == b'{"topics":[],"version":"1.3.0"}'
+    assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
+    assert list(tmp_path.glob("*.tmp")) == []
+
+
+async def test_topics_and_channels_without_the_ephemeral_ones(start: Start, tmp_path: Path) -> None:
+    nsqd = await start()
+    for name in ("t", "u", "e#ephemeral"):
+        assert (await nsqd.post(f"/topic/create?topic={name.replace('#', '%23')}"))[0] == 200
+    for name in ("c", "d#ephemeral"):
+        path = f"/channel/create?topic=t&channel={name.replace('#', '%23')}"
+        assert (await nsqd.post(path))[0] == 200
+    await nsqd.until(lambda: len(content(tmp_path)["topics"]) == 2)
+    await nsqd.until(lambda: bool(content(tmp_path)["topics"][0]["channels"]))
+    assert (tmp_path / FILE_NAME).read_text() == (
+        '{"topics":[{"name":"t","paused":false,"channels":[{"name":"c","paused":false}]},'
+        '{"name":"u","paused":false,"channels":[]}],"version":"1.3.0"}'
+    )
+
+
+async def test_a_pause_is_written_before_its_answer(start: Start, tmp_path: Path) -> None:
+    nsqd = await start()
+    await nsqd.post("/topic/create?topic=t")
+    await nsqd.post("/channel/create?topic=t&channel=c")
+    await nsqd.post("/topic/pause?topic=t")
+    assert content(tmp_path)["topics"][0]["paused"]
+    await nsqd.post("/channel/pause?topic=t&channel=c")
+    assert content(tmp_path)["topics"][0]["channels"][0]["paused"]
+    await nsqd.post("/channel/unpause?topic=t&channel=c")
+    assert not content(tmp_path)["topics"][0]["channels"][0]["paused"]
+
+
+async def test_a_pause_that_cannot_be_written_is_told(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FaultyDisk("/data")
+    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    nsqd = await start(data_path="/data")
+    await nsqd.post("/topic/create?topic=t")
+    disk.fail("replace", within=FILE_NAME, times=-1)
+    assert await nsqd.post("/topic/pause?topic=t") == (500, b'{"message":"INTERNAL_ERROR"}')
+    disk.heal()
+
+
+@pytest.mark.parametrize("empty", ["null", "[]", None])
+async def test_the_file_makes_topics_and_channels(
+    start: Start, tmp_path: Path, empty: str | None
+) -> None:
+    none = "" if empty is None else f',"channels":{empty}'
+    (tmp_path / FILE_NAME).write_text(
+        '{"topics":[{"name":"t","paused":true,"channels":[{"name":"c","paused":true},'
+        '{"name":"d"}]},{"name":"u"' + none + '}],"version":"1.2.0"}'
+    )
+    topics = (await start()).nsqd.broker.topics
+    assert list(topics) == ["t", "u"]
+    assert (topics["t"].paused, topics["u"].paused) == (True, False)
+    assert {name: c.paused for name, c in topics["t"].channels.items()} == {"c": True, "d": False}
+    assert topics["u"].channels == {}
+
+
+async def test_invalid_names_are_skipped_with_a_warning(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE_NAME).write_text(
+        '{"topics":[{"name":"../x"},{"name":"t","channels":[{"name":"b c"},{"name":"c"}]}]}'
+    )
+    topics = (await start()).nsqd.broker.topics
+    assert list(topics) == ["t"]
+    assert list(topics["t"].channels) == ["c"]
+    assert "skipping creation of invalid topic ../x" in caplog.text
+    assert "skipping creation of invalid channel b c" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"topics":5}',
+        '{"topics":["t"]}',
+        '{"topics":[{}]}',
+        '{"topics":[{"name":5}]}',
+        '{"topics":[{"name":"t","channels":[7]}]}',
+        "[" * 100_000,
+        "\udcff",
+    ],
+)
+async def test_a_file_that_is_none_stops_the_start_and_stays(tmp_path: Path, text: str) -> None:
+    path = tmp_path / FILE_NAME
+    data = text.encode("utf-8", "surrogateescape")
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as refused:
+        await Nsqd.start(options(tmp_path))
+    start = f"failed to load metadata - failed to parse metadata in {path} - "
+    assert str(refused.value).startswith(start)
+    assert path.read_bytes() == data  # for whoever mends it
+
+
+async def test_what_happens_meanwhile_is_written_once(start: Start, tmp_path: Path) -> None:
+    nsqd = await start()
+    before = (tmp_path / FILE_NAME).stat().st_ino
+    for number in range(20):
+        nsqd.nsqd.topic(f"t{number}")
+    await nsqd.until(lambda: len(content(tmp_path)["topics"]) == 20)
+    await asyncio.sleep(0.1)
+    assert (tmp_path / FILE_NAME).stat().st_ino != before
+
+
+async def test_trouble_with_the_file_ends_nothing(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FaultyDisk("/data")
+    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    nsqd = await start(data_path="/data")
+    disk.fail("replace", within=FILE_NAME, times=-1)
+    await nsqd.publish("t", b"x")
+    await nsqd.until(lambda: "failed to persist metadata" in caplog.text)
+    await nsqd.stop()  # the messages are saved all the same
+    disk.heal()
+    again = await start(data_path="/data")
+    assert (await again.topic("t"))["depth"] == 1
+
+
+async def test_an_unwritable_data_path_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk("/data")
+    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    disk.fail("replace", within=FILE_NAME, times=-1)
+    with pytest.raises(StorageError):
+        await Nsqd.start(options("/data"))

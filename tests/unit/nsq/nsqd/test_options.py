@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.core.options import load
+from penstock.core.tls_kinds import TlsRequired
+from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
+from penstock.nsq.nsqd import options as module
+from penstock.nsq.nsqd.options import DurabilityKind, NsqdOptions, default_node_id
+from penstock.storage.durability import Durability
+
+
+def parse(*argv: str) -> NsqdOptions:
+    return load(NsqdOptions, argv, "nsqd")
+
+
+def test_defaults_are_those_of_the_manual() -> None:
+    options = parse()
+    options.check()
+    assert (options.tcp_address, options.http_address) == ("0.0.0.0:4150", "0.0.0.0:4151")
+    assert (options.mem_queue_size, options.max_bytes_per_file) == (10_000, 104_857_600)
+    assert (options.sync_every, options.sync_timeout) == (2500, 2 * SECOND)
+    assert (options.msg_timeout, options.max_msg_timeout) == (MINUTE, 15 * MINUTE)
+    assert (options.max_msg_size, options.max_body_size) == (1_048_576, 5_242_880)
+    assert options.durability is Durability.WRITE
+    assert (options.retention_time, options.retention_bytes) == (0, 0)
+
+
+def test_limits_are_what_clients_may_ask_for() -> None:
+    limits = parse("--max-rdy-count=7", "--max-msg-size", "100", "-msg-timeout=2s").limits()
+    assert (limits.max_rdy_count, limits.max_msg_size, limits.msg_timeout) == (7, 100, 2 * SECOND)
+    assert limits.max_req_timeout == HOUR
+    assert limits.output_buffer_timeout == 250 * MILLISECOND
+
+
+def test_lists_add_up_and_commas_stay() -> None:
+    options = parse("--lookupd-tcp-address=a:1", "--lookupd-tcp-address=b:2,c:3")
+    assert options.lookupd_tcp_addresses == ("a:1", "b:2,c:3")
+    options = parse("--e2e-processing-latency-percentile=0.5,0.99")
+    assert set(options.e2e_processing_latency_percentiles) == {0.5, 0.99}
+
+
+@pytest.mark.parametrize("level", list(Durability))
+def test_durability(level: Durability) -> None:
+    assert parse(f"--durability={level.value.upper()}").durability is level
+    kind = DurabilityKind()
+    assert kind.from_config(level.value) is level
+    assert kind.show(level) == level.value
+
+
+def test_an_unknown_durability_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse("--durability=hope")
+    assert ended.value.code == 2
+    assert "unknown durability 'hope' (memory, write, fsync)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"node_id": 1024}, "--node-id must be [0,1024)"),
+        ({"node_id": -1}, "--node-id must be [0,1024)"),
+        ({"max_deflate_level": 0}, "--max-deflate-level must be [1,9]"),
+        ({"max_deflate_level": 10}, "--max-deflate-level must be [1,9]"),
+        (
+            {"auth_http_request_method": "put"},
+            "--auth-http-request-method must be post or get",
+        ),
+        (
+            {"e2e_processing_latency_percentiles": (0.5, 1.5)},
+            "invalid E2E processing latency percentile: 1.5",
+        ),
+        (
+            {"tls_required": TlsRequired.YES},
+            "cannot require TLS client connections without TLS key and cert",
+        ),
+    ],
+)
+def test_values_that_cannot_work_are_refused(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        NsqdOptions(**changes).check()
+    assert str(refused.value) == text
+
+
+@pytest.mark.parametrize("changes", [{"auth_http_addresses": ("a:1",)}, {"tls_cert": "x.pem"}])
+def test_missing_security_is_never_passed_over(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        NsqdOptions(**changes).check()
+
+
+def test_the_node_id_comes_from_the_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.socket, "gethostname", lambda: "localhost")
+    assert default_node_id() == 16

@@ -1,0 +1,36 @@
+"""The facade: name, schema, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StringType, StructType
+
+from penstock.spark.decode import TYPES, arrow_schema
+from penstock.spark.errors import OptionError
+from penstock.spark.source import SCHEMA, NsqDataSource
+from pyspark_nsq import DefaultSource
+
+OPTIONS = {"topic": "t", "nsqd_http_address": "h:1"}
+
+
+def test_spark_finds_it_by_name() -> None:
+    assert DefaultSource is NsqDataSource
+    assert NsqDataSource.name() == "nsq"
+
+
+def test_what_is_decoded_is_what_spark_expects() -> None:
+    # Spark compares the first record batch's schema with exactly this.
+    assert arrow_schema(tuple(TYPES)) == to_arrow_schema(SCHEMA, timezone="UTC")
+
+
+def test_some_columns_in_another_order() -> None:
+    asked = StructType().add("offset", LongType()).add("topic", StringType())
+    assert NsqDataSource(OPTIONS).reader(asked).columns == ("offset", "topic")
+    assert NsqDataSource(OPTIONS).streamReader(asked).columns == ("offset", "topic")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("offset", StringType()), ("value", LongType())])
+def test_columns_it_does_not_have(name: str, kind: StringType | LongType) -> None:
+    with pytest.raises(OptionError, match=f"format nsq has no column {name}"):
+        NsqDataSource(OPTIONS).reader(StructType().add(name, kind))
