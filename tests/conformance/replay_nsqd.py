@@ -176,9 +176,26 @@ async def replay(path: Path, program: str | None = None, only: Iterable[str] = (
     cases = [case for case in load(path) if not chosen or case["name"] in chosen]
     kept = [case for case in cases if not belongs_to_later(case)]
     report.left_out = len(cases) - len(kept)
-    groups = group(kept)
-    await asyncio.gather(*(_group(flags, members, report, program) for flags, members in groups))
+    await _play_all(kept, report, program)
+    await _play_again(kept, report, program)
     return report
+
+
+async def _play_all(cases: list[Case], report: Report, program: str | None) -> None:
+    plays = [_group(flags, members, report, program) for flags, members in group(cases)]
+    await asyncio.gather(*plays)
+
+
+async def _play_again(cases: list[Case], report: Report, program: str | None) -> None:
+    """TCP cases measure times: on a busy machine one may miss in the crowd and hold alone."""
+    unlisted = set(report.unlisted())
+    for case in cases:
+        if case["name"] in unlisted and "steps" in case:
+            alone = Report(report.file)
+            await _play_all([case], alone, program)
+            if alone.held:
+                del report.misses[case["name"]]
+                report.held += alone.held
 
 
 def main() -> int:

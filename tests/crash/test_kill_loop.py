@@ -17,18 +17,22 @@ SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().g
 
 
 @pytest.mark.crash
-async def test_acknowledged_messages_survive_kills(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("level", "rounds"), [("write", ROUNDS), ("fsync", ROUNDS // 5)])
+async def test_acknowledged_messages_survive_kills(
+    level: str, rounds: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = random.Random(SEED)
     ledger = Ledger()
     load = Load(ledger, rng)
-    with run_nsqd() as daemon:
-        for _ in range(ROUNDS):
+    flags = [] if level == "write" else [f"--durability={level}"]  # Go's nsqd knows no such flag
+    with run_nsqd(*flags) as daemon:
+        for _ in range(rounds):
             await load.run(daemon, rng.uniform(0.05, 0.35))
             daemon.start()
         await load.drain(daemon)
     report = ledger.report()
     with capsys.disabled():
-        print(f"\n{ROUNDS} kills, seed {SEED}: {report}")
-    assert report.acknowledged > ROUNDS
+        print(f"\n{rounds} kills at level {level}, seed {SEED}: {report}")
+    assert report.acknowledged > rounds
     assert report.lost == 0, ledger.lost()
     assert report.invented == 0

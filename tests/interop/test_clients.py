@@ -1,17 +1,18 @@
 """Third-party NSQ clients work with nsqd unchanged.
 
 The Python clients are those of the extra `interop`; nsqjs is installed by npm into the virtual
-environment when the tests first run.
+environment when the tests first run. The flows mostly wait for their clients' timers, so a few of
+them run at the same time, each with a nsqlookupd and an nsqd of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +28,10 @@ pytestmark = pytest.mark.interop
 HERE = Path(__file__).parent
 NSQJS = "nsqjs@0.13.0"
 NODE_HOME = Path(sys.prefix) / "share" / "penstock-interop" / NSQJS
+CLIENTS = ("pynsq", "gnsq", "ansq", "nsqjs")
 MODES = ("all", "restart", "lookup")
-
-
-@pytest.fixture
-def lookupd() -> Iterator[Daemon]:
-    with run_nsqlookupd() as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def nsqd(lookupd: Daemon) -> Iterator[Daemon]:
-    with run_nsqd("--msg-timeout=1s", f"--lookupd-tcp-address={lookupd.tcp}") as daemon:
-        yield daemon
+TOGETHER = 4
+Flow = tuple[str, str]
 
 
 async def finish(command: list[str], env: dict[str, str]) -> str:
@@ -55,21 +47,26 @@ async def finish(command: list[str], env: dict[str, str]) -> str:
     return output.decode()
 
 
+def missing(client: str) -> str | None:
+    """Why a client cannot be run here; None when it can."""
+    if client == "nsqjs":
+        both = shutil.which("node") and shutil.which("npm")
+        return None if both else "nsqjs needs node and npm, which are not on PATH"
+    module = {"pynsq": "nsq"}.get(client, client)
+    return None if importlib.util.find_spec(module) else f"{client} is not installed"
+
+
 async def command_of(client: str) -> tuple[list[str], dict[str, str]]:
     """How to start a client, and its environment; installs nsqjs at the first time."""
     if client != "nsqjs":
-        pytest.importorskip({"pynsq": "nsq"}.get(client, client), exc_type=ImportError)
         return [sys.executable, str(HERE / f"run_{client}.py")], {}
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("nsqjs needs node and npm, which are not on PATH")
     if not (NODE_HOME / "node_modules" / "nsqjs").exists():
         options = ["--no-audit", "--no-fund", "--prefix", str(NODE_HOME)]
-        await finish([npm, "install", *options, NSQJS], {})
+        await finish(["npm", "install", *options, NSQJS], {})
     constants = {name: getattr(flow, name) for name in dir(flow) if name.isupper()}
     text = json.dumps(constants, default=sorted)
     env = {"NODE_PATH": str(NODE_HOME / "node_modules"), "FLOW": text}
-    return [node, str(HERE / "run_nsqjs.js")], env
+    return ["node", str(HERE / "run_nsqjs.js")], env
 
 
 async def play(client: str, mode: str, nsqd: Daemon, lookupd: Daemon) -> dict[str, int]:
@@ -112,11 +109,56 @@ async def channel_stats(nsqd: Daemon) -> dict[str, Any]:
     return channel
 
 
+async def run_flow(client: str, mode: str) -> tuple[dict[str, int], dict[str, Any]]:
+    """What a flow finished, and what nsqd then says of the channel."""
+    lookupd_context = run_nsqlookupd()
+    lookupd = await asyncio.to_thread(lookupd_context.__enter__)
+    address = f"--lookupd-tcp-address={lookupd.tcp}"
+    nsqd_context = run_nsqd("--msg-timeout=1s", address)
+    nsqd = await asyncio.to_thread(nsqd_context.__enter__)
+    try:
+        return await play(client, mode, nsqd, lookupd), await channel_stats(nsqd)
+    finally:
+        await asyncio.to_thread(nsqd_context.__exit__, None, None, None)
+        await asyncio.to_thread(lookupd_context.__exit__, None, None, None)
+
+
+async def run_flows(wanted: list[Flow]) -> dict[Flow, Any]:
+    """The outcome of each flow, an exception perhaps; those that wait longest start first."""
+    limit = asyncio.Semaphore(TOGETHER)
+    if any(client == "nsqjs" for client, _ in wanted):
+        await command_of("nsqjs")  # installs it, once
+
+    async def one(client: str, mode: str) -> Any:
+        async with limit:
+            return await run_flow(client, mode)
+
+    slowest = ("pynsq", "restart")  # it tries to connect again after 10 s only
+    ordered = sorted(wanted, key=lambda each: (each != slowest, MODES.index(each[1])))
+    outcomes = await asyncio.gather(*(one(*each) for each in ordered), return_exceptions=True)
+    return dict(zip(ordered, outcomes, strict=True))
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> dict[Flow, Any]:
+    """All flows that are asked for and can be run here, already run."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    calls = [item.callspec.params for item in items if item.originalname == "test_flow"]
+    flows = [(call["client"], call["mode"]) for call in calls if not missing(call["client"])]
+    return asyncio.run(run_flows(flows))
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("client", ["pynsq", "gnsq", "ansq", "nsqjs"])
-async def test_flow(client: str, mode: str, nsqd: Daemon, lookupd: Daemon) -> None:
-    assert await play(client, mode, nsqd, lookupd) == flow.EXPECTED[mode]
-    channel = await channel_stats(nsqd)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_flow(client: str, mode: str, outcomes: dict[Flow, Any]) -> None:
+    reason = missing(client)
+    if reason is not None:
+        pytest.skip(reason)
+    outcome = outcomes[client, mode]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    finished, channel = outcome
+    assert finished == flow.EXPECTED[mode]
     left = {name: channel[name] for name in ("depth", "in_flight_count", "deferred_count")}
     assert left == {"depth": 0, "in_flight_count": 0, "deferred_count": 0}
     assert channel["timeout_count"] == 0

@@ -78,7 +78,15 @@ class BrokerMachine(RuleBasedStateMachine):
         file_bytes=st.sampled_from([300, 2000, 100_000]),
         memory=st.sampled_from([0, 2, 50, 10_000]),
         partial=st.booleans(),
+        channels=st.integers(0, 2),
     )
+    def begin(
+        self, level: Durability, file_bytes: int, memory: int, partial: bool, channels: int
+    ) -> None:
+        self.start(level, file_bytes, memory, partial)
+        for name in CHANNELS[:channels]:
+            self.make_channel(name)
+
     def start(self, level: Durability, file_bytes: int, memory: int, partial: bool) -> None:
         self.disk = FaultyDisk("/data")
         self.disk.leaves_partial_writes = partial
@@ -171,6 +179,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if name not in self.model.channels:
             self.model.channels[name] = ModelChannel(self.model.head)
             self.progress_written()
+            self.add_reader(name, 5)
         self.topic.distribute()
         self.model.distribute()
         self.dispatch()
@@ -187,7 +196,9 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.channels and len(self.readers) < 4)
     @rule(data=st.data(), ready=st.integers(1, 9))
     def subscribe(self, data: st.DataObject, ready: int) -> None:
-        name = data.draw(st.sampled_from(sorted(self.model.channels)))
+        self.add_reader(data.draw(st.sampled_from(sorted(self.model.channels))), ready)
+
+    def add_reader(self, name: str, ready: int) -> None:
         self.serial += 1
         reader = Reader(self, self.serial, self.topic.channels[name])
         reader.channel.add_consumer(reader.consumer)
@@ -436,7 +447,8 @@ class BrokerMachine(RuleBasedStateMachine):
             assert self.topic.groups == self.model.groups
         self.model.groups = dict(self.topic.groups)
         self.model.distribute()
-        self.dispatch()
+        for name in list(self.model.channels)[:2]:
+            self.add_reader(name, 9)
 
     def compare_log(self, power_cut: bool) -> None:
         found = self.read_log()

@@ -1,7 +1,7 @@
-"""The head of an HTTP/1 request, read as Go's server reads it; no I/O.
+"""The head of an HTTP/1 request: `httptools` reads it, this adds what Go's server insists on.
 
-A client on a keep-alive connection sends the same head again and again, so `parse_head` is pure:
-the server keeps what it made of a head under the head's bytes, and pays for parsing once.
+`httptools` (llhttp) judges methods, versions, header lines and the framing of the body. It does not
+look into the target, ask for a Host, or know which expectations and codings its user can serve.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
-_REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([^ ]+) HTTP/([0-9])\.([0-9])")
-_HEADERS = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*\r\n")
+import httptools
+
 _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _ABSOLUTE = re.compile(rb"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?]*")
 
@@ -23,115 +23,109 @@ class BadRequest(Exception):
         self.status = status
 
 
+def bad_line(version: str) -> BadRequest:
+    """What Go answers to a first line it does not take, in which the parser found this version."""
+    if version[0] > "1":
+        return BadRequest("505 HTTP Version Not Supported: unsupported protocol version")
+    return BadRequest()
+
+
 class Head:
-    """What the lines before the body say; shared by all requests with the same bytes."""
+    """What the lines before the body say."""
 
-    __slots__ = (
-        "chunked",
-        "expects_continue",
-        "headers",
-        "is_http10",
-        "keep_alive",
-        "length",
-        "method",
-        "path",
-        "query",
-        "raw_path",
-        "target",
-    )
+    __slots__ = ("_target", "headers", "is_http10", "keep_alive", "method", "path", "query")
 
-    method: str
-    target: str
-    """The request target as it came, for logs."""
-    path: str
-    """Decoded; bytes that are not UTF-8 are kept as surrogates."""
-    raw_path: str
-    query: bytes
-    headers: dict[bytes, bytes]
-    """Names in lower case; of a repeated header the first stays."""
-    length: int
-    chunked: bool
-    keep_alive: bool
-    expects_continue: bool
-    is_http10: bool
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        headers: dict[bytes, bytes],
+        version: str,
+        keep_alive: bool,
+    ) -> None:
+        """BadRequest when Go would refuse it."""
+        self.method = method
+        self._target = target
+        self.headers = headers
+        """Names in lower case; of a repeated header the last stays."""
+        self.is_http10 = version == "1.0"
+        self.keep_alive = keep_alive
+        path, _, self.query = target.partition(b"?")
+        if path[:1] != b"/" or b"%" in path:
+            path, self.query = _path_and_query(target)
+        self.path = path.decode("utf-8", "surrogateescape")
+        """Decoded; bytes that are not UTF-8 are kept as surrogates."""
+        if version[0] != "1":
+            raise bad_line(version)
+        if b"host" not in headers and not self.is_http10:
+            raise BadRequest("400 Bad Request: missing required Host header")
+
+    @property
+    def target(self) -> str:
+        """The request target as it came, for logs."""
+        return self._target.decode("latin-1")
+
+    @property
+    def raw_path(self) -> str:
+        """The path before decoding."""
+        return _origin_form(self._target).partition(b"?")[0].decode("latin-1")
+
+    def without_upgrade(self) -> bytes:
+        """The head's bytes again, but for the wish to speak another protocol."""
+        lines = [b"%s: %s\r\n" % each for each in self.headers.items() if each[0] != b"upgrade"]
+        start = f"{self.method} {self.target} HTTP/{'1.0' if self.is_http10 else '1.1'}\r\n"
+        return b"".join([start.encode("latin-1"), *lines, b"\r\n"])
 
 
-def check_request_line(line: bytes) -> re.Match[bytes]:
-    """The parts of a first line (without its end); BadRequest when it is none."""
-    match = _REQUEST_LINE.fullmatch(line)
-    if match is None:
+def _origin_form(target: bytes) -> bytes:
+    """A target without scheme and host; BadRequest when it has no path then."""
+    if target[:1] == b"/" or target == b"*":
+        return target
+    absolute = _ABSOLUTE.match(target)
+    if absolute is None:
         raise BadRequest
-    major, minor = match[3], match[4]
-    if major != b"1":
-        raise BadRequest("505 HTTP Version Not Supported: unsupported protocol version")
-    if minor not in b"01":
+    rest = target[absolute.end() :]
+    return rest if rest[:1] == b"/" else b"/" + rest
+
+
+def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
+    path, _, query = _origin_form(target).partition(b"?")
+    if _BAD_ESCAPE.search(path):
         raise BadRequest
-    return match
+    return unquote_to_bytes(path), query
+
+
+class HeadReader:
+    """The callbacks of an `httptools` parser that gather a head."""
+
+    __slots__ = ("_headers", "_parser", "_target", "head")
+
+    def __init__(self) -> None:
+        self.head: Head
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._parser = httptools.HttpRequestParser(self)
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        parser, headers = self._parser, self._headers
+        keep_alive = parser.should_keep_alive()
+        # Only an HTTP/1.1 connection stays without a word about it; asking for the version costs.
+        is_plain = keep_alive and b"connection" not in headers
+        version = "1.1" if is_plain else parser.get_http_version()
+        self.head = Head(parser.get_method().decode(), self._target, headers, version, keep_alive)
 
 
 def parse_head(raw: bytes) -> Head:
-    """The head in `raw`, which ends with its empty line; every line ends with CR LF."""
-    line_end = raw.index(b"\r\n")
-    match = check_request_line(raw[:line_end])
-    block = raw[line_end + 2 :]
-    if not _HEADERS.fullmatch(block):
-        raise BadRequest
-    head = Head()
-    head.method = match[1].decode("ascii")
-    head.is_http10 = match[4] == b"0"
-    _set_target(head, match[2])
-    head.headers = _headers(block)
-    _set_framing(head)
-    return head
-
-
-def _set_target(head: Head, target: bytes) -> None:
-    head.target = target.decode("latin-1")
-    if target == b"*" and head.method == "OPTIONS":
-        head.path = head.raw_path = "*"
-        head.query = b""
-        return
-    absolute = _ABSOLUTE.match(target)
-    if absolute is not None:
-        target = target[absolute.end() :] or b"/"
-    path, _, query = target.partition(b"?")
-    if path[:1] != b"/" or _BAD_ESCAPE.search(path):
-        raise BadRequest
-    head.raw_path = path.decode("latin-1")
-    decoded = unquote_to_bytes(path) if b"%" in path else path
-    head.path = decoded.decode("utf-8", "surrogateescape")
-    head.query = query
-
-
-def _headers(block: bytes) -> dict[bytes, bytes]:
-    headers: dict[bytes, bytes] = {}
-    for line in block.split(b"\r\n")[:-2]:
-        name, _, value = line.partition(b":")
-        name = name.lower()
-        value = value.strip(b" \t")
-        earlier = headers.setdefault(name, value)
-        # Two lengths or two hosts mean that somebody on the way reads another request than we do.
-        if earlier != value and name in (b"content-length", b"host", b"transfer-encoding"):
-            raise BadRequest
-    return headers
-
-
-def _set_framing(head: Head) -> None:
-    headers = head.headers
-    if b"host" not in headers and not head.is_http10:
-        raise BadRequest("400 Bad Request: missing required Host header")
-    coding = headers.get(b"transfer-encoding")
-    head.chunked = coding is not None
-    if coding is not None and (coding.lower() != b"chunked" or head.is_http10):
-        raise BadRequest("501 Not Implemented: unsupported transfer encoding")
-    length = headers.get(b"content-length", b"0")
-    # Both together are the classic way to smuggle a request past a proxy.
-    if not length.isdigit() or len(length) > 18 or (head.chunked and b"content-length" in headers):
-        raise BadRequest
-    head.length = int(length)
-    connection = headers.get(b"connection", b"").lower()
-    head.keep_alive = b"keep-alive" in connection if head.is_http10 else b"close" not in connection
-    expect = headers.get(b"expect")
-    head.expects_continue = expect is not None and not head.is_http10
-    if expect is not None and expect.lower() != b"100-continue":
-        raise BadRequest("417 Expectation Failed")
+    """The head that `raw` is; BadRequest or httptools.HttpParserError when it is none."""
+    reader = HeadReader()
+    try:
+        reader._parser.feed_data(raw)
+    except httptools.HttpParserCallbackError as error:
+        raise error.__context__ or error from None
+    return reader.head

@@ -15,7 +15,7 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Request:
-    """One request with its whole body; what its head says is shared with equal ones."""
+    """One request with its whole body."""
 
     __slots__ = ("_remote", "body", "head", "param")
 
@@ -46,7 +46,7 @@ class Request:
 
     @property
     def headers(self) -> dict[bytes, bytes]:
-        """By lower-case name; shared, not to be changed."""
+        """By lower-case name."""
         return self.head.headers
 
     @property
@@ -76,31 +76,14 @@ class Response:
         self.tail = b""  # the headers after the date, without the last line end
 
 
-class Later:
-    """A response that a handler owes: it returns this, and somebody completes it.
+class Bare(Response):
+    """An answer to no request in particular: these bytes, and nothing that HTTP puts around."""
 
-    Cheaper than a future: completing writes at once, with no turn of the event loop between.
-    """
+    __slots__ = ("raw",)
 
-    __slots__ = ("_ready", "response")
-
-    def __init__(self) -> None:
-        self.response: Response | None = None
-        self._ready: Callable[[], None] | None = None
-
-    def complete(self, response: Response) -> None:
-        """Gives the response; a second call is an error of the caller."""
-        if self.response is not None:
-            raise RuntimeError("this response was completed before")
-        self.response = response
-        if self._ready is not None:
-            self._ready()
-
-    def when_ready(self, call: Callable[[], None]) -> None:
-        """Has `call` called at completion, or now if that was before."""
-        self._ready = call
-        if self.response is not None:
-            call()
+    def __init__(self, status: int, raw: bytes) -> None:
+        super().__init__(status)
+        self.raw = raw
 
 
 def text(body: str, status: int = 200) -> Response:
@@ -126,17 +109,17 @@ class DateLine:
         return self._line
 
 
-def encode(response: Response, head: Head, date: bytes, *, close: bool) -> list[bytes | memoryview]:
-    """The response's bytes as pieces to write; `close` says that the connection ends with it."""
+def encode(response: Response, head: Head, date: bytes) -> list[bytes | memoryview]:
+    """The bytes, as pieces to write, of the response to the request with this head."""
     if response.start is None:
         _prepare(response)
     start = response.start
     assert start is not None
     if head.is_http10:
         start = start.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-        ending = b"\r\n\r\n" if close else b"\r\nConnection: keep-alive\r\n\r\n"
+        ending = b"\r\nConnection: keep-alive\r\n\r\n" if head.keep_alive else b"\r\n\r\n"
     else:
-        ending = b"\r\nConnection: close\r\n\r\n" if close else b"\r\n\r\n"
+        ending = b"\r\n\r\n" if head.keep_alive else b"\r\nConnection: close\r\n\r\n"
     pieces: list[bytes | memoryview] = [start, date, response.tail, ending]
     if head.method != "HEAD":
         if isinstance(response.body, list):

@@ -7,7 +7,8 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
-from penstock.net.http_message import Later, Request, Response, text
+from penstock.net.http_later import Later
+from penstock.net.http_message import Request, Response, text
 
 Handler = Callable[[Request], "Response | Later | Awaitable[Response]"]
 

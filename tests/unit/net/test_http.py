@@ -21,18 +21,6 @@ def pinging() -> Router:
     return router
 
 
-async def test_plans_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_KEPT_HEADS", 3)
-    server = HttpServer(Router())
-    raw = [b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number for number in range(4)]
-    assert server.plan(raw[0]) is server.plan(raw[0])
-    for each in raw:
-        server.plan(each)
-    assert len(server.plans) == 1
-    server.plan(b"GET / HTTP/1.1\r\nHost: h\r\nA: " + b"x" * 2000 + b"\r\n\r\n")
-    assert len(server.plans) == 1
-
-
 async def test_close_connections() -> None:
     server = HttpServer(pinging())
     listener = await tcp.listen(server, "127.0.0.1:0")

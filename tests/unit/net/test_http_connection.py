@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from penstock.net import http_connection
 from penstock.net.http import Later, Request, Response, Router, text
 from penstock.net.http_connection import MAX_PIPELINED
 
@@ -109,17 +110,11 @@ async def test_four_bytes_of_another_protocol_get_no_answer_yet(
     assert await wire.is_silent()
 
 
-async def test_bare_line_feeds_are_taken(router: Router, serve: Serve) -> None:
-    wire = await (await serve(router))()
-    wire.send(b"GET /ping HTTP/1.1\nHost: h\n\nGET /ping HTTP/1.1\r\nHost: h\n\r\n" + GET)
-    assert [(await wire.read_response())[2] for _ in range(3)] == [b"OK"] * 3
-
-
 @pytest.mark.parametrize(
     "sent",
     [
         b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n",
-        b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 901,
     ],
 )
 async def test_a_large_body_is_refused_before_it_comes(
@@ -288,6 +283,58 @@ async def test_reading_pauses_while_many_answers_are_owed(serve: Serve) -> None:
         await asyncio.sleep(0.001)
     bodies = [(await wire.read_response())[2] for _ in range(count)]
     assert bodies == [str(number).encode() for number in range(count)]
+
+
+async def test_a_refusal_waits_for_what_is_owed(serve: Serve) -> None:
+    owed = Owed()
+    wire = await (await serve(owed.router))()
+    wire.send(ask("later") + b"garbage\n" + ask("now"))
+    assert await wire.is_silent()
+    owed.laters[0].complete(text("late"))
+    assert (await wire.read_response())[2] == b"late"
+    assert (await wire.read_all()).endswith(b"\r\n\r\n400 Bad Request")
+
+
+async def test_a_client_that_closes_its_side_may_ask_for_the_end_too(serve: Serve) -> None:
+    owed = Owed()
+    wire = await (await serve(owed.router))()
+    wire.send(b"GET /later HTTP/1.0\r\n\r\n")
+    wire.half_close()
+    await until(lambda: bool(owed.laters))
+    await asyncio.sleep(0.01)
+    owed.laters[0].complete(text("late"))
+    assert (await wire.read_all()).endswith(b"late")
+
+
+@pytest.mark.parametrize("sent", [b"GE", GET[:-1], post("/echo", b"abc")[:-1], b"  V2"])
+async def test_a_stalled_request_is_given_up(
+    router: Router, serve: Serve, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(http_connection, "STALL_S", 0.05)
+    wire = await (await serve(router))()
+    wire.send(GET)
+    assert (await wire.read_response())[2] == b"OK"
+    wire.send(sent)
+    assert (await wire.read_all()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+async def test_who_is_idle_or_goes_on_is_not_given_up(
+    router: Router, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "STALL_S", 0.02)
+    monkeypatch.setattr(http_connection, "STALL_BYTES", 1)
+    wire = await (await serve(router))()
+    data = post("/echo", b"slow but sure")
+    head = data.index(b"\r\n\r\n") + 4
+    wire.send(GET + data[:head])
+    for byte in data[head:]:
+        wire.send(bytes([byte]))
+        await asyncio.sleep(0.01)
+    wire.send(GET[:5])
+    await asyncio.sleep(0.01)
+    wire.send(GET[5:])
+    assert [(await wire.read_response())[2] for _ in range(3)] == [b"OK", b"slow but sure", b"OK"]
+    assert await wire.is_silent()
 
 
 async def test_a_half_closed_client_gets_what_is_owed(serve: Serve) -> None:

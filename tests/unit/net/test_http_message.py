@@ -1,32 +1,31 @@
 from __future__ import annotations
 
-import pytest
-
 from penstock.net.http_head import Head, parse_head
-from penstock.net.http_message import DateLine, Later, Request, Response, encode, text
+from penstock.net.http_message import DateLine, Request, Response, encode, text
 from penstock.testing.clock import FakeClock
 
 
-def head(line: str = "GET / HTTP/1.1") -> Head:
-    return parse_head(f"{line}\r\nHost: h\r\n\r\n".encode())
+def head(line: str = "GET / HTTP/1.1", connection: str = "") -> Head:
+    return parse_head(f"{line}\r\nHost: h\r\nConnection: {connection}\r\n\r\n".encode())
 
 
-def encoded(response: Response, line: str = "GET / HTTP/1.1", *, close: bool = False) -> bytes:
-    return b"".join(encode(response, head(line), b"Date: now\r\n", close=close))
+def encoded(response: Response, line: str = "GET / HTTP/1.1", connection: str = "") -> bytes:
+    return b"".join(encode(response, head(line, connection), b"Date: now\r\n"))
 
 
 def test_the_order_is_gos() -> None:
     response = Response(200, b"OK", "text/plain", (("X-B", "b"), ("Allow", "a")))
     start = b"HTTP/1.1 200 OK\r\nAllow: a\r\nX-B: b\r\nDate: now\r\nContent-Length: 2\r\n"
     assert encoded(response) == start + b"Content-Type: text/plain\r\n\r\nOK"
-    assert encoded(response, close=True).endswith(b"\r\nConnection: close\r\n\r\nOK")
+    assert encoded(response, connection="close").endswith(b"\r\nConnection: close\r\n\r\nOK")
 
 
 def test_http10() -> None:
-    assert encoded(Response(), "GET / HTTP/1.0", close=True) == (
+    assert encoded(Response(), "GET / HTTP/1.0") == (
         b"HTTP/1.0 200 OK\r\nDate: now\r\nContent-Length: 0\r\n\r\n"
     )
-    assert b"\r\nConnection: keep-alive\r\n\r\n" in encoded(Response(), "GET / HTTP/1.0")
+    kept = encoded(Response(), "GET / HTTP/1.0", "keep-alive")
+    assert b"\r\nConnection: keep-alive\r\n\r\n" in kept
 
 
 def test_head_has_a_length_and_no_body() -> None:
@@ -54,28 +53,8 @@ def test_date_line_changes_with_the_second() -> None:
     assert date() == b"Date: Thu, 01 Jan 1970 00:00:01 GMT\r\n"
 
 
-def test_later() -> None:
-    calls = []
-    later = Later()
-    later.when_ready(lambda: calls.append(1))
-    assert calls == []
-    response = Response()
-    later.complete(response)
-    assert (calls, later.response) == ([1], response)
-    with pytest.raises(RuntimeError):
-        later.complete(response)
-
-
-def test_later_completed_before_anybody_waits() -> None:
-    calls = []
-    later = Later()
-    later.complete(Response())
-    later.when_ready(lambda: calls.append(1))
-    assert calls == [1]
-
-
 def test_request_shows_its_head() -> None:
     request = Request(head("PUT /a%20b?c HTTP/1.1"), "p", b"body", lambda: "1.2.3.4:5")
     assert (request.method, request.path, request.raw_path) == ("PUT", "/a b", "/a%20b")
     assert (request.query, request.param, request.body) == (b"c", "p", b"body")
-    assert (request.headers, request.remote) == ({b"host": b"h"}, "1.2.3.4:5")
+    assert (request.headers[b"host"], request.remote) == (b"h", "1.2.3.4:5")

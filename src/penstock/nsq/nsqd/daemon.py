@@ -68,9 +68,7 @@ class Nsqd:
         logger.info("ID: %d", options.node_id)
         try:
             nsqd = cls(options, clock)
-        except StorageError as error:
-            raise PenstockError(f"failed to instantiate nsqd - {error}") from error
-        except ConfigError as error:
+        except (StorageError, ConfigError) as error:
             raise PenstockError(f"failed to instantiate nsqd - {error}") from error
         try:
             await nsqd._open()
@@ -80,8 +78,14 @@ class Nsqd:
         return nsqd
 
     async def _open(self) -> None:
-        metadata.load(self.broker)
-        await self.metadata.write()
+        try:
+            metadata.load(self.broker)
+        except StorageError as error:
+            raise PenstockError(f"failed to load metadata - {error}") from error
+        try:
+            await self.metadata.write()
+        except StorageError as error:
+            raise PenstockError(f"failed to persist metadata - {error}") from error
         options = self.options
         try:
             self._tcp_listener = await tcp.listen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +45,6 @@ async def test_what_was_decided_at_the_start_is_filled_in(start: Start) -> None:
 
 
 def _new(nsqd: Running) -> str:
-    from pathlib import Path
-
     path = Path(nsqd.nsqd.options.data_path) / "other"
     path.mkdir()
     return str(path)

@@ -12,7 +12,9 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.net import tcp
+from penstock.net.address import show_address
 from penstock.net.http import HttpServer, Response, Router
+from penstock.net.http_client import get, post
 from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
@@ -44,7 +46,7 @@ class Scripted:
 
     async def open(self, port: int = 0) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
-        self.address = "127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+        self.address = show_address(self._server.sockets[0].getsockname())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -110,8 +112,6 @@ def address(lookupd: Nsqlookupd) -> str:
 
 
 async def asked(lookupd: Nsqlookupd, path: str) -> Any:
-    from penstock.net.http_client import get
-
     answer = await get(f"http://127.0.0.1:{lookupd.http_port}{path}", TIMEOUT_S)
     return json.loads(answer.body)
 
@@ -177,8 +177,6 @@ async def test_channels_that_others_have_are_made_before_the_first_message(
     await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
     for name in ("c", "d", "e%23ephemeral"):
         path = f"/channel/create?topic=t&channel={name}"
-        from penstock.net.http_client import post
-
         await post(f"http://127.0.0.1:{lookupd.http_port}{path}", TIMEOUT_S)
     await nsqd.publish("t", b"first")
     await nsqd.until(lambda: list(nsqd.nsqd.broker.topics["t"].channels) == ["c", "d"])
@@ -396,9 +394,7 @@ async def test_a_slow_answer_holds_back_delivery_not_publishing(
     await listener.close()
 
 
-async def test_no_lookupd_to_ask_is_told(
-    start: Start, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_lookupd_to_ask_is_told(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     nsqd = await with_lookupd(start, "127.0.0.1:1")
     await nsqd.publish("t", b"x")
     text = "no available nsqlookupd to query for channels to pre-create for topic t"

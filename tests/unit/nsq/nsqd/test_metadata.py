@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConfigError, StorageError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.nsq.nsqd import daemon
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.metadata import FILE_NAME
@@ -27,7 +28,7 @@ async def test_a_fresh_start_writes_the_file(start: Start, tmp_path: Path) -> No
     await start()
     assert (tmp_path / FILE_NAME).read_bytes() == b'{"topics":[],"version":"1.3.0"}'
     assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
-    assert list(tmp_path.glob("*.tmp")) == []
+    assert sorted(os.listdir(tmp_path)) == [FILE_NAME]
 
 
 async def test_topics_and_channels_without_the_ephemeral_ones(start: Start, tmp_path: Path) -> None:
@@ -153,5 +154,5 @@ async def test_an_unwritable_data_path_stops_the_start(monkeypatch: pytest.Monke
     disk = FaultyDisk("/data")
     monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
     disk.fail("replace", within=FILE_NAME, times=-1)
-    with pytest.raises(StorageError):
+    with pytest.raises(PenstockError, match="failed to persist metadata - "):
         await Nsqd.start(options("/data"))

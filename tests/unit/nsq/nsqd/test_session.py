@@ -388,9 +388,7 @@ async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> N
         producer = await nsqd.connect()
         for _ in range(30):
             assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
-        await nsqd.until(
-            lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions)
-        )
+        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
         slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
         unsent = slow.transport.get_write_buffer_size()
         assert unsent < 8 << 20  # of 30 MB

@@ -1,0 +1,305 @@
+"""The program as a user starts it, and how it refuses to start."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.net.http_client import get
+from penstock.testing.daemons import Daemon, run_nsqd
+
+PROGRAM = [sys.executable, "-m", "penstock.cli.nsqd"]
+ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=20)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Daemon]:
+    with run_nsqd() as daemon:
+        yield daemon
+
+
+def refusal(*flags: str) -> tuple[int, str]:
+    """Exit code and last line of a start that fails without a traceback."""
+    ended = run(*ANYWHERE, *flags)
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+    return ended.returncode, ended.stderr.splitlines()[-1]
+
+
+def fatal(*flags: str) -> str:
+    """The text of a FATAL line, with which the program must end."""
+    code, line = refusal(*flags)
+    found = re.fullmatch(r"\[nsqd\] [\d/]+ [\d:.]+ FATAL: (.*)", line)
+    assert code == 1, line
+    assert found, line
+    return found[1]
+
+
+# --- start
+
+
+def test_version_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    begun = time.monotonic()
+    ended = run("--version")
+    elapsed = time.monotonic() - begun
+    with capsys.disabled():
+        print(f" nsqd --version: {elapsed:.2f} s", end="")
+    assert elapsed < 2  # 0.1 s on an idle machine
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert re.fullmatch(r"nsqd v1\.3\.0 \(built w/.+\)\n", ended.stdout)
+
+
+def test_version_imports_no_daemon() -> None:
+    code = "import sys, penstock.cli.nsqd\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert not {b"asyncio", b"uvloop", b"numpy", b"msgspec"} & set(loaded.split())
+
+
+async def test_ping_soon_after_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    begun = time.monotonic()
+    with run_nsqd() as daemon:
+        answer = await get(f"http://{daemon.http}/ping", 5)
+        elapsed = time.monotonic() - begun
+    with capsys.disabled():
+        print(f" /ping after {elapsed:.2f} s", end="")
+    assert (answer.status, answer.body) == (200, b"OK")
+    assert elapsed < 5  # 0.4 s on an idle machine
+
+
+def test_the_log_of_a_life(tmp_path: Path) -> None:
+    with run_nsqd(data_path=tmp_path) as daemon:
+        assert daemon.stop() == 0
+        lines = daemon.log().splitlines()
+    texts = [re.sub(r"^\[nsqd\] [\d/]+ [\d:.]+ ", "", line) for line in lines]
+    assert texts[0].startswith("INFO: nsqd v1.3.0 (built w/")
+    persisting = f"INFO: NSQ: persisting topic/channel metadata to {tmp_path}/nsqd.dat"
+    assert texts.index(persisting) < texts.index(f"INFO: TCP: listening on {daemon.tcp}")
+    assert f"INFO: HTTP: listening on {daemon.http}" in texts
+    assert texts[-1] == "INFO: NSQ: bye"
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_it_runs_on_either_loop(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_LOOP", loop)
+    with run_nsqd() as daemon, socket.create_connection(("127.0.0.1", daemon.tcp_port), 5) as peer:
+        peer.sendall(b"  V2PUB t\n" + struct.pack(">i", 1) + b"x")
+        assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
+
+
+def test_it_takes_all_the_files_that_it_may() -> None:
+    few = ["sh", "-c", 'ulimit -Sn 40; exec "$0" "$@"', *PROGRAM]
+    with run_nsqd(program=few) as daemon:
+        peers = [socket.create_connection(("127.0.0.1", daemon.tcp_port), 5) for _ in range(20)]
+        for number, peer in enumerate(peers):
+            peer.sendall(b"  V2PUB t%d\n" % number + struct.pack(">i", 1) + b"x")
+        for peer in peers:
+            assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
+            peer.close()
+
+
+def test_options_come_from_a_file(tmp_path: Path) -> None:
+    config = tmp_path / "nsqd.cfg"
+    config.write_text('max_rdy_count = 5\nmsg_timeout = "7s"\nunknown = 1\n')
+    body = json.dumps({"feature_negotiation": True}).encode()
+    with (
+        run_nsqd(f"--config={config}", "--msg-timeout=9s") as daemon,
+        socket.create_connection(("127.0.0.1", daemon.tcp_port), 5) as peer,
+    ):
+        peer.sendall(b"  V2IDENTIFY\n" + struct.pack(">i", len(body)) + body)
+        answer = json.loads(peer.recv(10_000)[8:])
+    assert (answer["max_rdy_count"], answer["msg_timeout"]) == (5, 9000)
+
+
+# --- the end
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_idle_and_silent_connections_do_not_hold_it_up(number: int, tmp_path: Path) -> None:
+    program = [*PROGRAM, *ANYWHERE, f"--data-path={tmp_path}"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        ports: list[int] = []
+        while len(ports) < 2:
+            found = re.search(r"listening on 127\.0\.0\.1:(\d+)$", process.stderr.readline())
+            ports += [int(found[1])] if found else []
+        peers = [socket.create_connection(("127.0.0.1", port), 5) for port in (*ports, ports[0])]
+        peers[0].sendall(b"  V2SUB t c\nRDY 5\n")
+        assert peers[0].recv(100)
+        begun = time.monotonic()
+        process.send_signal(number)
+        process.send_signal(number)
+        assert process.wait(10) == 0
+        elapsed = time.monotonic() - begun
+        for peer in peers:
+            peer.close()
+    assert elapsed < 2
+
+
+def test_a_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "nsqd.sock"
+    program = [*PROGRAM, f"--tcp-address={path}", "--http-address=127.0.0.1:0"]
+    program.append(f"--data-path={tmp_path}")
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "HTTP: listening" not in process.stderr.readline():
+            pass
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(path))
+            peer.sendall(b"  V2SUB t c\n")
+            assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    assert not path.exists()
+
+
+# --- bad starts
+
+
+def test_a_taken_port(running: Daemon, tmp_path: Path) -> None:
+    for taken, flag in ((running.tcp, "--tcp-address"), (running.tcp, "--http-address")):
+        assert fatal(f"{flag}={taken}", f"--data-path={tmp_path}") == (
+            f"failed to instantiate nsqd - listen ({taken}) failed - listen tcp {taken}: "
+            "bind: address already in use"
+        )
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", "127.0.0.1:x"])
+def test_a_wrong_address(tmp_path: Path, address: str) -> None:
+    text = fatal(f"--tcp-address={address}", f"--data-path={tmp_path}")
+    assert text.startswith(f"failed to instantiate nsqd - listen ({address}) failed - ")
+
+
+def test_a_missing_data_path(tmp_path: Path) -> None:
+    path = tmp_path / "missing"
+    assert fatal(f"--data-path={path}") == (
+        f"failed to instantiate nsqd - failed to lock data-path: open {path}: "
+        "no such file or directory"
+    )
+    assert not path.exists()
+
+
+def test_a_data_path_that_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    text = fatal(f"--data-path={path}")
+    assert text.startswith(f"failed to instantiate nsqd - failed to lock data-path: open {path}: ")
+
+
+def test_a_locked_data_path(running: Daemon) -> None:
+    assert fatal(f"--data-path={running.data_path}") == (
+        f"failed to instantiate nsqd - failed to lock data-path: cannot flock directory "
+        f"{running.data_path} - resource temporarily unavailable "
+        "(possibly in use by another instance of nsqd)"
+    )
+
+
+def test_an_unwritable_data_path() -> None:
+    text = fatal("--data-path=/proc")  # nobody, root included, makes files there
+    assert text.startswith("failed to persist metadata - /proc/nsqd.dat")
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """No byte can be written; the program says so."""
+
+    def no_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    program = [*PROGRAM, *ANYWHERE, f"--data-path={tmp_path}"]
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, preexec_fn=no_room)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    last = errors.splitlines()[-1]
+    assert f"FATAL: failed to persist metadata - {tmp_path}/nsqd.dat" in last
+    assert last.endswith("File too large")
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"topics":[{"name":5}]}'])
+def test_a_corrupt_nsqd_dat(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "nsqd.dat"
+    path.write_text(content)
+    text = fatal(f"--data-path={tmp_path}")
+    assert text.startswith(f"failed to load metadata - failed to parse metadata in {path} - ")
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("flag", "line"),
+    [
+        ("--nope", "flag provided but not defined: -nope"),
+        ("--msg-timeout=5", 'invalid value "5" for flag -msg-timeout: parse error'),
+        ("--mem-queue-size=x", 'invalid value "x" for flag -mem-queue-size: parse error'),
+        ("--deflate=maybe", 'invalid boolean value "maybe" for -deflate: parse error'),
+        ("--mem-queue-size", "flag needs an argument: -mem-queue-size"),
+        (
+            "--log-level=loud",
+            'invalid value "loud" for flag -log-level: invalid log level '
+            "'loud' (debug, info, warn, error, fatal)",
+        ),
+    ],
+)
+def test_wrong_flags_show_the_usage(flag: str, line: str) -> None:
+    ended = run(flag)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines()[:2] == [line, "Usage of nsqd:"]
+    assert "Traceback" not in ended.stderr
+
+
+def test_help() -> None:
+    ended = run("-h")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr.startswith("Usage of nsqd:\n  -auth-http-address ")
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--node-id=1024", "failed to instantiate nsqd - --node-id must be [0,1024)"),
+        (
+            "--max-deflate-level=10",
+            "failed to instantiate nsqd - --max-deflate-level must be [1,9]",
+        ),
+        (
+            "--auth-http-address=127.0.0.1:1",
+            "failed to instantiate nsqd - --auth-http-address is not supported yet; "
+            "leave it out to run without",
+        ),
+    ],
+)
+def test_values_that_cannot_work(tmp_path: Path, flag: str, text: str) -> None:
+    assert fatal(flag, f"--data-path={tmp_path}") == text
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "failed to load config file "),
+        ("max_rdy_count = ", "failed to load config file "),
+        ('log_level = "loud"', "failed parsing log_level loud"),
+        ('msg_timeout = "5"', 'time: missing unit in duration "5"'),
+        ('max_rdy_count = "x"', "MaxRdyCount"),
+    ],
+)
+def test_wrong_config_files(tmp_path: Path, content: str | None, text: str) -> None:
+    path = tmp_path / "nsqd.cfg"
+    if content is not None:
+        path.write_text(content)
+    code, line = refusal(f"--config={path}", f"--data-path={tmp_path}")
+    assert code == 1
+    assert text in line
