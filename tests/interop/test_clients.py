@@ -144,8 +144,8 @@ def outcomes(request: pytest.FixtureRequest) -> dict[Flow, Any]:
     """All flows that are asked for and can be run here, already run."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     calls = [item.callspec.params for item in items if item.originalname == "test_flow"]
-    flows = [(call["client"], call["mode"]) for call in calls if not missing(call["client"])]
-    return asyncio.run(run_flows(flows))
+    flows = [(str(call["client"]), str(call["mode"])) for call in calls]
+    return asyncio.run(run_flows([each for each in flows if not missing(each[0])]))
 
 
 @pytest.mark.parametrize("mode", MODES)

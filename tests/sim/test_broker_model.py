@@ -555,7 +555,7 @@ _BASE = settings(
 )
 _PROFILES = {
     "ci": settings(
-        _BASE, max_examples=150, stateful_step_count=40, derandomize=True, database=None
+        _BASE, max_examples=700, stateful_step_count=50, derandomize=True, database=None
     ),
     "nightly": settings(_BASE, max_examples=20_000, stateful_step_count=100),
 }

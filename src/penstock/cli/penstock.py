@@ -116,6 +116,8 @@ def java_home() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
+    # Set although it is Python's default: a shell starts background jobs with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(sys.argv[1:] if arguments is None else arguments)

@@ -19,6 +19,10 @@ class DiskFullError(StorageError):
     """The disk has no room; publishing may work again later, consuming works now."""
 
 
+class TooManyFilesError(StorageError):
+    """No file handle is left just now; nothing was tried, and the same may work later."""
+
+
 class ReadOnlyError(StorageError):
     """Writing stopped for good after a failed sync; only a restart helps."""
 

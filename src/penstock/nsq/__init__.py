@@ -1,1 +1,1 @@
-"""."""
+"""The NSQ dialect: protocol, daemons, clients."""

@@ -15,9 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from penstock.core.errors import DiskFullError, LockedError, StorageError
+from penstock.core.errors import DiskFullError, LockedError, StorageError, TooManyFilesError
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_KINDS: dict[int, type[StorageError]] = {
+    errno.ENOSPC: DiskFullError,
+    errno.EDQUOT: DiskFullError,
+    errno.EFBIG: DiskFullError,
+    errno.EMFILE: TooManyFilesError,
+    errno.ENFILE: TooManyFilesError,
+}
 
 
 class LogFile(Protocol):
@@ -104,8 +110,12 @@ def _reported(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = DiskFullError if error.errno in _FULL else StorageError
-        raise kind(f"{path}: {error.strerror or error}") from error
+        raise kind_of(error.errno)(f"{path}: {error.strerror or error}") from error
+
+
+def kind_of(code: int | None) -> type[StorageError]:
+    """The kind of error for an errno."""
+    return _KINDS.get(code or 0, StorageError)
 
 
 class OsLogFile:
@@ -125,8 +135,7 @@ class OsLogFile:
         except OSError as error:
             with suppress(OSError):  # a tail that stays is overwritten, or cut at recovery
                 os.ftruncate(self._fd, self.size)
-            kind = DiskFullError if error.errno in _FULL else StorageError
-            raise kind(f"{self.path}: {error.strerror}") from error
+            raise kind_of(error.errno)(f"{self.path}: {error.strerror}") from error
         self.size += len(data)
 
     def read(self, position: int, nbytes: int) -> bytes:

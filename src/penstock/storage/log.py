@@ -16,7 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from penstock.core.errors import OffsetOutOfRangeError, ReadOnlyError, StorageError
+from penstock.core.errors import (
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    StorageError,
+    TooManyFilesError,
+)
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk, LogFile
@@ -64,9 +69,13 @@ class SyncJob:
     files: list[LogFile]
     index_files: list[tuple[str, bytes]] = field(default_factory=list)
     sync_directory: bool = False
+    finished: list[Segment] = field(default_factory=list)
+    messages: int = 0
 
     def run(self) -> None:
-        """Sync. Raises StorageError, after which the log must not be trusted with more."""
+        """Sync. Raises StorageError, after which the log must not be trusted with more, or
+        TooManyFilesError, after which it may be tried again.
+        """
         for file in self.files:
             file.sync()
         if self.sync_directory:
@@ -107,7 +116,7 @@ class Log:
         self._finished_unsynced: list[Segment] = []
         self._new_files = True
         self._checkpoint_size = 0
-        self._syncing = False
+        self._job: SyncJob | None = None
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -150,6 +159,8 @@ class Log:
         StorageError.
         """
         if offset > self.next_offset:
+            assert not self._unwritten, "this is for a log that was just opened"
+            self._tail.clear()
             self._rotate(offset)
             self.disk.sync_directory(self.directory)
             self.next_offset = offset
@@ -204,7 +215,7 @@ class Log:
         One job at a time: the next one can begin after ``end_sync``. With ``checkpoint`` the index
         of the newest segment is written too, so that the next start need not read it.
         """
-        if self._syncing or self.failure is not None:
+        if self._job is not None or self.failure is not None:
             return None
         if not self.unsynced_messages and not self._new_files and not checkpoint:
             return None
@@ -215,18 +226,32 @@ class Log:
         if checkpoint or active.size - self._checkpoint_size >= CHECKPOINT_BYTES:
             indexed.append(active)
             self._checkpoint_size = active.size
-        job = SyncJob(self.disk, self.directory, files, sync_directory=self._new_files)
-        job.index_files = [(segment.index_path, segment.encode_index()) for segment in indexed]
+        job = SyncJob(
+            self.disk,
+            self.directory,
+            files,
+            index_files=[(segment.index_path, segment.encode_index()) for segment in indexed],
+            sync_directory=self._new_files,
+            finished=self._finished_unsynced,
+            messages=self.unsynced_messages,
+        )
         self._finished_unsynced = []
         self._new_files = False
         self.unsynced_messages = 0
-        self._syncing = True
+        self._job = job
         return job
 
     def end_sync(self, error: StorageError | None = None) -> None:
-        """The job that ``begin_sync`` gave has run, or failed with ``error``."""
-        self._syncing = False
-        if error is not None:
+        """The job that ``begin_sync`` gave has run, or failed with ``error``.
+
+        An error ends the writing for good, unless it was only that no file could be opened.
+        """
+        job, self._job = self._job, None
+        if isinstance(error, TooManyFilesError) and job is not None:
+            self._finished_unsynced = job.finished + self._finished_unsynced
+            self._new_files = self._new_files or job.sync_directory
+            self.unsynced_messages += job.messages
+        elif error is not None:
             self.failure = error
 
     def sync(self, *, checkpoint: bool = False) -> None:
@@ -339,7 +364,8 @@ class Log:
         while len(self._segments) > 1 and self._segments[1].first_offset <= before_offset:
             oldest = self._segments[0]
             nbytes -= oldest.size
-            if self._syncing or not retention.expired(wall_ns - oldest.last_timestamp_ns, nbytes):
+            age_ns = wall_ns - oldest.last_timestamp_ns
+            if self._job is not None or not retention.expired(age_ns, nbytes):
                 break
             if self._new_files:  # or a power cut might leave no file to tell where the log ends
                 self.disk.sync_directory(self.directory)

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from penstock.core.chance import Chance
 from penstock.core.errors import DiskFullError, LockedError, StorageError
+from penstock.storage.disk import kind_of
 
 SECTOR_BYTES: Final = 512
 
@@ -325,8 +326,7 @@ class FaultyDisk:
         """Raise the error that is due."""
         for fault in self._faults:
             if fault.strikes(operation, path):
-                kind = DiskFullError if fault.code == errno.ENOSPC else StorageError
-                raise kind(f"{path}: {os.strerror(fault.code)}")
+                raise kind_of(fault.code)(f"{path}: {os.strerror(fault.code)}")
 
     def take_room(self, nbytes: int, path: str) -> None:
         """Raise DiskFullError unless so many bytes still fit."""

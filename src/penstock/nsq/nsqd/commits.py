@@ -85,11 +85,12 @@ class Commits:
             await asyncio.to_thread(job.run)
         except StorageError as failure:
             error = failure
-            logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
-                         topic.name, failure)  # fmt: skip
         del self._syncing[topic]
         assert isinstance(topic.log, Log)
         topic.log.end_sync(error)
+        if topic.log.failure is not None:
+            logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
+                         topic.name, error)  # fmt: skip
         self._note(topic, error)
         self._tell(outcomes, error)
         if topic in self._unsynced:

@@ -118,11 +118,13 @@ class Nsqd:
     async def _create_known_channels(self, topic: Topic) -> None:
         """Before the first message goes anywhere, make the channels that other nodes have."""
         try:
-            for name in await self.lookup.channels(topic.name):
+            names = await self.lookup.channels(topic.name)
+            for name in () if topic.exiting else names:
                 self.channel(topic, name)
         finally:
             topic.gated = False
-            self.distribute(topic)
+            if not topic.exiting:
+                self.distribute(topic)
 
     def channel(self, topic: Topic, name: str) -> Channel:
         """The channel of that name, made when it is not there."""

@@ -7,7 +7,7 @@ import json
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -33,6 +33,10 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return cast(asyncio.Transport, self.writer.transport)
 
     def send(self, data: bytes) -> None:
         if data:

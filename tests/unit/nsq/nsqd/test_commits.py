@@ -14,7 +14,7 @@ from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError, TooManyFilesError
 from penstock.nsq.nsqd.commits import Commits
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
@@ -187,6 +187,20 @@ async def test_a_sync_that_fails_later_stops_publishing_too(bench: Bench) -> Non
     bench.publish("b")
     await bench.until_told(2)
     assert isinstance(bench.told[1][1], ReadOnlyError)
+
+
+@fsync
+async def test_a_want_of_file_handles_is_no_failed_sync(bench: Bench) -> None:
+    bench.disk.fail("sync_directory", code=errno.EMFILE)
+    bench.publish("a")
+    await bench.until_told(1)
+    assert isinstance(bench.told[0][1], TooManyFilesError)
+    assert bench.commits.health is not None
+    bench.publish("b")
+    await bench.until_told(2)
+    assert bench.told[1] == ("b", None)
+    assert bench.commits.health is None
+    assert bench.topic.log.unsynced_messages == 0
 
 
 async def test_a_full_disk_refuses_and_recovers(bench: Bench) -> None:

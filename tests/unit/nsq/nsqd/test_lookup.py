@@ -394,6 +394,26 @@ async def test_a_slow_answer_holds_back_delivery_not_publishing(
     await listener.close()
 
 
+async def test_a_topic_that_is_deleted_while_others_are_asked(
+    start: Start, scripted: Scripted
+) -> None:
+    answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    router = Router()
+    router.add("GET", "/channels", lambda request: answer)
+    listener, scripted.info, server = await served(router)
+    nsqd = await with_lookupd(start, scripted.address)
+    await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
+    await nsqd.publish("t", b"x")
+    topic = nsqd.nsqd.broker.topics["t"]
+    assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
+    answer.set_result(Response(200, b'{"channels":["c"]}'))
+    await nsqd.until(lambda: not topic.gated)
+    assert topic.channels == {}
+    assert b"REGISTER t c" not in scripted.heard
+    server.close_connections()
+    await listener.close()
+
+
 async def test_no_lookupd_to_ask_is_told(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     nsqd = await with_lookupd(start, "127.0.0.1:1")
     await nsqd.publish("t", b"x")

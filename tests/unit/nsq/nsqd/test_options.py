@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -8,7 +9,6 @@ from penstock.core.errors import ConfigError
 from penstock.core.options import load
 from penstock.core.tls_kinds import TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.nsq.nsqd import options as module
 from penstock.nsq.nsqd.options import DurabilityKind, NsqdOptions, default_node_id
 from penstock.storage.durability import Durability
 
@@ -92,5 +92,5 @@ def test_missing_security_is_never_passed_over(changes: dict[str, Any]) -> None:
 
 
 def test_the_node_id_comes_from_the_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.socket, "gethostname", lambda: "localhost")
+    monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
     assert default_node_id() == 16

@@ -403,15 +403,33 @@ async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> N
 
 async def test_a_consumer_that_reads_again_goes_on(nsqd: Running) -> None:
     consumer = await nsqd.connect()
-    consumer.writer.transport.pause_reading()
+    consumer.transport.pause_reading()
     consumer.send(b"SUB t c\nRDY 2500\n")
     producer = await nsqd.connect()
     for _ in range(20):
         assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
     await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
-    consumer.writer.transport.resume_reading()
+    consumer.transport.resume_reading()
     assert await consumer.frame() == (0, b"OK")
     assert len(await consumer.messages(200)) == 200
+
+
+async def test_what_timed_out_is_not_poured_out_at_once_either(start: Start) -> None:
+    nsqd = await start(msg_timeout=300 * MILLISECOND)
+    consumer = await nsqd.consumer("t", ready=200)
+    producer = await nsqd.connect()
+    for _ in range(20):
+        assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+    await consumer.messages(200)
+    consumer.writer.close()
+    sock = non_reading(nsqd.nsqd.tcp_port)
+    try:
+        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
+        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
+        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        assert slow.transport.get_write_buffer_size() < 8 << 20  # of 20 MB
+    finally:
+        sock.close()
 
 
 async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
@@ -437,7 +455,7 @@ async def test_a_client_that_reads_no_answers_is_heard_no_more(
     own = await session_of(nsqd, client)
     own.transport.set_write_buffer_limits(high=10_000)
     own.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    client.writer.transport.pause_reading()
+    client.transport.pause_reading()
     client.send(b"SUB t c\n")
     bad = b"FIN 0123456789abcdef\n" * 2000
     sent = 0
@@ -451,7 +469,7 @@ async def test_a_client_that_reads_no_answers_is_heard_no_more(
     client.send(bad)
     await asyncio.sleep(0.05)
     assert own.transport.get_write_buffer_size() == unsent
-    client.writer.transport.resume_reading()
+    client.transport.resume_reading()
     complaint = error("E_FIN_FAILED FIN 0123456789abcdef failed ID not in flight")
     left = 10 + (sent + 1) * 2000 * len(complaint)
     while left:

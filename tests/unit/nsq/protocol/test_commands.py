@@ -261,6 +261,14 @@ def test_magic() -> None:
     assert only(b"  V", expect_magic=True) is None
 
 
+def test_it_tells_whether_the_magic_has_come() -> None:
+    reader = c.CommandReader(expect_magic=True)
+    for piece, greeted in ((b"  ", False), (b"V2", True), (b"NOP\n", True)):
+        reader.receive_data(piece)
+        reader.next_event()
+        assert reader.greeted is greeted
+
+
 def test_bytes_that_are_no_text_are_echoed() -> None:
     event = only(b"A\xff\xc3\xa4 x\n")
     text = failure_of(event)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from penstock.broker.backlog import Deferred, Requeue, Requeued, Waiting
+
+
+def requeue(*entries: Requeued) -> Requeue:
+    waiting = Requeue()
+    for entry in entries:
+        waiting.add(entry)
+    return waiting
+
+
+def test_nothing_requeued() -> None:
+    waiting = Requeue()
+    assert waiting.eligible(10) == waiting.count == 0
+    assert waiting.take(10, 5) is None
+    assert waiting.floor() is None
+
+
+def test_requeued_come_in_the_order_of_their_return() -> None:
+    late, early = Requeued(7, 8, 1, 0), Requeued(2, 4, 3, 0)
+    waiting = requeue(late, early)
+    assert list(waiting) == [late, early]
+    assert waiting.count == 3
+    assert waiting.floor() == 2
+    assert [waiting.take(0, 9), waiting.take(0, 9), waiting.take(0, 9)] == [late, early, None]
+    assert waiting.count == 0
+
+
+def test_requeued_wait_until_the_cursor_has_reached_after() -> None:
+    waiting = requeue(Requeued(0, 3, 1, 10), Requeued(3, 4, 1, 20))
+    assert waiting.eligible(9) == 0
+    assert waiting.take(9, 5) is None
+    assert waiting.eligible(10) > 0
+    assert waiting.take(10, 5) == Requeued(0, 3, 1, 10)
+    assert waiting.eligible(10) == 0
+    assert waiting.take(19, 5) is None
+    assert waiting.take(20, 5) == Requeued(3, 4, 1, 20)
+
+
+def test_a_range_larger_than_the_room_is_split_and_keeps_its_place() -> None:
+    waiting = requeue(Requeued(0, 5, 2, 0), Requeued(9, 10, 1, 0))
+    assert waiting.take(0, 2) == Requeued(0, 2, 2, 0)
+    assert waiting.count == 4
+    assert waiting.floor() == 2
+    assert waiting.take(0, 9) == Requeued(2, 5, 2, 0)
+    assert waiting.take(0, 9) == Requeued(9, 10, 1, 0)
+
+
+def test_put_back_undoes_a_take() -> None:
+    waiting = requeue(Requeued(0, 5, 2, 0), Requeued(9, 10, 1, 0))
+    taken = waiting.take(0, 5)
+    assert taken is not None
+    waiting.put_back(taken._replace(first=3))
+    assert waiting.count == 3
+    assert list(waiting) == [Requeued(3, 5, 2, 0), Requeued(9, 10, 1, 0)]
+
+
+def test_clear_requeued() -> None:
+    waiting = requeue(Requeued(0, 5, 2, 0))
+    waiting.clear()
+    assert waiting.count == 0
+    assert list(waiting) == []
+
+
+def test_deferred_are_due_earliest_first() -> None:
+    deferred = Deferred()
+    deferred.add(30, 0, 2, 1)
+    deferred.add(10, 5, 6, 0)
+    deferred.add(20, 3, 5, 2)
+    assert deferred.count == 5
+    assert deferred.next_deadline() == 10
+    assert deferred.floor() == 0
+    assert deferred.due(9) == []
+    assert deferred.due(20) == [Waiting(10, 5, 6, 0), Waiting(20, 3, 5, 2)]
+    assert deferred.count == 2
+    assert list(deferred) == [Waiting(30, 0, 2, 1)]
+    assert deferred.due(30) == [Waiting(30, 0, 2, 1)]
+    assert (deferred.count, deferred.floor(), deferred.next_deadline()) == (0, None, None)
+
+
+def test_the_first_collect_is_everything() -> None:
+    deferred = Deferred()
+    deferred.add(30, 0, 2, 1)
+    assert deferred.collect(everything=False) == (True, [Waiting(30, 0, 2, 1)], [])
+
+
+def test_collect_tells_what_came_and_went_since() -> None:
+    deferred = Deferred()
+    deferred.add(10, 0, 2, 1)
+    deferred.add(30, 7, 8, 1)
+    deferred.collect(everything=False)
+    assert deferred.collect(everything=False) == (False, [], [])
+    deferred.due(10)
+    deferred.add(40, 5, 6, 0)
+    assert deferred.collect(everything=False) == (False, [Waiting(40, 5, 6, 0)], [0])
+    assert deferred.collect(everything=False) == (False, [], [])
+
+
+def test_one_that_is_over_and_deferred_again_is_an_addition() -> None:
+    deferred = Deferred()
+    deferred.add(10, 0, 1, 1)
+    deferred.collect(everything=False)
+    deferred.due(10)
+    deferred.add(50, 0, 1, 2)
+    assert deferred.collect(everything=False) == (False, [Waiting(50, 0, 1, 2)], [])
+
+
+def test_collect_everything_is_a_reset() -> None:
+    deferred = Deferred()
+    deferred.add(10, 0, 1, 1)
+    deferred.collect(everything=False)
+    deferred.add(20, 1, 2, 1)
+    reset, waiting, over = deferred.collect(everything=True)
+    assert (reset, sorted(waiting), over) == (True, [Waiting(10, 0, 1, 1), Waiting(20, 1, 2, 1)], [])
+    assert deferred.collect(everything=False) == (False, [], [])
+
+
+def test_clear_deferred_is_a_reset() -> None:
+    deferred = Deferred()
+    deferred.add(10, 0, 1, 1)
+    deferred.collect(everything=False)
+    deferred.clear()
+    assert deferred.count == 0
+    deferred.add(20, 1, 2, 1)
+    assert deferred.collect(everything=False) == (True, [Waiting(20, 1, 2, 1)], [])

@@ -1,0 +1,74 @@
+"""Blocks: finding a batch in one, and how many stay in memory."""
+
+from __future__ import annotations
+
+from penstock.storage.cache import Block, BlockCache
+from tests.unit.storage.samples import make
+
+
+def block(*spans: tuple[int, int], nbytes: int = 100) -> Block:
+    """A block of one batch per half-open span of offsets."""
+    return Block([make(first, *[b"x"] * (last - first)) for first, last in spans], bytes(nbytes))
+
+
+def test_find_gives_the_first_batch_that_ends_behind_the_offset() -> None:
+    found = block((10, 12), (12, 13), (13, 20))
+    assert [found.find(offset) for offset in (0, 10, 11, 12, 13, 19, 20, 99)] == [
+        0, 0, 0, 1, 2, 2, 3, 3,
+    ]  # fmt: skip
+
+
+def test_find_steps_over_gaps() -> None:
+    found = block((10, 12), (20, 22), (30, 31))
+    assert [found.find(offset) for offset in (11, 12, 19, 20, 21, 22, 29, 31)] == [
+        0, 1, 1, 1, 1, 2, 2, 3,
+    ]  # fmt: skip
+
+
+def test_find_in_a_block_of_one_or_no_batch() -> None:
+    assert [block((5, 7)).find(offset) for offset in (0, 5, 6, 7)] == [0, 0, 0, 1]
+    assert block().find(3) == 0
+
+
+def test_a_block_costs_its_bytes_and_something_for_each_batch() -> None:
+    assert block((0, 1), nbytes=1000).nbytes > 1000
+    many = block(*[(n, n + 1) for n in range(10)], nbytes=1000)
+    assert many.nbytes - 1000 == 10 * (block((0, 1), nbytes=1000).nbytes - 1000)
+
+
+def test_the_least_recently_used_block_leaves_first() -> None:
+    one = block((0, 1))
+    cache = BlockCache(3 * one.nbytes)
+    for number in range(3):
+        cache.put((1, number, 0), block((0, 1)))
+    assert cache.get((1, 0, 0)) is not None  # used again, so that 1 is the oldest now
+    cache.put((1, 3, 0), block((0, 1)))
+    assert [number for number in range(4) if cache.get((1, number, 0))] == [0, 2, 3]
+    assert len(cache) == 3
+
+
+def test_a_key_that_is_put_again_counts_once() -> None:
+    cache = BlockCache(2 * block((0, 1)).nbytes)
+    for _ in range(10):
+        newest = block((0, 1))
+        cache.put((1, 0, 0), newest)
+    cache.put((1, 1, 0), block((0, 1)))
+    assert cache.get((1, 0, 0)) is newest
+    assert len(cache) == 2
+
+
+def test_a_large_block_drives_out_all_but_itself_and_leaves_in_turn() -> None:
+    cache = BlockCache(3 * block((0, 1)).nbytes)
+    cache.put((1, 0, 0), block((0, 1)))
+    cache.put((1, 1, 0), block((0, 1), nbytes=1_000_000))
+    assert len(cache) == 1
+    assert cache.get((1, 1, 0)) is not None
+    cache.put((1, 2, 0), block((0, 1)))
+    assert cache.get((1, 1, 0)) is None
+    assert cache.get((1, 2, 0)) is not None
+
+
+def test_segment_block_and_end_are_all_part_of_the_key() -> None:
+    cache = BlockCache()
+    cache.put((1, 2, 3), block((0, 1)))
+    assert [cache.get(key) for key in ((1, 2, 4), (1, 3, 3), (2, 2, 3))] == [None] * 3

@@ -1,0 +1,436 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from penstock.core.chance import SystemChance
+from penstock.core.errors import (
+    DiskFullError,
+    OffsetOutOfRangeError,
+    ReadOnlyError,
+    StorageError,
+)
+from penstock.storage.batch import Batch
+from penstock.storage.durability import Durability
+from penstock.storage.index import BlockIndex
+from penstock.storage.log import CHECKPOINT_BYTES, UNWRITTEN_BYTES_MAX, Log
+from penstock.storage.retention import Retention
+from penstock.testing.disk import FaultyDisk
+from tests.unit.storage.logs import (
+    DIRECTORY,
+    ID_BASE,
+    batch,
+    everything,
+    fill,
+    frames,
+    new_disk,
+    new_log,
+    reopen,
+)
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return new_disk()
+
+
+def segment_starts(log: Log) -> list[int]:
+    return [segment.first_offset for segment in log.segments]
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def test_what_is_appended_is_read(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    written = fill(log, 1, 3, 2, mixed=True)
+    assert (log.start_offset, log.next_offset, log.next_id) == (0, 6, ID_BASE + 6)
+    assert everything(log) == frames(written)
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_batches_must_continue_the_log(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    with pytest.raises(AssertionError, match="dense"):
+        log.append([batch(1)])
+    with pytest.raises(AssertionError, match="base plus the offset"):
+        log.append([Batch.build(0, 1, 0, 1, 1, [b"x"])])
+    assert log.next_offset == 0
+
+
+def test_segments_are_rotated_before_they_grow_too_large(disk: FaultyDisk) -> None:
+    size = len(batch(0).raw)
+    log = new_log(disk, max_bytes_per_file=3 * size)
+    written = fill(log, *[1] * 7)
+    assert segment_starts(log) == [0, 3, 6]
+    assert log.nbytes == 7 * size
+    assert everything(log) == frames(written)
+    log, report = reopen(disk)
+    assert segment_starts(log) == [0, 3, 6]
+    assert (report.torn, report.damaged) == (0, 0)
+    assert everything(log) == frames(written)
+
+
+def test_a_batch_larger_than_a_file_gets_a_file_of_its_own(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=100)
+    fill(log, 10, 10)
+    assert segment_starts(log) == [0, 10]
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_full_disk_refuses_until_there_is_room(disk: FaultyDisk, partial: bool) -> None:
+    disk.leaves_partial_writes = partial
+    log = new_log(disk, max_bytes_per_file=250)
+    written = fill(log, 1, 1)
+    disk.fill(50)
+    for _ in range(3):
+        with pytest.raises(DiskFullError):
+            fill(log, 1)
+        assert log.next_offset == 2
+        assert everything(log) == frames(written)
+    disk.heal()
+    written += fill(log, 1, 1)
+    assert everything(log) == frames(written)
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_a_refused_batch_does_not_come_back_when_it_is_cut_by_recovery(disk: FaultyDisk) -> None:
+    disk.leaves_partial_writes = True
+    log = new_log(disk)
+    written = fill(log, 1)
+    disk.fail("append")
+    with pytest.raises(StorageError):
+        fill(log, 1)
+    log, report = reopen(disk)
+    assert report.torn > 0
+    assert everything(log) == frames(written)
+    written += fill(log, 2)
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_offsets_that_were_given_out_are_not_given_out_again(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    written = fill(log, 2)
+    log.skip_to(1)
+    assert log.next_offset == 2
+    log.skip_to(10)
+    assert (log.next_offset, log.next_id) == (10, ID_BASE + 10)
+    assert log.read_raw(5, 1000) == []
+    written += fill(log, 1)
+    assert everything(log) == frames(written)
+    batches, place = log.batches_at(5)
+    assert batches[place].first_offset == 10
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+# --- durability --------------------------------------------------------------------------------
+
+
+def test_level_memory_writes_later(disk: FaultyDisk) -> None:
+    log = new_log(disk, durability=Durability.MEMORY, mem_queue_size=10)
+    written = fill(log, 2, 2)
+    assert log.nbytes == 0
+    assert everything(log) == frames(written)
+    assert log.offset_at(1002) == 2
+    written += fill(log, 2)
+    assert log.nbytes > 0  # half of the memory queue
+    written += fill(log, 1)
+    assert everything(log) == frames(written)
+    log.flush()
+    log.flush()
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_level_memory_writes_before_much_has_gathered(disk: FaultyDisk) -> None:
+    log = new_log(disk, durability=Durability.MEMORY)
+    fill(log, 1, size=UNWRITTEN_BYTES_MAX // 2)
+    assert log.nbytes == 0
+    fill(log, 1, size=UNWRITTEN_BYTES_MAX // 2)
+    assert log.nbytes > UNWRITTEN_BYTES_MAX
+
+
+def test_level_memory_refuses_when_it_cannot_write(disk: FaultyDisk) -> None:
+    log = new_log(disk, durability=Durability.MEMORY, mem_queue_size=2)
+    written = fill(log, 1)
+    disk.fill()
+    with pytest.raises(DiskFullError):
+        fill(log, 1)
+    assert everything(log) == frames(written)
+    with pytest.raises(DiskFullError):
+        log.sync()
+    assert log.failure is None
+    disk.heal()
+    written += fill(log, 1)
+    log.sync()
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_level_write_survives_a_kill_and_what_is_synced_a_power_cut() -> None:
+    for seed in range(30):
+        disk = new_disk()
+        log = new_log(disk, max_bytes_per_file=400)
+        durable = fill(log, *[1] * 6)
+        log.sync()
+        written = durable + fill(log, *[1] * 6)
+        disk.crash("written")
+        assert everything(reopen(disk)[0]) == frames(written)
+        disk.crash(SystemChance(seed))
+        log, _ = reopen(disk)
+        found = everything(log)
+        assert found.items() >= frames(durable).items()
+        assert found.items() <= frames(written).items()
+
+
+def test_what_a_killed_process_wrote_is_synced_by_the_next() -> None:
+    for seed in range(30):
+        disk = new_disk()
+        written = fill(new_log(disk, max_bytes_per_file=400), *[1] * 9)
+        disk.crash("written")
+        log, _ = reopen(disk)
+        assert log.unsynced_messages >= 9
+        log.sync()
+        assert log.unsynced_messages == 0
+        disk.crash(SystemChance(seed))
+        assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_one_sync_at_a_time_and_none_for_nothing(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    job = log.begin_sync()
+    assert job is not None  # the files are new
+    job.run()
+    log.end_sync()
+    assert log.begin_sync() is None
+    fill(log, 3)
+    assert log.unsynced_messages == 3
+    job = log.begin_sync()
+    assert job is not None
+    fill(log, 2)
+    assert log.begin_sync() is None
+    job.run()
+    log.end_sync()
+    assert log.unsynced_messages == 2
+    log.sync()
+    assert log.begin_sync() is None
+    log.sync()
+
+
+def test_after_a_failed_sync_nothing_is_taken_any_more(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    written = fill(log, 1)
+    disk.fail("sync")
+    with pytest.raises(StorageError):
+        log.sync()
+    assert log.failure is not None
+    with pytest.raises(ReadOnlyError, match="read-only after a failed sync"):
+        fill(log, 1)
+    log.sync()  # tries nothing
+    assert log.begin_sync() is None
+    assert everything(log) == frames(written)
+    log.close()
+
+
+def test_a_sync_writes_the_index_of_finished_segments(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=250)
+    fill(log, *[1] * 5)
+    assert disk.paths(".index") == []
+    log.sync()
+    assert len(disk.paths(".index")) == len(log.segments) - 1
+    log.sync(checkpoint=True)
+    assert len(disk.paths(".index")) == len(log.segments)
+
+
+def test_the_newest_segment_is_indexed_now_and_then(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    fill(log, 1, size=CHECKPOINT_BYTES)
+    log.sync()
+    (path,) = disk.paths(".index")
+    _, size, next_offset, _ = BlockIndex.decode(disk.content(path))
+    assert (size, next_offset) == (log.nbytes, 1)
+    fill(log, 1)
+    log.sync()
+    assert BlockIndex.decode(disk.content(path))[1] < log.nbytes
+
+
+def test_an_index_that_cannot_be_written_does_no_harm(
+    disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = new_log(disk)
+    written = fill(log, 1)
+    disk.fill()
+    log.sync(checkpoint=True)
+    assert log.failure is None
+    assert "cannot write an index file" in caplog.text
+    disk.heal()
+    written += fill(log, 1)
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_closing_syncs_and_a_clean_log_is_opened_without_reading(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=250)
+    written = fill(log, *[1] * 5)
+    log.close()
+    disk.crash("written")
+    log, report = reopen(disk)
+    assert report.scanned == 0
+    assert log.unsynced_messages == 0
+    assert everything(log) == frames(written)
+
+
+def test_closing_on_a_failing_disk_closes_the_files_too(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    fill(log, 1)
+    disk.fail("sync")
+    with pytest.raises(StorageError):
+        log.close()
+    with pytest.raises(AssertionError, match="closed twice"):
+        log.segments[0].file.close()
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [0, 3, 1000])
+def test_each_offset_is_found_from_memory_and_from_files(disk: FaultyDisk, memory: int) -> None:
+    log = new_log(disk, mem_queue_size=memory, max_bytes_per_file=700)
+    written = fill(log, *[1, 2, 3] * 8)
+    bodies = frames(written)
+    for offset in range(log.next_offset):
+        batches, place = log.batches_at(offset)
+        assert bytes(batches[place].slice(offset, offset + 1)) == bodies[offset]
+    batches, place = log.batches_at(log.next_offset)
+    assert place >= len(batches)
+
+
+def test_raw_reading_gives_whole_batches_within_bounds(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0)
+    written = fill(log, 2, 2, 2)
+    size = len(written[0].raw)
+    raws = [bytes(b.raw) for b in written]
+    assert [bytes(p) for p in log.read_raw(1, 1)] == raws[:1]
+    assert [bytes(p) for p in log.read_raw(2, 2 * size)] == raws[1:]
+    assert [bytes(p) for p in log.read_raw(0, 2 * size + 1)] == raws[:2]
+    assert log.read_raw(6, 100) == []
+    for offset in (-1, 7):
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            log.read_raw(offset, 100)
+        assert (caught.value.offset, caught.value.start, caught.value.end) == (offset, 0, 6)
+
+
+def test_raw_reading_needs_no_room_on_the_disk(disk: FaultyDisk) -> None:
+    log = new_log(disk, durability=Durability.MEMORY)
+    written = fill(log, 1)
+    disk.fill()
+    assert everything(log) == frames(written)
+    assert log.offset_at(0) == 0
+
+
+def test_what_lies_below_the_start_is_a_gap(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=250, mem_queue_size=0)
+    fill(log, *[1] * 6)
+    log.sync()
+    log.trim(4, 0, Retention())
+    batches, place = log.batches_at(0)
+    assert batches[place].first_offset == log.start_offset > 0
+
+
+def test_time_leads_to_an_offset(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=400)
+    for offset, timestamp in enumerate([10, 20, 20, 30, 5, 25, 40, 40, 50]):
+        log.append([batch(offset, timestamp=timestamp)])
+    expected = {0: 0, 10: 0, 11: 1, 20: 1, 21: 3, 30: 3, 31: 6, 40: 6, 41: 8, 50: 8, 51: 9}
+    assert {t: log.offset_at(t) for t in expected} == expected
+    log, _ = reopen(disk)
+    assert {t: log.offset_at(t) for t in expected} == expected
+
+
+def test_a_read_error_is_told_and_not_remembered(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0)
+    written = fill(log, 1, 1)
+    disk.fail("read")
+    with pytest.raises(StorageError):
+        log.batches_at(0)
+    assert everything(log) == frames(written)
+
+
+# --- letting go --------------------------------------------------------------------------------
+
+
+def test_consumed_segments_go(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=250)
+    written = fill(log, *[1] * 7)
+    starts = segment_starts(log)
+    assert log.trim(starts[1] - 1, 0, Retention()) == 0
+    assert log.trim(starts[2], 0, Retention()) == 2
+    assert log.start_offset == starts[2]
+    assert everything(log) == {o: b for o, b in frames(written).items() if o >= starts[2]}
+    assert log.trim(7, 0, Retention()) == len(starts) - 3  # the newest stays
+    assert everything(reopen(disk)[0]).keys() == set(range(starts[-1], 7))
+    fill(log, 1)
+    log.sync()
+
+
+def test_retention_keeps_consumed_segments(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=150)
+    fill(log, *[1] * 4)  # published at 1000 to 1003, a segment each
+    size = len(batch(0).raw)
+    assert log.trim(4, 1010, Retention(time_ns=10)) == 0
+    assert log.trim(4, 1011, Retention(time_ns=10)) == 1
+    assert log.trim(4, 10**6, Retention(nbytes=3 * size)) == 0
+    assert log.trim(4, 10**6, Retention(nbytes=2 * size)) == 1
+    assert log.nbytes == 2 * size
+
+
+def test_nothing_is_deleted_while_a_sync_is_under_way(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=150)
+    fill(log, *[1] * 4)
+    job = log.begin_sync()
+    assert job is not None
+    assert log.trim(4, 0, Retention()) == 0
+    job.run()
+    log.end_sync()
+    assert log.trim(4, 0, Retention()) == 3
+
+
+def test_after_trimming_a_power_cut_cannot_take_the_end_of_the_log() -> None:
+    for seed in range(30):
+        disk = new_disk()
+        log = new_log(disk, max_bytes_per_file=150)
+        fill(log, 1, 1)
+        log.sync()
+        fill(log, 1, 1)
+        log.trim(3, 0, Retention())
+        disk.crash(SystemChance(seed))
+        assert reopen(disk)[0].next_offset >= 3
+
+
+def test_deletion_is_complete_and_durable(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    fill(log, 1)
+    disk.make_directory(f"{DIRECTORY}/quarantine")
+    disk.replace_file(f"{DIRECTORY}/quarantine/x.bad", b"x")
+    log.delete()
+    assert disk.paths() == []
+    for seed in range(8):
+        disk.crash(SystemChance(seed))
+        assert disk.paths() == []
+
+
+# --- cost --------------------------------------------------------------------------------------
+
+
+def test_reading_back_20_000_single_message_batches_is_quick() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    for first in range(0, 20_000, 1000):
+        log.append([batch(o) for o in range(first, first + 1000)])
+    log, _ = reopen(disk)
+    began = time.perf_counter()
+    offset = count = 0
+    while offset < log.next_offset:
+        batches, place = log.batches_at(offset)
+        count += len(batches) - place
+        offset = batches[-1].next_offset
+    assert count == 20_000
+    assert time.perf_counter() - began < 2  # 10 times what it takes

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.errors import StorageError
+from penstock.storage import recovery
+from penstock.storage.log import LogOptions
+from penstock.testing.disk import FaultyDisk
+from tests.unit.storage.logs import (
+    DIRECTORY,
+    ID_BASE,
+    batch,
+    everything,
+    fill,
+    frames,
+    new_disk,
+    new_log,
+    reopen,
+)
+
+FIRST = f"{DIRECTORY}/{0:020d}.log"
+
+
+def quarantined(disk: FaultyDisk) -> list[bytes]:
+    return [disk.content(path) for path in disk.paths(".bad")]
+
+
+def test_a_new_queue_is_made() -> None:
+    disk = new_disk()
+    log, report = reopen(disk)
+    assert (log.start_offset, log.next_offset, log.id_base) == (0, 0, ID_BASE)
+    assert (report.torn, report.damaged, report.scanned) == (0, 0, 0)
+
+
+def test_the_ids_of_a_queue_stay() -> None:
+    disk = new_disk()
+    fill(new_log(disk), 1)
+    assert reopen(disk, id_base=99)[0].id_base == ID_BASE
+
+
+@pytest.mark.parametrize("spoil", [None, b"", b"{", b'{"id_base":"x"}'])
+def test_a_lost_identity_is_taken_from_the_messages(spoil: bytes | None) -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=150), 1, 1)
+    disk.cut(FIRST, 70)  # the first segment tells nothing
+    path = f"{DIRECTORY}/queue.json"
+    if spoil is None:
+        disk.remove(path)
+    else:
+        disk.replace_file(path, spoil)
+    log, _ = reopen(disk, id_base=99)
+    assert log.id_base == ID_BASE
+    assert everything(log) == frames(written[1:])
+    assert reopen(disk, id_base=98)[0].id_base == ID_BASE
+
+
+def test_a_queue_without_identity_and_messages_is_new() -> None:
+    disk = new_disk()
+    new_log(disk)
+    disk.remove(f"{DIRECTORY}/queue.json")
+    assert reopen(disk, id_base=99)[0].id_base == 99
+
+
+def test_a_torn_tail_is_cut_off_at_every_length() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk), 2, 1, 2, mixed=True)
+    whole = disk.content(FIRST)
+    ends = [0]
+    for one in written:
+        ends.append(ends[-1] + len(one.raw))
+    for size in range(len(whole) + 1):
+        disk = new_disk()
+        new_log(disk)
+        disk.overwrite(FIRST, whole[:size])
+        log, report = reopen(disk)
+        good = sum(end <= size for end in ends) - 1
+        assert everything(log) == frames(written[:good])
+        assert report.torn == size - ends[good]
+        assert disk.content(FIRST) == whole[: ends[good]]
+        assert quarantined(disk) == []
+        more = fill(log, 1)
+        assert everything(reopen(disk)[0]) == frames(written[:good] + more)
+
+
+def test_every_flipped_bit_costs_its_batch_at_most() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 2, 1, 2, mixed=True)
+    log.append([batch(5, 2, timestamp=9)])
+    written.append(batch(5, 2, timestamp=9))
+    whole = disk.content(FIRST)
+    ends = [0]
+    for one in written:
+        ends.append(ends[-1] + len(one.raw))
+    for bit in range(8 * len(whole)):
+        disk = new_disk()
+        new_log(disk)
+        disk.overwrite(FIRST, whole)
+        disk.flip(FIRST, bit)
+        hit = sum(end <= bit // 8 for end in ends) - 1
+        log, report = reopen(disk)
+        rest = written[:hit] + written[hit + 1 :]
+        assert everything(log) == frames(rest)
+        if hit == len(written) - 1:
+            assert report.torn == len(written[hit].raw)
+            assert log.next_offset == written[hit].first_offset
+        else:
+            (copy,) = quarantined(disk)
+            assert len(copy) == log.damaged_bytes == len(written[hit].raw)
+            assert report.damage == [f"{0:020d}-{ends[hit]}.bad"]
+            assert log.next_offset == 7
+            assert disk.content(FIRST)[ends[hit] : ends[hit + 1]] == copy
+
+
+def test_damage_in_a_finished_segment_is_never_cut_off() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=250), *[1] * 4)
+    size = len(disk.content(FIRST))
+    disk.flip(FIRST, 8 * (size - 1))
+    log, report = reopen(disk)
+    assert (report.torn, report.damaged) == (0, len(written[1].raw))
+    assert everything(log) == frames([written[0], *written[2:]])
+    assert len(disk.content(FIRST)) == size
+    log.sync()
+    log, report = reopen(disk)
+    assert report.damaged == 0  # known by now: it is not read again
+    assert everything(log) == frames([written[0], *written[2:]])
+
+
+def test_a_log_of_damage_only_goes_on() -> None:
+    disk = new_disk()
+    new_log(disk)
+    disk.overwrite(FIRST, b"rubbish")
+    log, report = reopen(disk)
+    assert (report.torn, log.next_offset) == (7, 0)
+    fill(log, 1)
+
+
+def test_offsets_rise_although_the_newest_segment_lost_its_name() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    fill(log, 5)
+    log.segments[0].file.close()
+    disk.replace_file(f"{DIRECTORY}/{2:020d}.log", b"")  # claims offsets that another one has
+    log, _ = reopen(disk)
+    assert log.next_offset == 5
+    written = fill(log, 1)
+    assert everything(reopen(disk)[0])[5] == frames(written)[5]
+
+
+def test_overlapping_segments_give_each_offset_once() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk), 3)
+    disk.replace_file(f"{DIRECTORY}/{1:020d}.log", bytes(batch(1, 2).raw) + bytes(batch(3).raw))
+    log, report = reopen(disk)
+    assert everything(log) == frames([*written, batch(3)])
+    assert report.damaged == len(batch(1, 2).raw)
+
+
+@pytest.mark.parametrize("spoil", [b"", b"PSI1", bytes(100)])
+def test_a_damaged_index_is_not_believed(spoil: bytes) -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 1, 2)
+    log.close()
+    (index,) = disk.paths(".index")
+    disk.replace_file(index, spoil)
+    log, report = reopen(disk)
+    assert report.scanned == log.nbytes
+    assert everything(log) == frames(written)
+
+
+def test_an_index_of_an_earlier_time_is_read_on_from() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 1, 2)
+    log.sync(checkpoint=True)
+    known = log.nbytes
+    written += fill(log, 1)
+    log, report = reopen(disk)
+    assert report.scanned == log.nbytes - known
+    assert everything(log) == frames(written)
+
+
+def test_an_index_that_knows_more_than_the_file_holds_is_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 1, 2)
+    log.close()
+    disk.cut(FIRST, len(written[0].raw) + 10)
+    log, report = reopen(disk)
+    assert report.torn == 10
+    assert everything(log) == frames(written[:1])
+    assert disk.paths(".index") == []
+    assert "shorter than its index says" in caplog.text
+
+
+def test_damage_behind_the_index_is_met_when_it_is_read() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 1, 1, 1)
+    log.close()
+    disk.flip(FIRST, 8 * (len(written[0].raw) + 70))
+    log, report = reopen(disk)
+    assert report.scanned == 0
+    assert everything(log) == frames([written[0], written[2]])
+
+
+def test_long_segments_are_read_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", 300)
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=3000)
+    written = fill(log, *[1] * 10, 30, *[2] * 30)
+    assert len(log.segments) > 1
+    at = sum(len(one.raw) for one in written[:4])
+    disk.flip(FIRST, 8 * (at + 3))
+    log, report = reopen(disk, LogOptions(max_bytes_per_file=3000))
+    assert everything(log) == frames(written[:4] + written[5:])
+    assert report.damaged == len(written[4].raw)
+    assert report.torn == 0
+
+
+def test_a_killed_recovery_leaves_no_index_that_knows_half(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", 300)
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=3000), *[1] * 40)
+    disk.fail("read", 4, within=".log")
+    with pytest.raises(StorageError):
+        reopen(disk)
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
+def test_a_full_disk_can_be_started_from(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=250), *[1] * 5)
+    disk.flip(FIRST, 600)
+    disk.fill()
+    log, report = reopen(disk)
+    assert everything(log) == frames(written[1:])
+    assert report.damaged == len(written[0].raw)
+    assert "cannot copy damaged bytes" in caplog.text
+    log.close()
+
+
+def test_other_files_in_the_directory_do_not_matter() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk), 1)
+    disk.replace_file(f"{DIRECTORY}/notes.log", b"mine")
+    assert everything(reopen(disk)[0]) == frames(written)

@@ -1,0 +1,96 @@
+"""Reading batches out of damaged bytes."""
+
+from __future__ import annotations
+
+from penstock.storage.scan import Damage, scan
+from tests.unit.storage.samples import ID_BASE, bodies_of, make
+
+ONE = bytes(make(0, b"one", b"two").raw)
+TWO = bytes(make(2, b"a", b"longer").raw)
+THREE = bytes(make(4, b"z").raw)
+AT_TWO = len(ONE)
+AT_THREE = len(ONE) + len(TWO)
+WHOLE = ONE + TWO + THREE
+
+
+def firsts(data: bytes, expected: int = 0, id_base: int | None = ID_BASE) -> list[int]:
+    return [batch.first_offset for batch in scan(data, expected, id_base).batches]
+
+
+def test_undamaged_bytes() -> None:
+    found = scan(WHOLE, 0, ID_BASE)
+    assert found.positions == [0, AT_TWO, AT_THREE]
+    assert (found.damage, found.end, found.torn) == ([], len(WHOLE), False)
+    assert bodies_of(found.batches) == dict(enumerate([b"one", b"two", b"a", b"longer", b"z"]))
+
+
+def test_nothing_to_scan() -> None:
+    found = scan(b"")
+    assert (found.batches, found.damage, found.end, found.torn) == ([], [], 0, False)
+
+
+def test_a_torn_tail() -> None:
+    for size in range(AT_THREE + 1, len(WHOLE)):
+        found = scan(WHOLE[:size], 0, ID_BASE)
+        assert found.positions == [0, AT_TWO]
+        assert found.damage == [Damage(AT_THREE, size)]
+        assert found.end == AT_THREE
+        assert found.torn
+
+
+def test_damage_between_batches_is_stepped_over() -> None:
+    found = scan(ONE + b"garbage" + THREE, 0, ID_BASE)
+    assert found.positions == [0, len(ONE) + 7]
+    assert found.damage == [Damage(len(ONE), len(ONE) + 7)]
+    assert not found.torn
+
+
+def test_damage_before_the_first_batch_and_nothing_but_damage() -> None:
+    found = scan(b"\0" * 100 + WHOLE, 0, ID_BASE)
+    assert found.damage == [Damage(0, 100)]
+    assert len(found.batches) == 3
+    found = scan(b"PSB1" * 100, 0, ID_BASE)
+    assert (found.batches, found.damage, found.end) == ([], [Damage(0, 400)], 0)
+    assert found.torn
+
+
+def test_two_damaged_places_are_told_apart() -> None:
+    spoiled = bytearray(WHOLE)
+    spoiled[AT_TWO - 1] ^= 1
+    spoiled[-1] ^= 1
+    found = scan(spoiled, 0, ID_BASE)
+    assert [batch.first_offset for batch in found.batches] == [2]
+    assert found.damage == [Damage(0, AT_TWO), Damage(AT_THREE, len(WHOLE))]
+    assert found.torn
+
+
+def test_a_stale_batch_is_damage() -> None:
+    assert firsts(ONE + TWO + ONE + THREE) == [0, 2, 4]
+    assert scan(ONE + TWO + ONE + THREE, 0, ID_BASE).damage == [
+        Damage(AT_THREE, AT_THREE + len(ONE))
+    ]
+    assert firsts(WHOLE, expected=2) == [2, 4]
+    assert firsts(WHOLE, expected=3) == [4]
+
+
+def test_a_batch_of_another_queue_is_damage() -> None:
+    stray = bytes(make(2, b"stray", id_base=ID_BASE + 1).raw)
+    assert firsts(ONE + stray + THREE) == [0, 4]
+    assert firsts(ONE + stray + THREE, id_base=None) == [0, 2, 4]
+
+
+def test_a_gap_in_the_offsets_is_none_in_the_bytes() -> None:
+    found = scan(ONE + THREE, 0, ID_BASE)
+    assert [batch.first_offset for batch in found.batches] == [0, 4]
+    assert found.damage == []
+
+
+def test_a_body_that_holds_a_batch_is_no_batch() -> None:
+    body = bytes(make(9, b"inner").raw)
+    outer = bytes(make(5, body).raw)
+    assert firsts(WHOLE + outer + bytes(make(6, b"x").raw)) == [0, 2, 4, 5, 6]
+
+
+def test_any_buffer_will_do() -> None:
+    for data in (WHOLE, bytearray(WHOLE), memoryview(WHOLE)):
+        assert len(scan(data, 0, ID_BASE).batches) == 3

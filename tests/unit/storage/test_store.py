@@ -1,0 +1,82 @@
+"""The data path: its queues, its lock, its files."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.errors import LockedError, StorageError
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from penstock.testing.disk import FaultyDisk
+from tests.unit.storage.samples import ID_BASE, publish, read_from
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk("/data")
+
+
+def store(disk: FaultyDisk) -> Store:
+    return Store(disk, "/data", LogOptions())
+
+
+def test_queues_and_their_messages_come_back(disk: FaultyDisk) -> None:
+    made = store(disk)
+    assert made.queues() == []
+    names = [("..", 0), ("clicks", 0), ("clicks", 12), ("a.b-c_d", 0)]
+    for number, (topic, queue) in enumerate(names):
+        log, journal, report = made.open_queue(topic, queue, ID_BASE + number)
+        assert (journal.records, report.scanned) == ([], 0)
+        publish(log, f"{topic} {queue}".encode())
+        journal.append([b"cursor %d" % number])
+    disk.crash("written")
+    made = store(disk)
+    assert sorted(made.queues()) == sorted(names)
+    for number, (topic, queue) in enumerate(names):
+        log, journal, _ = made.open_queue(topic, queue, 0)
+        assert log.id_base == ID_BASE + number
+        assert read_from(log, 0) == {0: f"{topic} {queue}".encode()}
+        assert journal.records == [b"cursor %d" % number]
+    assert {path.split("/")[3] for path in disk.paths() if path.startswith("/data/topics/")} == {
+        f"{topic}@{queue}" for topic, queue in names
+    }
+
+
+def test_what_is_no_queue_is_passed_over(disk: FaultyDisk) -> None:
+    for name in ("x", "x@", "x@y", "x@-1", "lost+found"):
+        disk.make_directory(f"/data/topics/{name}")
+    store(disk).open_queue("real", 3, ID_BASE)
+    disk.crash("written")
+    assert store(disk).queues() == [("real", 3)]
+
+
+def test_a_deleted_queue_is_gone(disk: FaultyDisk) -> None:
+    made = store(disk)
+    log, journal, _ = made.open_queue("gone", 0, ID_BASE)
+    publish(log, b"a")
+    journal.close()
+    log.delete()
+    assert made.queues() == []
+    assert disk.paths() == []
+    log, journal, _ = made.open_queue("gone", 0, 99)
+    assert (log.next_offset, log.id_base, journal.records) == (0, 99, [])
+
+
+def test_the_path_is_locked_until_close(disk: FaultyDisk) -> None:
+    made = store(disk)
+    with pytest.raises(LockedError):
+        store(disk)
+    made.close()
+    store(disk).close()
+    with pytest.raises(StorageError):
+        Store(disk, "/elsewhere", LogOptions())
+
+
+def test_files_of_the_data_path(disk: FaultyDisk) -> None:
+    made = store(disk)
+    assert made.read_file("nsqd.dat") is None
+    made.replace_file("nsqd.dat", b"{}")
+    made.replace_file("nsqd.dat", b"{1}")
+    assert made.read_file("nsqd.dat") == b"{1}"
+    assert disk.synced("/data/nsqd.dat") == 3
+    assert disk.content("/data/nsqd.dat") == b"{1}"
