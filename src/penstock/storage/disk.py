@@ -144,6 +144,8 @@ class OsLogFile:
 
     def sync(self) -> None:
         with _reported(self.path):
+            if self._fd < 0:  # which is a ValueError for Python
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             os.fdatasync(self._fd)
 
     def truncate(self, size: int) -> None:

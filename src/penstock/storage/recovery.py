@@ -151,8 +151,8 @@ def _take_window(
     nbytes = WINDOW_BYTES
     while True:
         data = segment.file.read(position, nbytes)
-        found = scan(data, expected, segment.id_base)
         last_window = position + len(data) >= segment.size
+        found = scan(data, expected, segment.id_base, more=not last_window)
         if found.batches or last_window:
             break
         nbytes *= 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.storage.batch import MAGIC, Batch, Buffer, CorruptBatchError
+from penstock.storage.batch import MAGIC, Batch, Buffer, CorruptBatchError, TruncatedBatchError
 
 
 @dataclass(slots=True)
@@ -35,21 +35,28 @@ class Scan:
         return bool(self.damage) and self.damage[-1].start == self.end
 
 
-def scan(buffer: Buffer, expected_offset: int = 0, id_base: int | None = None) -> Scan:
+def scan(
+    buffer: Buffer, expected_offset: int = 0, id_base: int | None = None, *, more: bool = False
+) -> Scan:
     """Every valid batch of ``buffer`` whose first offset is not below ``expected_offset``.
 
     Batches must be ascending in their offsets and, with ``id_base``, have the ids that belong to
-    their offsets: a stale or misdirected one counts as damage.
+    their offsets: a stale or misdirected one counts as damage. ``more`` says that the buffer is
+    cut: what may be a batch that goes on behind its end is not searched, as its messages might hold
+    batches of their own, and is reported as damage at the end, to be scanned again with the rest.
     """
     data = bytes(buffer)  # no copy when it is bytes already
     view = memoryview(data)
     found = Scan()
     position = 0
     while position < len(view):
-        batch = _valid(view, position, expected_offset, id_base)
+        batch, cut = _valid(view, position, expected_offset, id_base)
         if batch is None:
             start = position
-            position = _next_valid(data, view, position + 1, expected_offset, id_base)
+            if more and cut:
+                position = len(view)
+            else:
+                position = _next_valid(data, view, position + 1, expected_offset, id_base, more)
             found.damage.append(Damage(start, position))
             continue
         found.batches.append(batch)
@@ -62,26 +69,39 @@ def scan(buffer: Buffer, expected_offset: int = 0, id_base: int | None = None) -
 
 def _valid(
     view: memoryview, position: int, expected_offset: int, id_base: int | None
-) -> Batch | None:
-    """The batch at a position. What a message body may imitate costs no checksum here."""
+) -> tuple[Batch | None, bool]:
+    """The batch at a position, and whether there may be one that the end of the buffer cuts.
+
+    What a message body may imitate costs no checksum here.
+    """
     try:
         batch = Batch.parse(view, position, verify=False)
         if batch.first_offset < expected_offset:
-            return None
+            return None, False
         if id_base is not None and batch.first_id != id_base + batch.first_offset:
-            return None
+            return None, False
         batch.verify()
+    except TruncatedBatchError:
+        return None, True
     except CorruptBatchError:
-        return None
-    return batch
+        return None, False
+    return batch, False
 
 
 def _next_valid(
-    data: bytes, view: memoryview, position: int, expected_offset: int, id_base: int | None
+    data: bytes,
+    view: memoryview,
+    position: int,
+    expected_offset: int,
+    id_base: int | None,
+    more: bool,
 ) -> int:
     """Where the next valid batch starts, or the end of the buffer."""
     while (position := data.find(MAGIC, position)) >= 0:
-        if _valid(view, position, expected_offset, id_base) is not None:
+        batch, cut = _valid(view, position, expected_offset, id_base)
+        if batch is not None:
             return position
+        if more and cut:
+            break
         position += 1
     return len(view)
