@@ -104,10 +104,13 @@ def _identity(disk: Disk, directory: str, firsts: list[int], new_id_base: int) -
 def _id_base_of_messages(disk: Disk, directory: str, firsts: list[int]) -> int | None:
     for first in firsts:
         file = disk.open(_segment_path(directory, first))
-        batches = scan(file.read(0, WINDOW_BYTES), first).batches
+        size = file.size
+        found = scan(file.read(0, WINDOW_BYTES), first, more=size > WINDOW_BYTES)
+        if not found.batches and size > WINDOW_BYTES:
+            found = scan(file.read(0, size), first)
         file.close()
-        if batches:
-            return batches[0].first_id - batches[0].first_offset
+        if found.batches:
+            return found.batches[0].first_id - found.batches[0].first_offset
     return None
 
 

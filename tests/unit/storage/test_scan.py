@@ -91,6 +91,28 @@ def test_a_body_that_holds_a_batch_is_no_batch() -> None:
     assert firsts(WHOLE + outer + bytes(make(6, b"x").raw)) == [0, 2, 4, 5, 6]
 
 
+def test_a_batch_that_the_end_of_the_buffer_cuts_is_not_searched_when_more_follows() -> None:
+    inner = bytes(make(9, b"inner").raw)
+    outer = bytes(make(5, b"before" + inner + b"behind" * 50).raw)
+    for size in range(len(WHOLE) + 1, len(WHOLE) + len(outer)):
+        found = scan((WHOLE + outer)[:size], 0, ID_BASE, more=True)
+        assert [batch.first_offset for batch in found.batches] == [0, 2, 4]
+        assert (found.end, found.torn) == (len(WHOLE), True)
+    assert len(scan(WHOLE + outer, 0, ID_BASE, more=True).batches) == 4
+
+
+def test_a_cut_batch_behind_damage_is_not_searched_either() -> None:
+    inner = bytes(make(9, b"inner").raw)
+    outer = bytes(make(5, inner + b"behind" * 50).raw)
+    data = ONE + b"garbage" + outer
+    found = scan(data[:-1], 0, ID_BASE, more=True)
+    assert [batch.first_offset for batch in found.batches] == [0]
+    assert found.damage == [Damage(len(ONE), len(data) - 1)]
+    found = scan(data, 0, ID_BASE, more=True)
+    assert [batch.first_offset for batch in found.batches] == [0, 5]
+    assert found.damage == [Damage(len(ONE), len(ONE) + 7)]
+
+
 def test_any_buffer_will_do() -> None:
     for data in (WHOLE, bytearray(WHOLE), memoryview(WHOLE)):
         assert len(scan(data, 0, ID_BASE).batches) == 3

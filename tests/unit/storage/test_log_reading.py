@@ -1,0 +1,342 @@
+"""Reading a log where its parts meet: memory and files, blocks, segments, gaps, bad spots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.core.errors import OffsetOutOfRangeError
+from penstock.storage import recovery
+from penstock.storage.batch import Batch, iter_batches
+from penstock.storage.cache import BlockCache
+from penstock.storage.index import BLOCK_BYTES
+from penstock.storage.log import Log, LogOptions
+from penstock.storage.recovery import open_log
+from penstock.storage.retention import Retention
+from penstock.testing.disk import FaultyDisk
+from tests.unit.storage.samples import (
+    DIRECTORY,
+    ID_BASE,
+    INDEX,
+    NO_MEMORY,
+    SEGMENT,
+    bodies_of,
+    make,
+    new_disk,
+    open_at,
+    publish,
+    read_from,
+    segment_path,
+)
+
+FILLER = b"." * (BLOCK_BYTES // 4)
+ALL = 1 << 40
+
+
+def publish_many(log: Log, batches: int) -> dict[int, bytes]:
+    """Batches of two messages, four of them a block; all bodies by offset."""
+    return bodies_of(
+        [publish(log, b"%d" % log.next_offset, b"%d" % log.next_offset + FILLER)
+         for _ in range(batches)]
+    )  # fmt: skip
+
+
+def raw_from(log: Log, offset: int, nbytes: int) -> Sequence[Batch]:
+    pieces = log.read_raw(offset, nbytes)
+    batches = [batch for piece in pieces for batch in iter_batches(piece)]
+    assert sum(map(len, pieces)) == sum(len(batch.raw) for batch in batches)
+    return batches
+
+
+@pytest.fixture
+def wide() -> tuple[Log, dict[int, bytes]]:
+    """Three segments of three blocks each, the newest messages in memory too."""
+    log, _ = open_at(new_disk(), max_bytes_per_file=3 * BLOCK_BYTES, mem_queue_size=10)
+    written = publish_many(log, 33)
+    assert len(log.segments) >= 3
+    assert all(len(segment.index) >= 2 for segment in log.segments[:-1])
+    return log, written
+
+
+def test_a_reader_gets_all_from_wherever_it_starts(wide: tuple[Log, dict[int, bytes]]) -> None:
+    log, written = wide
+    for offset in range(log.next_offset + 1):
+        found = read_from(log, offset)
+        whole = offset - offset % 2  # the batch starts there
+        assert found == {o: body for o, body in written.items() if o >= whole}
+
+
+def test_raw_reading_crosses_all_borders_once(wide: tuple[Log, dict[int, bytes]]) -> None:
+    log, written = wide
+    for offset in range(log.next_offset):
+        assert bodies_of(raw_from(log, offset, ALL)) == {
+            o: body for o, body in written.items() if o >= offset - offset % 2
+        }
+    assert log.read_raw(log.next_offset, ALL) == []
+
+
+def test_raw_reading_gives_what_fits_and_one_batch_at_least(
+    wide: tuple[Log, dict[int, bytes]],
+) -> None:
+    log, _ = wide
+    sizes = [len(batch.raw) for batch in raw_from(log, 0, ALL)]
+    for number in range(len(sizes)):
+        three = sum(sizes[number : number + 3])
+        assert len(raw_from(log, 2 * number, 0)) == 1
+        assert len(raw_from(log, 2 * number, 1)) == 1
+        assert len(raw_from(log, 2 * number, three)) == min(3, len(sizes) - number)
+        assert len(raw_from(log, 2 * number, three - 1)) == max(1, min(2, len(sizes) - number - 1))
+
+
+def test_bounds_after_trimming(wide: tuple[Log, dict[int, bytes]]) -> None:
+    log, _ = wide
+    second = log.segments[1].first_offset
+    assert log.trim(second + 1, 0, Retention()) == 1
+    assert raw_from(log, second, 1)[0].first_offset == second
+    for outside in (second - 1, log.next_offset + 1):
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            log.read_raw(outside, ALL)
+        assert (caught.value.start, caught.value.end) == (second, log.next_offset)
+    batches, place = log.batches_at(0)
+    assert batches[place].first_offset == second
+
+
+def spoiled(*bad: int) -> tuple[Log, dict[int, bytes]]:
+    """An opened log of ten batches, those numbered ``bad`` damaged after it was indexed."""
+    disk = new_disk()
+    log, _ = open_at(disk, max_bytes_per_file=3 * BLOCK_BYTES)
+    written = publish_many(log, 20)
+    log.close()
+    places = [(s.file.path, at, b) for s in log.segments for at, b in located(disk, s.file.path)]
+    for number in bad:
+        path, at, batch = places[number]
+        disk.flip(path, 8 * (at + len(batch.raw) - 1))
+        del written[batch.first_offset], written[batch.first_offset + 1]
+    disk.crash("written")
+    log, report = open_at(disk, max_bytes_per_file=3 * BLOCK_BYTES)
+    assert report.scanned == 0
+    assert log.next_offset == 40
+    return log, written
+
+
+def located(disk: FaultyDisk, path: str) -> list[tuple[int, Batch]]:
+    position = 0
+    found = []
+    for batch in iter_batches(disk.content(path)):
+        found.append((position, batch))
+        position += len(batch.raw)
+    return found
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [(0,), (3,), (4,), (3, 4), (0, 1, 2, 3), (4, 5, 6, 7), (11,), (12,), (11, 12), (19,),
+     tuple(range(3, 18)), tuple(range(12)), tuple(range(20))],
+)  # fmt: skip
+def test_bad_batches_are_stepped_over_wherever_they_are(bad: tuple[int, ...]) -> None:
+    log, written = spoiled(*bad)
+    assert read_from(log, 0) == written
+    assert bodies_of(raw_from(log, 0, ALL)) == written
+    for offset in range(40):
+        batches, place = log.batches_at(offset)
+        found = batches[place].first_offset if place < len(batches) else None
+        assert found == min((o - o % 2 for o in written if o >= offset), default=None)
+        assert bodies_of(raw_from(log, offset, ALL)) == {
+            o: body for o, body in written.items() if o >= offset - offset % 2
+        }
+    for time in range(41):
+        assert log.offset_at(time) == min(
+            (o for o in written if not o % 2 and o >= time), default=40
+        )
+
+
+def test_memory_and_files_join_after_a_restart() -> None:
+    disk = new_disk()
+    log, _ = open_at(disk)
+    written = publish_many(log, 5)
+    disk.crash("written")
+    log, _ = open_at(disk)
+    written |= publish_many(log, 3)
+    disk.fail("read", times=-1)
+    batches, place = log.batches_at(10)  # what is new needs no disk
+    assert bodies_of(batches[place:]) == {o: b for o, b in written.items() if o >= 10}
+    disk.heal()
+    assert read_from(log, 0) == written
+    assert bodies_of(raw_from(log, 3, ALL)) == {o: b for o, b in written.items() if o >= 2}
+
+
+def test_a_gap_between_two_lives_of_a_log() -> None:
+    disk = new_disk()
+    log, _ = open_at(disk)
+    publish(log, b"old")
+    disk.crash("written")
+    log, _ = open_at(disk)
+    log.skip_to(100)
+    for offset in (1, 50, 99, 100):
+        batches, place = log.batches_at(offset)
+        assert place == len(batches)
+        assert log.read_raw(offset, ALL) == []
+    publish(log, b"new")
+    for _ in range(2):
+        assert read_from(log, 0) == {0: b"old", 100: b"new"}
+        for offset in (1, 50, 99, 100):
+            assert read_from(log, offset) == {100: b"new"}
+            assert bodies_of(raw_from(log, offset, ALL)) == {100: b"new"}
+        assert bodies_of(raw_from(log, 0, ALL)) == {0: b"old", 100: b"new"}
+        disk.crash("written")
+        log, _ = open_at(disk)
+        assert log.next_offset == 101
+
+
+def test_time_across_blocks_and_segments(wide: tuple[Log, dict[int, bytes]]) -> None:
+    log, written = wide  # a batch is published at the time of its first offset
+    for time in range(log.next_offset):
+        assert log.offset_at(time) == time + time % 2
+    assert log.offset_at(log.next_offset) == log.next_offset
+    assert len(written) == log.next_offset
+
+
+def test_a_clock_set_back_does_not_hide_messages() -> None:
+    disk = new_disk()
+    log, _ = open_at(disk, max_bytes_per_file=2 * BLOCK_BYTES)
+    times = [10, 90, 20, 30, 40, 50, 60, 70, 80, 85, 88, 95, 96, 5, 100]
+    for time in times:
+        publish(log, FILLER, timestamp_ns=time)
+    assert len(log.segments) > 1
+    for time in range(102):
+        expected = next((o for o, at in enumerate(times) if at >= time), len(times))
+        assert log.offset_at(time) == expected
+
+
+def test_the_cache_serves_the_second_reader_and_stays_in_its_budget() -> None:
+    disk = new_disk()
+    cache = BlockCache(2 * BLOCK_BYTES)
+    log, _ = open_log(disk, DIRECTORY, ID_BASE, cache, LogOptions(mem_queue_size=NO_MEMORY))
+    written = publish_many(log, 20)
+    assert len(log.segments[0].index) > 3
+    assert read_from(log, 0) == written
+    assert 1 <= len(cache) <= 2
+    log.batches_at(0)
+    disk.fail("read", times=-1)
+    batches, _ = log.batches_at(1)
+    assert batches[0].first_offset == 0
+
+
+def test_memory_stays_bounded_whatever_the_messages_are() -> None:
+    log, _ = open_at(new_disk(), mem_queue_size=100)
+    for _ in range(1000):
+        publish(log, b"x")
+    batches, place = log.batches_at(log.next_offset - 1)
+    assert len(batches) <= 125
+    assert place == len(batches) - 1
+    assert len(read_from(log, 0)) == 1000
+
+
+# --- recovery of what only large or unlucky logs have ------------------------------------------
+
+
+def test_a_message_that_holds_a_batch_does_not_pass_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would, did the reading in windows search a batch that the window cuts."""
+    inner = bytes(make(2, b"planted").raw)
+    for window in range(100, 1200, 7):
+        monkeypatch.setattr(recovery, "WINDOW_BYTES", window)
+        disk = new_disk()
+        log, _ = open_at(disk)
+        publish(log, b"a" * 100)
+        publish(log, b"before" + inner + b"behind" * 60)
+        publish(log, b"c" * 100)
+        written = read_from(log, 0)
+        disk.crash("written")
+        log, report = open_at(disk)
+        assert (report.torn, report.damaged) == (0, 0)
+        assert read_from(log, 0) == written
+
+
+def test_every_window_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = new_disk()
+    log, _ = open_at(disk)
+    written = [publish(log, *[b"%d" % n] * (1 + n % 4)) for n in range(12)]
+    places = located(disk, SEGMENT)
+    disk.flip(SEGMENT, 8 * places[3][0] + 35)  # the length of one
+    disk.flip(SEGMENT, 8 * (places[7][0] + 70))  # the body of another
+    disk.overwrite(SEGMENT, b"torn", len(disk.content(SEGMENT)))
+    whole = disk.content(SEGMENT)
+    good = [batch for n, batch in enumerate(written) if n not in (3, 7)]
+    damaged = len(written[3].raw) + len(written[7].raw)
+    for window in range(64, len(whole) + 10, 5):
+        monkeypatch.setattr(recovery, "WINDOW_BYTES", window)
+        disk = new_disk()
+        open_at(disk)
+        disk.overwrite(SEGMENT, whole)
+        disk.crash("written")
+        log, report = open_at(disk)
+        assert (report.torn, report.damaged, log.damaged_bytes) == (4, damaged, damaged)
+        assert read_from(log, 0) == bodies_of(good)
+
+
+def test_a_lost_identity_is_found_in_a_first_batch_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = new_disk()
+    log, _ = open_at(disk)
+    publish(log, bytes(make(7, b"planted", id_base=99).raw) + b"x" * 500)
+    written = read_from(log, 0)
+    disk.remove(f"{DIRECTORY}/queue.json")
+    disk.crash("written")
+    monkeypatch.setattr(recovery, "WINDOW_BYTES", 300)
+    log, _ = open_at(disk, new_id_base=5)
+    assert log.id_base == ID_BASE
+    assert read_from(log, 0) == written
+
+
+def test_every_flipped_bit_of_a_finished_segment_costs_its_batch_only() -> None:
+    """Also of its last one, which in the newest segment would be a torn tail."""
+    disk = new_disk()
+    log, _ = open_at(disk, max_bytes_per_file=300)
+    batches = [publish(log, b"a", b"bc"), publish(log, b"one", b"two"), publish(log, b"z" * 60)]
+    publish(log, b"in the next segment")
+    assert [s.first_offset for s in log.segments] == [0, 4]
+    whole, rest = disk.content(SEGMENT), disk.content(segment_path(4))
+    starts = [at for at, _ in located(disk, SEGMENT)]
+    everything = read_from(log, 0)
+    for bit in range(8 * len(whole)):
+        disk = new_disk()
+        open_at(disk)
+        disk.overwrite(SEGMENT, whole)
+        disk.replace_file(segment_path(4), rest)
+        disk.flip(SEGMENT, bit)
+        disk.crash("written")
+        log, report = open_at(disk, max_bytes_per_file=300)
+        hit = batches[max(n for n, at in enumerate(starts) if at <= bit // 8)]
+        expected = {o: b for o, b in everything.items()
+                    if not hit.first_offset <= o < hit.next_offset}  # fmt: skip
+        assert read_from(log, 0) == expected
+        assert (report.torn, report.damaged) == (0, len(hit.raw))
+        assert len(disk.content(SEGMENT)) == len(whole)
+        assert [len(disk.content(path)) for path in disk.paths(".bad")] == [len(hit.raw)]
+
+
+def test_every_cut_of_a_segment_that_has_an_index() -> None:
+    disk = new_disk()
+    log, _ = open_at(disk)
+    batches = [publish(log, b"a", b"bc"), publish(log, b"one", b"two"), publish(log, b"z" * 9)]
+    log.close()
+    whole, index = disk.content(SEGMENT), disk.content(INDEX)
+    ends = [0, *(at for at, _ in located(disk, SEGMENT)[1:]), len(whole)]
+    for size in range(len(whole) + 1):
+        disk = new_disk()
+        open_at(disk)
+        disk.overwrite(SEGMENT, whole[:size])
+        disk.replace_file(INDEX, index)
+        disk.crash("written")
+        log, report = open_at(disk)
+        good = sum(end <= size for end in ends) - 1
+        assert read_from(log, 0) == bodies_of(batches[:good])
+        assert (report.torn, report.damaged) == (size - ends[good], 0)
+        assert log.next_offset == ([0] + [batch.next_offset for batch in batches])[good]
+        publish(log, b"next")
+        disk.crash("written")
+        assert len(read_from(open_at(disk)[0], 0)) == log.next_offset
