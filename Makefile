@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim replay clean
+.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim fuzz docs replay clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,14 @@ crash: install  ## kill nsqd under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
 
 sim: install  ## the broker against its model, long
-	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/sim -q
+	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q
+
+fuzz: install  ## decoders against random streams, long
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit/nsq/protocol -q
+
+docs: install  ## the documentation as a site in build/docs
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'zensical>=0.0.70'
+	@$(BIN)/zensical build --strict
 
 replay: install  ## what real NSQ programs were seen to do, played against ours
 	@$(PYTEST) tests/conformance -s

@@ -1,10 +1,17 @@
-"""What every kind of test shares: where the recorded samples are."""
+"""What every kind of test shares: where the recorded samples are, how hard hypothesis tries."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# In CI the same examples every time; `make fuzz` looks for new ones, for long.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("nightly", max_examples=20_000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SAMPLES = Path(__file__).parent / "conformance" / "samples"
 

@@ -252,9 +252,12 @@ class Channel:
     def dispatch(self, now: int) -> None:
         """Give the waiting messages to the consumers that have room, shared out fairly."""
         hungry = self._hungry
+        turn = 0  # how many are still to be served before the first comes again
         while hungry and (waiting := self._deliverable()) > 0:
+            turn = turn or len(hungry)
             consumer = next(iter(hungry))
-            share = -(-waiting // len(hungry))
+            share = -(-waiting // turn)
+            turn -= 1
             del hungry[consumer]
             room = consumer.room()
             if room <= 0:

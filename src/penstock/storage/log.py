@@ -354,6 +354,11 @@ class Log:
 
     # --- letting go ----------------------------------------------------------------------------
 
+    @property
+    def trimmable(self) -> bool:
+        """Whether there is anything that ``trim`` might delete."""
+        return len(self._segments) > 1
+
     def trim(self, before_offset: int, wall_ns: int, retention: Retention) -> int:
         """Delete the finished segments that end at or before an offset, as far as retention allows.
 

@@ -93,6 +93,11 @@ class MemoryLog:
                 return batch.first_offset
         return self.next_offset
 
+    @property
+    def trimmable(self) -> bool:
+        """As ``Log.trimmable``."""
+        return self._held > 0
+
     def trim(self, before_offset: int, wall_ns: int, retention: Retention) -> int:
         """Let go of the batches that end at or before an offset; how many."""
         drop = 0

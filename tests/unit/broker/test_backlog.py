@@ -112,7 +112,11 @@ def test_collect_everything_is_a_reset() -> None:
     deferred.collect(everything=False)
     deferred.add(20, 1, 2, 1)
     reset, waiting, over = deferred.collect(everything=True)
-    assert (reset, sorted(waiting), over) == (True, [Waiting(10, 0, 1, 1), Waiting(20, 1, 2, 1)], [])
+    assert (reset, sorted(waiting), over) == (
+        True,
+        [Waiting(10, 0, 1, 1), Waiting(20, 1, 2, 1)],
+        [],
+    )
     assert deferred.collect(everything=False) == (False, [], [])
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,4 +83,4 @@ def test_as_a_set(pairs: list[tuple[int, int]], border: int) -> None:
     assert {n for n in range(42) if n in found} == numbers
     listed = list(found)
     assert [n for first, next_ in listed for n in range(first, next_)] == sorted(numbers)
-    assert all(a[1] < b[0] for a, b in zip(listed, listed[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in pairwise(listed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -145,9 +146,9 @@ def test_bad_batches_are_stepped_over_wherever_they_are(bad: tuple[int, ...]) ->
         assert bodies_of(raw_from(log, offset, ALL)) == {
             o: body for o, body in written.items() if o >= offset - offset % 2
         }
-    for time in range(41):
-        assert log.offset_at(time) == min(
-            (o for o in written if not o % 2 and o >= time), default=40
+    for time_ns in range(41):
+        assert log.offset_at(time_ns) == min(
+            (o for o in written if not o % 2 and o >= time_ns), default=40
         )
 
 
@@ -191,8 +192,8 @@ def test_a_gap_between_two_lives_of_a_log() -> None:
 
 def test_time_across_blocks_and_segments(wide: tuple[Log, dict[int, bytes]]) -> None:
     log, written = wide  # a batch is published at the time of its first offset
-    for time in range(log.next_offset):
-        assert log.offset_at(time) == time + time % 2
+    for time_ns in range(log.next_offset):
+        assert log.offset_at(time_ns) == time_ns + time_ns % 2
     assert log.offset_at(log.next_offset) == log.next_offset
     assert len(written) == log.next_offset
 
@@ -201,12 +202,12 @@ def test_a_clock_set_back_does_not_hide_messages() -> None:
     disk = new_disk()
     log, _ = open_at(disk, max_bytes_per_file=2 * BLOCK_BYTES)
     times = [10, 90, 20, 30, 40, 50, 60, 70, 80, 85, 88, 95, 96, 5, 100]
-    for time in times:
-        publish(log, FILLER, timestamp_ns=time)
+    for time_ns in times:
+        publish(log, FILLER, timestamp_ns=time_ns)
     assert len(log.segments) > 1
-    for time in range(102):
-        expected = next((o for o, at in enumerate(times) if at >= time), len(times))
-        assert log.offset_at(time) == expected
+    for time_ns in range(102):
+        expected = next((o for o, at in enumerate(times) if at >= time_ns), len(times))
+        assert log.offset_at(time_ns) == expected
 
 
 def test_the_cache_serves_the_second_reader_and_stays_in_its_budget() -> None:
@@ -231,6 +232,27 @@ def test_memory_stays_bounded_whatever_the_messages_are() -> None:
     assert len(batches) <= 125
     assert place == len(batches) - 1
     assert len(read_from(log, 0)) == 1000
+
+
+def test_100_000_single_message_batches_are_read_in_order_in_sane_time() -> None:
+    """A cost that grows with the square of the batches would take minutes."""
+    disk = new_disk()
+    open_at(disk)
+    raw = b"".join(make(offset, b"%06d" % offset).raw for offset in range(100_000))
+    disk.overwrite(SEGMENT, raw)
+    disk.crash("written")
+    began = time.perf_counter()
+    log, report = open_at(disk)
+    assert report.scanned == len(raw)
+    offset = 0
+    while offset < log.next_offset:
+        batches, place = log.batches_at(offset)
+        for batch in batches[place:]:
+            assert batch.first_offset == offset
+            assert batch.frames == b"%06d" % offset
+            offset = batch.next_offset
+    assert offset == 100_000
+    assert time.perf_counter() - began < 10
 
 
 # --- recovery of what only large or unlucky logs have ------------------------------------------
@@ -260,8 +282,8 @@ def test_every_window_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     log, _ = open_at(disk)
     written = [publish(log, *[b"%d" % n] * (1 + n % 4)) for n in range(12)]
     places = located(disk, SEGMENT)
-    disk.flip(SEGMENT, 8 * places[3][0] + 35)  # the length of one
-    disk.flip(SEGMENT, 8 * (places[7][0] + 70))  # the body of another
+    disk.flip(SEGMENT, 8 * places[3][0] + 8 * 4 + 3)  # the length of one
+    disk.flip(SEGMENT, 8 * (places[7][0] + 66))  # the body of another
     disk.overwrite(SEGMENT, b"torn", len(disk.content(SEGMENT)))
     whole = disk.content(SEGMENT)
     good = [batch for n, batch in enumerate(written) if n not in (3, 7)]
@@ -298,15 +320,15 @@ def test_every_flipped_bit_of_a_finished_segment_costs_its_batch_only() -> None:
     log, _ = open_at(disk, max_bytes_per_file=300)
     batches = [publish(log, b"a", b"bc"), publish(log, b"one", b"two"), publish(log, b"z" * 60)]
     publish(log, b"in the next segment")
-    assert [s.first_offset for s in log.segments] == [0, 4]
-    whole, rest = disk.content(SEGMENT), disk.content(segment_path(4))
+    assert [s.first_offset for s in log.segments] == [0, 5]
+    whole, rest = disk.content(SEGMENT), disk.content(segment_path(5))
     starts = [at for at, _ in located(disk, SEGMENT)]
     everything = read_from(log, 0)
     for bit in range(8 * len(whole)):
         disk = new_disk()
         open_at(disk)
         disk.overwrite(SEGMENT, whole)
-        disk.replace_file(segment_path(4), rest)
+        disk.replace_file(segment_path(5), rest)
         disk.flip(SEGMENT, bit)
         disk.crash("written")
         log, report = open_at(disk, max_bytes_per_file=300)

@@ -33,8 +33,9 @@ def test_names_sort_like_their_offsets_and_come_back() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "0.log", "queue.json", f"{0:020d}", f"{0:020d}.index", f"{0:020d}.log.tmp", f"{0:021d}.log",
-     "x" * 20 + ".log", "-" + "0" * 19 + ".log", "²" * 20 + ".log", "cursors.journal"],
+    ["", "0.log", "queue.json", f"{0:020d}", f"{0:020d}.index", f"{0:020d}.log.tmp",
+     f"{0:021d}.log", "x" * 20 + ".log", "-" + "0" * 19 + ".log", "²" * 20 + ".log",
+     "cursors.journal"],
 )  # fmt: skip
 def test_other_names_are_no_segments(name: str) -> None:
     assert parse_segment_name(name) is None

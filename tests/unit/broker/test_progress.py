@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from penstock.broker.progress import (
+    ChannelRecord,
+    Deferral,
+    GoneRecord,
+    GroupRecord,
+    Progress,
+    Record,
+    TopicRecord,
+    encode_record,
+)
+from penstock.core.errors import StorageError
+
+
+def channel(
+    name: str = "c",
+    cursor: int = 0,
+    head: int = 0,
+    *,
+    reset: bool = False,
+    deferred: list[Deferral] | None = None,
+    over: list[int] | None = None,
+) -> ChannelRecord:
+    return ChannelRecord(name, cursor, head, [], [], reset, deferred or [], over or [])
+
+
+def replay(*records: Record) -> Progress:
+    return Progress.replay([encode_record(record) for record in records])
+
+
+def test_no_records() -> None:
+    progress = replay()
+    assert (progress.head, progress.paused, progress.end()) == (None, False, 0)
+    assert (progress.channels, progress.groups) == ({}, {})
+    assert progress.deferred("c") == []
+
+
+def test_a_channels_record_comes_back_whole() -> None:
+    record = ChannelRecord(
+        "c", 5, 9, [(1, 3, 2), (4, 5, 65535)], [(6, 8)], True, [(99, 6, 8, 0)], []
+    )
+    progress = replay(record)
+    assert progress.channels == {"c": record}
+    assert progress.deferred("c") == [(99, 6, 8, 0)]
+
+
+def test_the_newest_record_counts() -> None:
+    progress = replay(
+        TopicRecord(3, paused=True), GroupRecord("g", 1), channel(cursor=1), channel("d"),
+        TopicRecord(7), GroupRecord("g", 4), channel(cursor=2),
+    )  # fmt: skip
+    assert (progress.head, progress.paused) == (7, False)
+    assert progress.groups == {"g": 4}
+    assert progress.channels["c"].cursor == 2
+    assert set(progress.channels) == {"c", "d"}
+
+
+def test_deferrals_are_added_and_removed() -> None:
+    progress = replay(
+        channel(reset=True, deferred=[(50, 1, 3, 0), (60, 8, 9, 1)]),
+        channel(deferred=[(70, 4, 5, 0)], over=[1]),
+        channel("d", deferred=[(10, 1, 2, 0)]),
+    )
+    assert progress.deferred("c") == [(60, 8, 9, 1), (70, 4, 5, 0)]
+    assert progress.deferred("d") == [(10, 1, 2, 0)]
+
+
+def test_a_deferral_that_is_over_twice_or_deferred_again() -> None:
+    progress = replay(
+        channel(reset=True, deferred=[(50, 1, 2, 0)]),
+        channel(over=[1]),
+        channel(over=[1, 7]),
+        channel(deferred=[(90, 1, 2, 1)]),
+    )
+    assert progress.deferred("c") == [(90, 1, 2, 1)]
+
+
+def test_a_reset_forgets_the_deferrals_before() -> None:
+    progress = replay(
+        channel(reset=True, deferred=[(50, 1, 2, 0)]),
+        channel(reset=True, deferred=[(60, 3, 4, 0)]),
+    )
+    assert progress.deferred("c") == [(60, 3, 4, 0)]
+
+
+def test_gone_channels_and_groups() -> None:
+    progress = replay(
+        channel(deferred=[(50, 1, 2, 0)]), channel("d"), GroupRecord("c", 3), GroupRecord("g", 4),
+        GoneRecord("c", None), GoneRecord(None, "g"), GoneRecord("unknown", None),
+    )  # fmt: skip
+    assert set(progress.channels) == {"d"}
+    assert progress.groups == {"c": 3}
+    assert progress.deferred("c") == []
+
+
+def test_a_channel_made_again_has_nothing_of_the_old_one() -> None:
+    progress = replay(
+        channel(cursor=4, deferred=[(50, 1, 2, 0)]), GoneRecord("c", None), channel(cursor=9)
+    )
+    assert progress.channels["c"].cursor == 9
+    assert progress.deferred("c") == []
+
+
+def test_end_is_behind_all_that_was_given_out() -> None:
+    assert replay(TopicRecord(7)).end() == 7
+    assert replay(TopicRecord(7), channel(head=9), channel("d", head=8)).end() == 9
+    assert replay(TopicRecord(7), channel(head=5), GroupRecord("g", 12)).end() == 12
+    assert replay(channel(head=5)).end() == 5
+
+
+def test_a_record_without_a_later_field_is_read() -> None:
+    """A field that is added later has a default."""
+    assert replay().paused is False
+    assert Progress.replay([msgspec.msgpack.encode(["t", 7])]).head == 7
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", msgspec.msgpack.encode(["z", 1])])
+def test_an_unknown_record_is_refused(data: bytes) -> None:
+    with pytest.raises(StorageError, match="cursor journal holds an unknown record"):
+        Progress.replay([encode_record(TopicRecord(1)), data])

@@ -1,0 +1,646 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.staging import Outcome
+from penstock.broker.topic import Topic
+from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.core.units import SECOND
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.journal import COMPACT_BYTES_MIN
+from penstock.storage.retention import Retention
+
+from .conftest import Reader, World, ignore, log_of
+
+JOURNAL = "/data/topics/t@0/cursors.journal"
+
+
+def stage(topic: Topic, *bodies: bytes, delay: int = 0, done: Outcome = ignore) -> None:
+    topic.stage(Bodies.from_list(bodies), delay, done)
+
+
+# --- publishing ----------------------------------------------------------------------------------
+
+
+def test_a_commit_writes_all_that_was_staged_at_once(world: World) -> None:
+    topic = world.topic
+    told: list[list[StorageError | None]] = [[], [], []]
+    for outcome in told:
+        stage(topic, b"x", done=outcome.append)
+    assert log_of(topic).next_offset == 0
+    done, error = topic.commit()
+    assert (error, told) == (None, [[], [], []])  # telling is the caller's
+    for number, tell in enumerate(done):
+        tell(StorageError(str(number)))
+    assert [str(errors[0]) for errors in told] == ["0", "1", "2"]
+    batches, _ = log_of(topic).batches_at(0)
+    assert [batch.count for batch in batches] == [3]
+    assert topic.commit() == ([], None)
+
+
+def test_counters(world: World) -> None:
+    world.publish(b"abc", b"", b"de")
+    world.publish(b"f")
+    assert (world.topic.message_count, world.topic.message_bytes) == (4, 6)
+    world.restart()
+    assert (world.topic.message_count, world.topic.depth) == (0, 4)
+
+
+def test_a_failed_commit_changes_nothing_and_everybody_is_told(world: World) -> None:
+    topic = world.topic
+    channel = world.channel()
+    world.disk.fill()
+    stage(topic, b"a")
+    stage(topic, b"b")
+    done, error = topic.commit()
+    assert len(done) == 2
+    assert isinstance(error, DiskFullError)
+    assert (topic.message_count, topic.depth, channel.depth) == (0, 0, 0)
+    world.disk.heal()
+    world.publish(b"c")
+    assert (topic.message_count, channel.depth) == (1, 1)
+    reader = Reader(world, channel, 9)
+    assert reader.take() == [(0, 1)]
+    assert reader.bodies == {0: b"c"}
+
+
+def test_a_topic_that_exits_takes_nothing(world: World) -> None:
+    topic = world.topic
+    topic.exiting = True
+    stage(topic, b"a")
+    _, error = topic.commit()
+    assert str(error) == "exiting"
+    assert topic.message_count == 0
+
+
+def test_after_a_failed_sync_nothing_is_taken(world: World) -> None:
+    world.publish(b"a")
+    world.disk.fail("sync", within=".log")
+    with pytest.raises(StorageError):
+        log_of(world.topic).sync()
+    assert isinstance(world.try_publish(b"b"), ReadOnlyError)
+
+
+# --- channels ------------------------------------------------------------------------------------
+
+
+def test_the_first_channel_gets_the_backlog_later_ones_what_comes_after(world: World) -> None:
+    topic = world.topic
+    world.fill(3)
+    assert (topic.depth, topic.head) == (3, 0)
+    first = world.channel("first")
+    assert (topic.depth, first.depth, first.message_count) == (0, 3, 3)
+    world.fill(2)
+    second = world.channel("second")
+    assert (first.depth, second.depth) == (5, 0)
+    world.fill(1)
+    assert Reader(world, first, 99).offsets() == [0, 1, 2, 3, 4, 5]
+    assert Reader(world, second, 99).offsets() == [5]
+    assert (first.message_count, second.message_count) == (6, 1)
+
+
+def test_a_channel_is_made_once(world: World) -> None:
+    assert world.topic.channel("c") is world.topic.channel("c")
+
+
+def test_channels_made_together_share_the_backlog(world: World) -> None:
+    topic = world.topic
+    world.fill(2)
+    channels = [topic.channel(name) for name in ("a", "b")]
+    topic.distribute()
+    assert [channel.depth for channel in channels] == [2, 2]
+
+
+def test_a_gated_topic_waits_for_its_channels(world: World) -> None:
+    topic = world.topic
+    topic.gated = True
+    early = world.channel("early")
+    world.fill(2)
+    assert (early.depth, topic.depth) == (0, 2)
+    late = world.channel("late")
+    topic.gated = False
+    topic.distribute()
+    assert (early.depth, late.depth, topic.depth) == (2, 2, 0)
+
+
+def test_the_backlog_waits_again_when_the_last_channel_is_gone(world: World) -> None:
+    topic = world.topic
+    world.channel("a")
+    world.fill(2)
+    topic.delete_channel("a")
+    world.fill(3)
+    assert topic.depth == 3
+    assert Reader(world, world.channel("b"), 9).offsets() == [2, 3, 4]
+
+
+def test_a_deleted_channel_forgets_what_it_held(world: World) -> None:
+    topic = world.topic
+    channel = world.channel()
+    world.fill(3)
+    reader = Reader(world, channel, 2)
+    reader.take()
+    assert topic.delete_channel("c") is channel
+    assert topic.channels == {}
+    assert (channel.depth, channel.in_flight_count) == (0, 0)
+    assert reader.finish(0) == [0]
+    assert topic.floor() == 3
+    with pytest.raises(KeyError):
+        topic.delete_channel("c")
+
+
+def test_making_and_deleting_a_channel_survives_a_kill(world: World) -> None:
+    world.channel("a")
+    world.channel("b")
+    world.channel("c#ephemeral")
+    world.topic.delete_channel("a")
+    world.kill()
+    assert set(world.topic.channels) == {"b"}
+
+
+def test_a_channel_made_again_starts_anew(world: World) -> None:
+    world.channel()
+    world.publish(b"late", delay=SECOND)
+    world.fill(2)
+    world.topic.delete_channel("c")
+    world.channel()
+    world.fill(1)
+    world.restart()
+    channel = world.channel()
+    assert channel.deferred_count == 0
+    assert Reader(world, channel, 9).offsets() == [3]
+
+
+# --- pause and empty -----------------------------------------------------------------------------
+
+
+def test_a_paused_topic_keeps_what_is_published(world: World) -> None:
+    topic = world.topic
+    channel = world.channel()
+    world.fill(1)
+    topic.pause()
+    world.fill(2)
+    assert (topic.depth, channel.depth) == (2, 1)
+    assert Reader(world, channel, 9).offsets() == [0]
+    topic.unpause()
+    assert (topic.depth, channel.depth) == (0, 2)
+
+
+def test_a_channel_made_while_the_topic_is_paused_gets_what_is_published_then(world: World) -> None:
+    topic = world.topic
+    topic.pause()
+    world.fill(2)
+    channel = world.channel()
+    assert channel.depth == 0
+    topic.unpause()
+    assert Reader(world, channel, 9).offsets() == [0, 1]
+
+
+def test_a_pause_survives_a_kill(world: World) -> None:
+    world.channel()
+    world.topic.pause()
+    world.fill(2)
+    world.kill()
+    assert world.topic.paused
+    assert (world.topic.depth, world.channel().depth) == (2, 0)
+    world.topic.unpause()
+    world.kill()
+    assert not world.topic.paused
+    assert (world.topic.depth, world.channel().depth) == (0, 2)
+
+
+def test_empty_drops_what_no_channel_was_given(world: World) -> None:
+    topic = world.topic
+    channel = world.channel()
+    world.fill(2)
+    topic.pause()
+    world.fill(3)
+    topic.empty()
+    topic.empty()
+    assert (topic.depth, channel.depth) == (0, 2)
+    topic.unpause()
+    world.fill(1)
+    assert Reader(world, channel, 9).offsets() == [0, 1, 5]
+    assert channel.message_count == 3
+
+
+def test_empty_without_a_channel(world: World) -> None:
+    world.fill(3)
+    world.topic.empty()
+    assert (world.topic.depth, world.topic.floor()) == (0, 3)
+    world.kill()
+    world.fill(1)
+    assert Reader(world, world.channel(), 9).offsets() == [3]
+
+
+def test_empty_leaves_the_channels_what_they_have(world: World) -> None:
+    channel = world.channel()
+    world.fill(2)
+    world.topic.empty()
+    assert channel.depth == 2
+
+
+def test_emptied_messages_stay_dropped_after_a_kill(world: World) -> None:
+    world.channel()
+    world.topic.pause()
+    world.fill(3)
+    world.topic.empty()
+    world.topic.unpause()
+    world.fill(1)
+    world.kill()
+    assert Reader(world, world.channel(), 9).offsets() == [3]
+
+
+def test_backend_depth() -> None:
+    world = World(memory=2)
+    world.fill(1)
+    assert world.topic.backend_depth == 0
+    world.fill(4)
+    assert (world.topic.depth, world.topic.backend_depth) == (5, 3)
+
+
+# --- ephemeral topics ----------------------------------------------------------------------------
+
+
+def test_an_ephemeral_topic_without_channels_drops_the_newest() -> None:
+    world = World(memory=3)
+    topic = world.broker.topic("e#ephemeral")
+    world.fill(5, topic=topic)
+    assert (topic.depth, topic.backend_depth, topic.message_count) == (3, 0, 5)
+    channel = world.channel(topic=topic)
+    reader = Reader(world, channel, 9)
+    assert len(reader.take()) == 3
+    assert list(reader.bodies.values()) == [b"m0", b"m1", b"m2"]
+
+
+def test_a_publish_that_does_not_fit_whole_is_dropped_whole() -> None:
+    world = World(memory=3)
+    topic = world.broker.topic("e#ephemeral")
+    stage(topic, b"a", b"b")
+    stage(topic, b"c", b"d")
+    stage(topic, b"e")
+    assert topic.commit()[1] is None
+    reader = Reader(world, world.channel(topic=topic), 9)
+    reader.take()
+    assert list(reader.bodies.values()) == [b"a", b"b", b"e"]
+
+
+def test_channels_of_an_ephemeral_topic_are_bounded() -> None:
+    world = World(memory=3)
+    topic = world.broker.topic("e#ephemeral")
+    slow, quick = world.channel("slow", topic), world.channel("quick", topic)
+    reader = Reader(world, quick, 9)
+    for _ in range(5):
+        world.fill(1, topic=topic)
+        quick.dispatch(world.now)
+    assert (slow.depth, quick.depth) == (3, 0)
+    assert reader.offsets() == [0, 1, 2, 3, 4]
+    assert Reader(world, slow, 9).offsets() == [0, 1, 2]
+
+
+def test_an_ephemeral_topics_memory_lets_go_of_what_is_finished() -> None:
+    world = World(memory=100)
+    topic = world.broker.topic("e#ephemeral")
+    channel = world.channel(topic=topic)
+    reader = Reader(world, channel, 1000)
+    world.fill(1, topic=topic)
+    reader.take()  # never finished
+    for _ in range(100):
+        world.publish(*[bytes(100)] * 50, topic=topic)
+        reader.finish(*reader.offsets())
+    assert topic.log.nbytes < 3000 * 150
+    assert channel.floor() == 0
+    reader.requeue(0)
+    assert reader.take() == [(0, 2)]
+    assert reader.bodies[0] == b"m0"
+
+
+def test_an_ephemeral_topic_writes_nothing(world: World) -> None:
+    before = world.disk.paths()
+    topic = world.broker.topic("e#ephemeral")
+    world.channel("durable-in-name", topic)
+    world.fill(2, topic=topic)
+    topic.commit_group("g", None)
+    topic.pause()
+    world.broker.save()
+    assert world.disk.paths() == before
+    world.restart()
+    assert world.broker.topics == {}
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+def test_groups_commit_and_are_forgotten(world: World) -> None:
+    topic = world.topic
+    world.fill(5)
+    topic.commit_group("g", None)
+    assert topic.groups == {"g": 0}
+    topic.commit_group("g", 3)
+    topic.commit_group("g", None)  # exists: stays where it is
+    assert topic.groups == {"g": 3}
+    topic.commit_group("g", 99)
+    assert topic.groups == {"g": 5}
+    world.restart()
+    assert world.topic.groups == {"g": 5}
+    world.topic.delete_group("g")
+    with pytest.raises(KeyError):
+        world.topic.delete_group("g")
+    world.restart()
+    assert world.topic.groups == {}
+
+
+def test_a_new_group_starts_where_the_log_starts() -> None:
+    world = World(file_bytes=300)
+    world.channel()
+    world.fill(9)
+    world.topic.channels["c"].empty()
+    world.topic.trim(Retention())
+    start = log_of(world.topic).start_offset
+    assert start > 0
+    world.topic.commit_group("g", None)
+    assert world.topic.groups == {"g": start}
+
+
+def test_a_group_holds_back_retention() -> None:
+    world = World(file_bytes=300)
+    topic, channel = world.topic, world.channel()
+    topic.commit_group("g", None)
+    world.fill(20)
+    channel.empty()
+    assert topic.floor() == 0
+    assert topic.trim(Retention()) == 0
+    topic.commit_group("g", 10)
+    assert topic.floor() == 10
+    assert topic.trim(Retention()) > 0
+    assert 0 < log_of(topic).start_offset <= 10
+    topic.delete_group("g")
+    assert topic.floor() == 20
+    assert topic.trim(Retention()) > 0
+    assert log_of(topic).start_offset > 10
+
+
+# --- floor and trim ------------------------------------------------------------------------------
+
+
+def test_floor_is_what_the_slowest_needs(world: World) -> None:
+    topic = world.topic
+    world.fill(2)
+    assert topic.floor() == 0  # waits for a first channel
+    quick, slow = world.channel("quick"), world.channel("slow")
+    world.fill(4)
+    reader, other = Reader(world, quick, 9), Reader(world, slow, 9)
+    reader.finish(*reader.offsets())
+    assert (quick.floor(), slow.floor(), topic.floor()) == (6, 2, 2)
+    other.take()
+    other.finish(2, 3, 4)
+    assert topic.floor() == 5
+    other.requeue(5, SECOND)
+    assert topic.floor() == 5
+    topic.delete_channel("slow")
+    assert topic.floor() == 6
+
+
+def test_trim_keeps_what_retention_says() -> None:
+    world = World(file_bytes=300)
+    topic, channel = world.topic, world.channel()
+    world.fill(20)
+    channel.empty()
+    assert topic.trim(Retention(time_ns=SECOND)) == 0
+    assert topic.trim(Retention(nbytes=10**6)) == 0
+    world.clock.advance(SECOND + 1)
+    segments = len(log_of(topic).segments)
+    assert topic.trim(Retention(time_ns=SECOND)) == segments - 1
+    assert len(log_of(topic).segments) == 1
+
+
+# --- keeping progress ----------------------------------------------------------------------------
+
+
+def test_progress_survives_a_restart(world: World) -> None:
+    channel = world.channel()
+    world.fill(6)
+    reader = Reader(world, channel, 4)
+    reader.take()
+    reader.finish(0, 2)
+    reader.requeue(3)
+    world.restart()
+    channel = world.channel()
+    assert (channel.depth, channel.in_flight_count, channel.message_count) == (4, 0, 0)
+    assert sorted(Reader(world, channel, 9).take()) == [(1, 2), (3, 2), (4, 1), (5, 1)]
+
+
+def test_what_was_not_saved_comes_again_after_a_kill(world: World) -> None:
+    channel = world.channel()
+    world.fill(3)
+    reader = Reader(world, channel, 3)
+    reader.take()
+    reader.finish(0)
+    world.broker.save()
+    reader.finish(1)
+    world.kill()
+    assert Reader(world, world.channel(), 9).take() == [(1, 2), (2, 2)]
+
+
+def test_messages_published_after_the_last_save_are_distributed_at_the_start(world: World) -> None:
+    world.channel("a")
+    world.channel("b")
+    world.broker.save()
+    world.fill(3)
+    world.kill()
+    assert world.topic.depth == 0
+    assert [world.channel(name).depth for name in "ab"] == [3, 3]
+
+
+def test_changed_tells_whether_there_is_something_to_save(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    topic.save()
+    assert not topic.changed
+    world.fill(2)
+    assert topic.changed
+    topic.save()
+    assert not topic.changed
+    reader = Reader(world, channel, 1)
+    reader.take()
+    assert topic.changed
+    topic.save()
+    topic.commit_group("g", 1)
+    assert topic.changed
+    topic.save()
+    topic.delete_group("g")
+    assert topic.changed
+
+
+def test_an_ephemeral_channel_is_not_written_down(world: World) -> None:
+    topic, channel = world.topic, world.channel("c#ephemeral")
+    world.fill(2)
+    topic.save()
+    reader = Reader(world, channel, 1)
+    reader.finish(*reader.offsets())
+    assert channel.changed
+    assert not topic.changed
+
+
+def test_a_save_writes_only_the_channels_that_changed(world: World) -> None:
+    topic = world.topic
+    busy, _idle = world.channel("busy"), world.channel("idle")
+    world.fill(2)
+    topic.save()
+    before = len(world.disk.content(JOURNAL))
+    reader = Reader(world, busy, 1)
+    reader.take()
+    topic.save()
+    added = world.disk.content(JOURNAL)[before:]
+    assert b"busy" in added
+    assert b"idle" not in added
+
+
+def test_a_save_that_failed_is_made_good_by_the_next(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(4)
+    world.publish(b"late", delay=SECOND)
+    topic.commit_group("gone", None)
+    topic.save()
+    reader = Reader(world, channel, 4)
+    reader.take()
+    reader.finish(0, 1)
+    world.publish(b"later", delay=SECOND)
+    topic.commit_group("g", 2)
+    topic.delete_group("gone")
+    world.disk.fail("append", within="journal")
+    with pytest.raises(StorageError):
+        topic.save()
+    assert topic.changed
+    topic.save()
+    assert not topic.changed
+    world.kill()
+    channel = world.channel()
+    assert world.topic.groups == {"g": 2}
+    assert channel.deferred_count == 2
+    assert Reader(world, channel, 9).take() == [(2, 2), (3, 2)]
+
+
+def test_saves_that_fail_again_and_again(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(2)
+    reader = Reader(world, channel, 2)
+    reader.finish(*reader.offsets())
+    world.disk.fill()
+    for _ in range(3):
+        with pytest.raises(DiskFullError):
+            topic.save()
+    world.disk.heal()
+    topic.save()
+    world.kill()
+    assert world.channel().depth == 0
+
+
+def test_a_deletion_that_could_not_be_written_is_written_later(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.channel("a")
+    world.channel("b")
+    world.disk.fill()
+    world.topic.delete_channel("a")
+    assert "TOPIC(t): failed to write down progress - " in caplog.text
+    world.disk.heal()
+    assert world.topic.changed
+    world.broker.save()
+    world.kill()
+    assert set(world.topic.channels) == {"b"}
+
+
+def test_a_journal_whose_sync_failed_is_written_anew(world: World) -> None:
+    topic = world.topic
+    world.channel()
+    world.fill(2)
+    topic.save()
+    world.disk.fail("sync", within="journal")
+    with pytest.raises(StorageError):
+        topic.sync_journal()
+    assert topic.changed
+    topic.save()
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) > 0
+    world.publish(b"after")
+    topic.save()
+    topic.sync_journal()
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL))
+
+
+def test_the_journal_is_compacted(world: World) -> None:
+    topic = world.topic
+    channels = [world.channel(f"channel-{number:03}" + "x" * 40) for number in range(100)]
+    topic.commit_group("g", None)
+    world.publish(b"late", delay=SECOND)
+    sizes: list[int] = []
+    while len(sizes) < 2 or sizes[-1] >= sizes[-2]:
+        world.fill(1)
+        for channel in channels:
+            channel.changed = True
+        topic.save()
+        sizes.append(len(world.disk.content(JOURNAL)))
+        assert sizes[-1] < 2 * COMPACT_BYTES_MIN
+    assert sizes[-2] > COMPACT_BYTES_MIN
+    world.kill()
+    assert len(world.topic.channels) == 100
+    assert {channel.deferred_count for channel in world.topic.channels.values()} == {1}
+    assert {channel.depth for channel in world.topic.channels.values()} == {len(sizes)}
+    assert world.topic.groups == {"g": 0}
+
+
+def test_offsets_a_channel_has_seen_are_not_given_out_again(world: World) -> None:
+    """A power cut took messages that the journal, synced since, knows."""
+    channel = world.channel()
+    world.fill(1)
+    log_of(world.topic).sync()
+    world.fill(2)
+    reader = Reader(world, channel, 9)
+    reader.finish(*reader.offsets())
+    world.topic.save()
+    world.topic.sync_journal()
+    (path,) = world.disk.paths(".log")
+    kept = world.disk.synced(path)
+    world.disk.crash("written")
+    world.disk.cut(path, kept)
+    world.open()
+    channel = world.channel()
+    world.fill(1)
+    reader = Reader(world, channel, 9)
+    assert reader.take() == [(3, 1)]
+    assert reader.bodies == {3: b"m0"}
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def test_close_saves_and_syncs(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(2)
+    reader = Reader(world, channel, 1)
+    reader.finish(*reader.offsets())
+    topic.close()
+    assert topic.exiting
+    for path in [JOURNAL, *world.disk.paths(".log")]:
+        assert world.disk.synced(path) == len(world.disk.content(path)) > 0
+
+
+def test_close_closes_the_files_even_when_it_cannot_save(world: World) -> None:
+    world.channel()
+    world.fill(1)
+    topic = world.topic
+    world.disk.fill()
+    with pytest.raises(DiskFullError):
+        topic.close()
+    with pytest.raises(StorageError, match="Bad file descriptor"):
+        log_of(topic).segments[-1].file.append(b"")
+
+
+def test_delete_removes_the_files_and_what_the_channels_held(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(3)
+    reader = Reader(world, channel, 2)
+    reader.take()
+    topic.delete()
+    assert topic.exiting
+    assert world.disk.paths() == []
+    assert (channel.depth, channel.in_flight_count) == (0, 0)
+    assert world.disk.list("/data/topics") == []

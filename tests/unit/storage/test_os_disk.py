@@ -1,0 +1,111 @@
+"""What only the real disk has: processes, file descriptors, links, the order of system calls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import DiskFullError, LockedError, StorageError
+from penstock.storage.disk import OsDisk
+
+_HOLDER = """
+import sys
+from penstock.storage.disk import OsDisk
+lock = OsDisk().lock(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def disk() -> OsDisk:
+    return OsDisk()
+
+
+def test_one_process_at_a_time_holds_a_directory(disk: OsDisk, tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(LockedError, match="possibly in use by another instance"):
+            disk.lock(str(tmp_path))
+        holder.kill()  # the lock goes with the process, however it ends
+    disk.lock(str(tmp_path)).release()
+
+
+def test_nothing_reaches_a_closed_file_or_the_next_owner_of_its_number(
+    disk: OsDisk, tmp_path: Path
+) -> None:
+    late = disk.open(str(tmp_path / "late.log"))
+    late.close()
+    late.close()
+    other = disk.open(str(tmp_path / "other.log"))  # most likely with the number of the closed one
+    for use in (
+        lambda: late.append(b"stray"),
+        late.sync,
+        lambda: late.truncate(0),
+        lambda: late.read(0, 1),
+    ):
+        with pytest.raises(StorageError, match=r"late\.log: Bad file descriptor"):
+            use()
+    other.append(b"mine")
+    assert (tmp_path / "other.log").read_bytes() == b"mine"
+    assert (tmp_path / "late.log").read_bytes() == b""
+    assert late.size == 0
+    other.close()
+
+
+def test_a_disk_that_is_really_full(disk: OsDisk) -> None:
+    file = disk.open("/dev/full")
+    with pytest.raises(DiskFullError, match="/dev/full: No space left"):
+        file.append(b"x")
+    assert file.size == 0
+    file.close()
+
+
+def test_a_replaced_file_is_not_written_over(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / "meta")
+    disk.replace_file(path, b"old")
+    with open(path, "rb") as held:
+        disk.replace_file(path, b"newer")
+        assert held.read() == b"old"
+    assert disk.read_file(path) == b"newer"
+
+
+def test_a_replacement_syncs_the_content_then_the_name(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    rename, fsync = os.rename, os.fsync
+    monkeypatch.setattr(os, "rename", lambda *args: (seen.append("rename"), rename(*args)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append("fsync"), fsync(fd)))
+    disk.replace_file(str(tmp_path / "meta"), b"x")
+    assert seen == ["fsync", "rename", "fsync"]
+    seen.clear()
+    disk.replace_file(str(tmp_path / "meta"), b"x", sync=False)
+    assert seen == ["rename"]
+
+
+def test_files_are_for_their_owner_only(disk: OsDisk, tmp_path: Path) -> None:
+    disk.open(str(tmp_path / "a.log")).close()
+    disk.replace_file(str(tmp_path / "b"), b"")
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("a.log", "b")} == {0o600}
+
+
+def test_deleting_a_tree_does_not_follow_links(disk: OsDisk, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").touch()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "link").symlink_to(tmp_path / "outside")
+    disk.remove_tree(str(tmp_path / "tree"))
+    assert (tmp_path / "outside" / "precious").exists()
+    assert not (tmp_path / "tree").exists()
