@@ -49,13 +49,15 @@ def _group_end(staged: list[Staged], start: int) -> int:
     first, delay_ns, _ = staged[start]
     single, stride, nbytes = first.count == 1, first.stride, first.nbytes
     end = start + 1
-    while end < len(staged) and nbytes < BATCH_BYTES_MAX:
+    while end < len(staged):
         records = staged[end].records
+        nbytes += records.nbytes
+        if nbytes > BATCH_BYTES_MAX:
+            break
         if staged[end].delay_ns != delay_ns or single != (records.count == 1):
             break
         if not single and (not stride or records.stride != stride):
             break
-        nbytes += records.nbytes
         end += 1
     return end
 

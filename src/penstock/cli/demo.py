@@ -15,12 +15,12 @@ from rich.table import Table
 
 from penstock.cli.live import flights
 from penstock.cli.live.board import Board, Gauge, Service
+from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Display, open_display
 from penstock.cli.live.ports import Ports
 from penstock.cli.live.proof import verdict
-from penstock.cli.live.reports import Reports
-from penstock.cli.live.services import Child, ServiceError, start, stop_all
+from penstock.cli.live.services import Child
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 
@@ -42,20 +42,30 @@ def run_demo(rate: int, events: int | None, keep: bool) -> None:
     display = open_display(board)
     demo = _Demo(folder, rate, min(events or flights.FLIGHTS, flights.FLIGHTS), board, display)
     try:
-        carriers = demo.play()
+        carriers = _play(demo, board, display)
     except KeyboardInterrupt:
-        display.note("stopped before the end; nothing was proven")
+        print(f"Stopped before the end; nothing was proven. The logs are in {folder}")
         sys.exit(130)
+    conclude(carriers, demo.published.done, demo.consumed.done)
+    elapsed_s = (SYSTEM_CLOCK.monotonic_ns() - started_ns) / 1e9
+    if keep:
+        print(f"From start to proof: {elapsed_s:.1f} s. Everything of this run is in {folder}")
+    else:
+        shutil.rmtree(folder)
+        print(f"From start to proof: {elapsed_s:.1f} s. The files of this run are deleted")
+
+
+def _play(demo: _Demo, board: Board, display: Display) -> list[dict[str, Any]]:
+    """The proof's rows; whatever happens, all is stopped and the terminal as it was."""
+    try:
+        return demo.play()
     finally:
         board.doing = "stopping the services"
-        demo.stop()
-        board.doing = ""
-        display.close()
-    _conclude(carriers, demo.published.done, demo.consumed.done)
-    elapsed_s = (SYSTEM_CLOCK.monotonic_ns() - started_ns) / 1e9
-    print(f"From start to proof: {elapsed_s:.1f} s. Everything of this run is in {folder}")
-    if not keep:
-        shutil.rmtree(folder)
+        try:
+            demo.crew.stop()
+        finally:
+            board.doing = ""
+            display.close()
 
 
 class _Demo:
@@ -69,11 +79,9 @@ class _Demo:
         self._events = events
         self._board = board
         self._display = display
-        self._reports = Reports()
-        self._children: list[Child] = []
-        self._finished: set[str] = set()
-        self._ready: set[str] = set()
-        self._carriers: list[dict[str, Any]] | None = None
+        self._carriers: list[dict[str, Any]] = []
+        self._consumed = 0
+        self.crew = Crew(board, display)
         self.published = Gauge("published", events)
         self.consumed = Gauge("consumed", events)
         self.archived = Gauge("archived", events)
@@ -84,28 +92,20 @@ class _Demo:
         daemons = Daemons(self._folder, self._ports(), self._board)
         self._board.services.append(Service("Spark", "starting"))
         # Spark needs ten seconds to start and the data one, so both begin before anything else.
-        spark = self._child("Spark", "archive_job", self._on_spark,
-                            flights.TOPIC, daemons.lookupd_http, str(self._folder))  # fmt: skip
-        replay = self._child("replay", "replay", self._on_replay,
-                             daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
-        daemons.start(self._children)
+        spark = self._talker("Spark", "archive_job", self._on_spark,
+                             flights.TOPIC, daemons.lookupd_http, str(self._folder))  # fmt: skip
+        replay = self._talker("replay", "replay", self._on_replay,
+                              daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
+        daemons.start(self.crew.children)
         daemons.create_topic(flights.TOPIC)
         daemons.hold_for_archive(flights.TOPIC)
         spark.tell("begin")
-        self._child("tally", "tally", self._on_tally, daemons.nsqd_tcp, str(self._events))
-        self._until(lambda: {"replay", "tally"} <= self._ready)
+        self._talker("tally", "tally", self._on_tally, daemons.nsqd_tcp, str(self._events))
+        self._until(lambda: {"replay", "tally"} <= self.crew.ready)
         replay.tell("begin")
         spark.tell(f"finish {self._events}")
-        self._until(lambda: self._carriers is not None and "tally" in self._finished)
-        assert self._carriers is not None
+        self._until(lambda: {"replay", "tally", "Spark"} <= self.crew.finished)
         return self._carriers
-
-    def stop(self) -> None:
-        """End all children, the daemons last."""
-        for name in stop_all(self._children):
-            self._display.note(f"{name} did not stop by itself and was killed")
-        for service in self._board.services:
-            service.state = "stopped"
 
     def _ports(self) -> Ports:
         ports = Ports()
@@ -120,24 +120,18 @@ class _Demo:
         )
         return ports
 
-    def _child(
+    def _talker(
         self, name: str, module: str, handle: Callable[[dict[str, Any]], None], *arguments: str
     ) -> Child:
         log = self._folder / f"{name.lower()}.log"
-        child = start(name, f"{_LIVE}.{module}", arguments, log, talks=True)
-        self._children.append(child)
-        assert child.process.stdout is not None
-        self._reports.follow(child.process.stdout, handle)
-        return child
+        return self.crew.start_talker(name, f"{_LIVE}.{module}", arguments, log, handle)
 
     def _until(self, reached: Callable[[], bool]) -> None:
         """Keep the display alive until something is so. Raises ServiceError when a child dies."""
         while not reached():
-            self._reports.deliver()
-            for child in self._children:
-                if child.ended and child.process.returncode == 0:
-                    continue
-                child.require_alive()
+            self.crew.check()
+            # The consumer's report may come before that of the replay, which publishes first.
+            self.consumed.done = min(self._consumed, self.published.done)
             behind = self.published.done - self.archived.done
             self._board.facts["lag"] = f"{max(0, behind):,}"
             for gauge in self._board.gauges:
@@ -146,39 +140,39 @@ class _Demo:
             time.sleep(_TICK_S)
 
     def _on_replay(self, facts: dict[str, Any]) -> None:
-        self._note_common("replay", facts)
         self.published.set(facts.get("published", self.published.done))
 
     def _on_tally(self, facts: dict[str, Any]) -> None:
-        self._note_common("tally", facts)
-        self.consumed.set(facts.get("consumed", self.consumed.done))
+        self._consumed = facts.get("consumed", self._consumed)
 
     def _on_spark(self, facts: dict[str, Any]) -> None:
-        self._note_common("Spark", facts)
         service = self._board.service("Spark")
         service.state = facts.get("state", service.state)
         self._board.doing = facts.get("doing", self._board.doing)
-        if "error" in facts:
-            raise ServiceError(f"Spark: {facts['error']}")
         if "archived" in facts:
             self.archived.set(facts["archived"])
             service.detail = (
                 f"batch {facts['batch']}: {facts['rows']:,} rows at {facts['rate']:,.0f} rows/s"
             )
-        if "proof" in facts:
-            self._carriers = facts["proof"]
-
-    def _note_common(self, name: str, facts: dict[str, Any]) -> None:
-        if facts.get("state") == "ready":
-            self._ready.add(name)
-        if facts.get("finished"):
-            self._finished.add(name)
+        self._carriers = facts.get("proof", self._carriers)
 
 
-def _conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> None:
+def conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> None:
     """Print the table and the proof. Raises ProofError when it fails."""
+    console = Console()
+    console.print("\nMean departure delay by carrier, computed by Spark from the Parquet:")
+    console.print(_table(carriers))
+    kept, sentence = verdict(carriers, published)
+    if not kept:
+        raise ProofError(f"the proof failed: {sentence}")
+    line = f"[bold green]Proven:[/] {sentence} ({consumed:,} consumed live)."
+    # A terminal gets whole words a line, a file the whole sentence in one line.
+    console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def _table(carriers: list[dict[str, Any]]) -> Table:
     names = flights.airlines()
-    table = Table(title="Mean departure delay by carrier, computed by Spark from the Parquet")
+    table = Table()
     table.add_column("carrier")
     table.add_column("flights", justify="right")
     table.add_column("mean delay", justify="right")
@@ -186,10 +180,4 @@ def _conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> 
         delay = "-" if row["delay"] is None else f"{row['delay']:.1f} min"
         name = names.get(row["carrier"], row["carrier"])
         table.add_row(name, f"{row['events']:,}", delay)
-    console = Console()
-    console.print(table)
-    kept, sentence = verdict(carriers, published)
-    if not kept:
-        raise ProofError(f"the proof failed: {sentence}")
-    line = f"[bold green]Proven:[/] {sentence} ({consumed:,} consumed live)."
-    console.print(line, highlight=False, soft_wrap=True)
+    return table

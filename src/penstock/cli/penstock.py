@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from penstock import __version__
+from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
+
+_ECHO_NS = 1_000_000_000
 
 app = App(
     name="penstock",
@@ -25,7 +29,12 @@ pipeline.command(run)
 
 
 @app.command
-def up(*, data_path: Path = Path("run/up"), spark: bool = True) -> None:
+def up(
+    *,
+    data_path: Path = Path("run/up"),
+    spark: bool = True,
+    free_ports: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
     """Start nsqlookupd, nsqd and the archive of every topic; Ctrl-C stops them.
 
     Parameters
@@ -34,14 +43,21 @@ def up(*, data_path: Path = Path("run/up"), spark: bool = True) -> None:
         Folder for nsqd's data, the archive and the logs.
     spark
         Whether to archive every topic to Parquet with an embedded Spark.
+    free_ports
+        Take any free ports instead of NSQ's own (4150, 4151, 4160, 4161).
     """
     from penstock.cli.up import run_up
 
-    run_up(data_path, with_spark=spark)
+    run_up(data_path, with_spark=spark, free_ports=free_ports)
 
 
 @app.command
-def demo(*, rate: int = 20_000, events: int | None = None, keep: bool = True) -> None:
+def demo(
+    *,
+    rate: Annotated[int, Parameter(validator=Number(gte=0))] = 20_000,
+    events: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    keep: bool = True,
+) -> None:
     """Replay 336,776 real flights through nsqd into Parquet and prove that none is lost.
 
     Parameters
@@ -116,9 +132,10 @@ def java_home() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
-    # Set although it is Python's default: a shell starts background jobs with SIGINT ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
+    # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
+    interrupt = Interrupt()
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         app(sys.argv[1:] if arguments is None else arguments)
     except PenstockError as error:
@@ -128,9 +145,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _interrupt(*_: Any) -> None:
-    """SIGTERM ends a command like Ctrl-C does."""
-    raise KeyboardInterrupt
+class Interrupt:
+    """SIGINT and SIGTERM: both end a command as Ctrl-C does, a later second one at once.
+
+    ``timeout`` and some shells send a signal to the process and again to its group; such an echo
+    must not cut the orderly end short.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._last_ns: int | None = None
+
+    def __call__(self, *_: Any) -> None:
+        now_ns = self._clock.monotonic_ns()
+        if self._last_ns is not None and now_ns - self._last_ns < _ECHO_NS:
+            return
+        self._last_ns = now_ns
+        raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

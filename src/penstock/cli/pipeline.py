@@ -46,11 +46,17 @@ def run_archive(
         board.doing = "stopping"
         display.refresh()
     finally:
+        _stop(run, board, display)
+    print(f"{board.gauges[0].done:,} messages archived in this run; they are in {to}")
+
+
+def _stop(run: ArchiveRun, board: Board, display: Display) -> None:
+    try:
         run.stop()
+    finally:
         board.service("Spark").state = "stopped"
         board.doing = ""
         display.close()
-    print(f"{board.gauges[0].done:,} messages archived in this run; they are in {to}")
 
 
 def query_trigger(available_now: bool, every: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Reading batches out of bytes that may be damaged.
 
-A bad batch never ends the reading: the scan looks for the next place where a whole batch with a
-right checksum starts and goes on there. What lies between is reported as damage, so that recovery
+A bad batch never ends the reading. When its header still makes sense and another one stands where
+it says that the batch ends, the scan goes on there; messages may hold batches of their own, which
+must not pass for ours. Otherwise it looks for the next place where a whole batch with a right
+checksum starts. What lies between is reported as damage, so that recovery
 can tell a torn tail (nothing valid follows) from corruption (something does).
 """
 
@@ -56,8 +58,13 @@ def scan(
             if more and cut:
                 position = len(view)
             else:
-                position = _next_valid(data, view, position + 1, expected_offset, id_base, more)
-            found.damage.append(Damage(start, position))
+                position = _stated_end(view, start, expected_offset, id_base) or _next_valid(
+                    data, view, start + 1, expected_offset, id_base, more
+                )
+            if found.damage and found.damage[-1].end == start:
+                found.damage[-1].end = position
+            else:
+                found.damage.append(Damage(start, position))
             continue
         found.batches.append(batch)
         found.positions.append(position)
@@ -75,17 +82,44 @@ def _valid(
     What a message body may imitate costs no checksum here.
     """
     try:
-        batch = Batch.parse(view, position, verify=False)
-        if batch.first_offset < expected_offset:
-            return None, False
-        if id_base is not None and batch.first_id != id_base + batch.first_offset:
-            return None, False
+        batch = _plausible(view, position, expected_offset, id_base)
         batch.verify()
     except TruncatedBatchError:
         return None, True
     except CorruptBatchError:
         return None, False
     return batch, False
+
+
+def _plausible(view: memoryview, position: int, expected_offset: int, id_base: int | None) -> Batch:
+    """The batch at a position, judged by its header only. Raises CorruptBatchError."""
+    batch = Batch.parse(view, position, verify=False)
+    if batch.first_offset < expected_offset:
+        raise CorruptBatchError("stale batch")
+    if id_base is not None and batch.first_id != id_base + batch.first_offset:
+        raise CorruptBatchError("batch of another queue")
+    return batch
+
+
+def _stated_end(
+    view: memoryview, position: int, expected_offset: int, id_base: int | None
+) -> int | None:
+    """Where the bad batch at a position ends by its header, if that fits what follows there."""
+    try:
+        batch = _plausible(view, position, expected_offset, id_base)
+    except CorruptBatchError:
+        return None
+    if batch.position(batch.next_offset) != len(batch.frames):
+        return None
+    end = position + len(batch.raw)
+    try:
+        if end < len(view):
+            _plausible(view, end, expected_offset, id_base)
+    except TruncatedBatchError:
+        return end
+    except CorruptBatchError:
+        return None
+    return end
 
 
 def _next_valid(

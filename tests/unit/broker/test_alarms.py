@@ -66,12 +66,14 @@ def test_equal_times_come_in_the_order_of_asking() -> None:
 
 
 def test_thousands_of_replaced_times_are_forgotten_and_none_that_counts() -> None:
-    alarms, rest, busy = Alarms(), [Sleeper() for _ in range(3)], Sleeper()
-    for at, sleeper in enumerate(rest, 50_000):
-        alarms.wake(sleeper, at)
+    alarms, rest, busy = Alarms(), [Sleeper() for _ in range(300)], Sleeper()
+    for number, sleeper in enumerate(rest):
+        alarms.wake(sleeper, 80_000 + number)
+        alarms.wake(sleeper, 50_000 + number * 7 % 300)
     for at in range(40_000, 10_000, -1):
         alarms.wake(busy, at)
     assert len(alarms._heap) < 3000
     assert alarms.due(10_000) == []
     assert alarms.due(10_001) == [busy]
-    assert alarms.due(60_000) == rest
+    assert alarms.due(60_000) == sorted(rest, key=lambda sleeper: rest.index(sleeper) * 7 % 300)
+    assert alarms.next_at() is None

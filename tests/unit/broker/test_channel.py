@@ -187,6 +187,16 @@ def test_sampled_out_messages_take_no_room() -> None:
     assert reader.offsets() == [5]
 
 
+def test_a_round_that_samples_all_away_is_not_the_end() -> None:
+    world = World(draws=(99,) * 20)
+    channel = world.channel()
+    for _ in range(20):
+        world.publish(bytes(SERVE_BYTES_MAX // 5))
+    reader = Reader(world, channel, 5, sample=1)
+    assert reader.take() == []
+    assert (channel.depth, channel.floor()) == (0, 20)
+
+
 def test_sampling_does_not_touch_redelivered_messages() -> None:
     world = World(draws=(1,))
     channel = world.channel()
@@ -723,6 +733,26 @@ def test_a_failed_read_of_requeued_messages_loses_nothing(
     assert channel.depth == 3
     world.wait(READ_RETRY_NS)
     assert reader.take() == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_a_failed_read_in_the_middle_delivers_nothing_twice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(memory=0, file_bytes=300)
+    reader = Reader(world, world.channel(), 6)
+    world.fill(6)
+    reader.take()
+    world.restart()
+    channel = world.channel()
+    reader = Reader(world, channel, 10)
+    world.disk.fail("read", nth=2, times=-1)
+    with caplog.at_level(logging.CRITICAL):
+        before = reader.take()
+    assert 0 < len(before) < 6
+    assert channel.depth == 6 - len(before)
+    world.disk.heal()
+    world.wait(READ_RETRY_NS)
+    assert before + reader.take() == [(offset, 2) for offset in range(6)]
 
 
 # --- emptying ------------------------------------------------------------------------------------

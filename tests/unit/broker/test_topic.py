@@ -451,6 +451,17 @@ def test_messages_published_after_the_last_save_are_distributed_at_the_start(wor
     assert [world.channel(name).depth for name in "ab"] == [3, 3]
 
 
+def test_an_idle_channel_of_a_paused_topic_has_what_it_was_given(world: World) -> None:
+    """Its own record is older than the topic's."""
+    world.channel()
+    world.broker.save()
+    world.fill(3)
+    world.topic.pause()
+    world.fill(1)
+    world.kill()
+    assert (world.channel().depth, world.topic.depth) == (3, 1)
+
+
 def test_changed_tells_whether_there_is_something_to_save(world: World) -> None:
     topic, channel = world.topic, world.channel()
     topic.save()

@@ -146,6 +146,14 @@ def test_each_header_check_with_a_right_checksum(
     assert not isinstance(caught.value, TruncatedBatchError)
 
 
+def test_a_batch_without_messages_is_none() -> None:
+    raw = bytearray(make(0, *EQUAL).raw[:HEADER_BYTES])
+    struct.pack_into("<I", raw, 4, HEADER_BYTES)
+    struct.pack_into("<I", raw, 48, 0)
+    with pytest.raises(CorruptBatchError, match="batch with 0 messages"):
+        Batch.parse(sealed(bytes(raw)))
+
+
 def test_a_table_must_fit_its_batch() -> None:
     raw = bytearray(make(0, *MIXED).raw)
     struct.pack_into("<I", raw, 48, 100)

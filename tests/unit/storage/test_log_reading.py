@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.core.errors import OffsetOutOfRangeError
+from penstock.core.chance import SystemChance
+from penstock.core.errors import OffsetOutOfRangeError, ReadOnlyError, StorageError
 from penstock.storage import recovery
 from penstock.storage.batch import Batch, iter_batches
 from penstock.storage.cache import BlockCache
@@ -256,6 +257,30 @@ def test_100_000_single_message_batches_are_read_in_order_in_sane_time() -> None
 
 
 # --- recovery of what only large or unlucky logs have ------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_failed_sync_is_over_when_the_log_is_opened_again(seed: int) -> None:
+    disk = new_disk()
+    log, _ = open_at(disk)
+    publish(log, b"synced")
+    log.sync()
+    publish(log, b"perhaps")
+    disk.fail("sync")
+    with pytest.raises(StorageError):
+        log.sync()
+    with pytest.raises(ReadOnlyError):
+        publish(log, b"refused")
+    disk.crash(SystemChance(seed))
+    log, _ = open_at(disk)
+    assert log.failure is None
+    publish(log, b"taken again")
+    log.sync()
+    disk.crash(SystemChance(seed))
+    found = list(read_from(open_at(disk)[0], 0).values())
+    assert found[0] == b"synced"
+    assert found[-1] == b"taken again"
+    assert found[1:-1] in ([], [b"perhaps"])
 
 
 def test_a_message_that_holds_a_batch_does_not_pass_for_one(

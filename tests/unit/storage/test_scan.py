@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+from penstock.storage.batch import HEADER_BYTES
 from penstock.storage.scan import Damage, scan
 from tests.unit.storage.samples import ID_BASE, bodies_of, make
 
@@ -111,6 +114,52 @@ def test_a_cut_batch_behind_damage_is_not_searched_either() -> None:
     found = scan(data, 0, ID_BASE, more=True)
     assert [batch.first_offset for batch in found.batches] == [0, 5]
     assert found.damage == [Damage(len(ONE), len(ONE) + 7)]
+
+
+def test_a_damaged_message_that_holds_a_batch_does_not_let_it_out() -> None:
+    inner = bytes(make(9, b"inner").raw)
+    outers = [bytes(make(5, *bodies).raw) for bodies in ([b"in " + inner], [b"mixed", inner])]
+    for outer in outers:
+        again = bytes(make(7, b"twice" + inner).raw)
+        last = bytes(make(8, b"last").raw)
+        at = outer.index(inner)
+        # All that leaves the header its sense and the inner batch whole.
+        for place in (*range(8, 16), *range(32, 48), *range(58, HEADER_BYTES), at - 1):
+            spoiled = bytearray(outer)
+            spoiled[place] ^= 1
+            data = ONE + spoiled + last
+            found = scan(data, 0, ID_BASE)
+            assert [batch.first_offset for batch in found.batches] == [0, 8]
+            assert found.damage == [Damage(len(ONE), len(ONE) + len(outer))]
+        spoiled = bytearray(ONE + outer + again)
+        spoiled[len(ONE) + 8] ^= 1
+        spoiled[len(ONE) + len(outer) + 8] ^= 1
+        found = scan(spoiled + last, 0, ID_BASE)
+        assert [batch.first_offset for batch in found.batches] == [0, 8]
+        assert found.damage == [Damage(len(ONE), len(spoiled))]
+        for tail in (b"", last[:20], last[:-1]):
+            found = scan(spoiled + tail, 0, ID_BASE)
+            assert [batch.first_offset for batch in found.batches] == [0]
+            assert found.damage == [Damage(len(ONE), len(spoiled) + len(tail))]
+            assert found.torn
+
+
+def test_a_wrong_length_costs_one_batch_only() -> None:
+    """Although it says, now and then, that the batch ends where another one does."""
+    mixed = bytes(make(0, b"a", b"bcd").raw)
+    for size in range(1, 300):
+        second = bytes(make(2, b"x" * size).raw)
+        for bit in range(12):
+            spoiled = bytearray(mixed + second + THREE)
+            spoiled[4 + bit // 8] ^= 1 << bit % 8
+            assert firsts(bytes(spoiled)) == [2, 4]
+
+
+def test_a_wrong_length_that_fits_a_wrong_count_is_not_believed() -> None:
+    spoiled = bytearray(ONE + TWO + THREE)
+    struct.pack_into("<I", spoiled, 4, len(ONE) + 30)
+    struct.pack_into("<I", spoiled, 48, 2 + 10)  # 10 more messages of 3 bytes: into the next batch
+    assert firsts(bytes(spoiled)) == [2, 4]
 
 
 def test_any_buffer_will_do() -> None:

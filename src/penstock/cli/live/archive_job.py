@@ -55,7 +55,7 @@ class _Job:
         report(doing="the archive query is running", state="running")
         self._archive()
         report(doing="all archived: reading the Parquet back to prove it")
-        report(proof=examine(spark, self._to))
+        report(proof=examine(spark, self._to), finished=True)
 
     def _listen(self) -> None:
         for line in sys.stdin:

@@ -64,7 +64,10 @@ class Daemons:
         request = urllib.request.Request(
             f"http://{self.nsqd_http}/topic/create?topic={topic}", method="POST"
         )
-        urllib.request.urlopen(request, timeout=10).close()
+        try:
+            urllib.request.urlopen(request, timeout=10).close()
+        except OSError as error:
+            raise ServiceError(f"nsqd did not create topic {topic}: {error}") from error
         for _ in range(_REGISTER_TRIES):
             if self._registered(topic):
                 return
@@ -90,3 +93,5 @@ class Daemons:
         except urllib.error.HTTPError as error:
             error.close()
             return False
+        except OSError as error:
+            raise ServiceError(f"nsqlookupd does not answer: {error}") from error

@@ -126,7 +126,7 @@ class TerminalDisplay:
         parts.append(self._last_line(elapsed_s))
         return Panel(
             Group(*parts),
-            title=f"[bold]{self._board.title}[/]",
+            title=Text(self._board.title, style="bold"),
             title_align="left",
             subtitle=f"{elapsed_s // 60:02d}:{elapsed_s % 60:02d}",
             subtitle_align="right",

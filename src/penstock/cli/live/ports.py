@@ -36,7 +36,7 @@ class Ports:
         if taken:
             raise PortsInUseError(
                 f"port {', '.join(map(str, taken))} already in use: is another nsqd or nsqlookupd "
-                "running? Stop it first"
+                "running? Stop it first, or take other ports with --free-ports"
             )
         return ports
 

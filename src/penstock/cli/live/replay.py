@@ -11,6 +11,7 @@ from penstock.cli.live import flights
 from penstock.cli.live.reports import report
 from penstock.cli.live.wire import Wire
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import PenstockError
 from penstock.nsq.protocol import encode
 
 _BATCH = 500
@@ -20,15 +21,25 @@ _REPORT_EVERY_NS = 50_000_000
 def main() -> None:
     """``replay ADDRESS RATE EVENTS``; starts when a line comes on standard input."""
     address, rate, events = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    try:
+        replay(address, rate, events)
+    except PenstockError as error:
+        report(error=str(error))
+        sys.exit(1)
+
+
+def replay(address: str, rate: int, events: int) -> None:
+    """Publish the first ``events`` flights. Raises WireError when nsqd refuses or goes away."""
     batches = _batches(flights.events(), events)
     first = next(batches)
     report(state="ready")
     sys.stdin.readline()
     wire = Wire(address)
+    answers = wire.frames()
     published = due_ns = 0
     for batch in _paced(first, batches, rate):
         wire.send(encode.multi_publish(flights.TOPIC, batch))
-        next(wire.frames())
+        next(answers)
         published += len(batch)
         if SYSTEM_CLOCK.monotonic_ns() >= due_ns:
             report(published=published)

@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import IO, Any
 
@@ -16,26 +17,41 @@ def report(**facts: Any) -> None:
     sys.stdout.flush()
 
 
+def parse(line: str) -> dict[str, Any] | None:
+    """One report, or None for anything else, such as what a library prints or half a line."""
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
 class Reports:
     """The reports of several children, collected by a thread each; used in the parent."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[tuple[Callable[[dict[str, Any]], None], dict[str, Any]]] = (
-            SimpleQueue()
-        )
+        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
-    def follow(self, stream: IO[str], handle: Callable[[dict[str, Any]], None]) -> None:
-        """Have ``handle`` called in ``deliver`` with each report of this stream."""
+    def follow(
+        self,
+        stream: IO[str],
+        handle: Callable[[dict[str, Any]], None],
+        at_end: Callable[[], None] | None = None,
+    ) -> None:
+        """Have ``deliver`` call ``handle`` with each report of this stream, then ``at_end``."""
 
         def read() -> None:
             with stream:
                 for line in stream:
-                    self._queue.put((handle, json.loads(line)))
+                    facts = parse(line)
+                    if facts is not None:
+                        self._queue.put(partial(handle, facts))
+            if at_end is not None:
+                self._queue.put(at_end)
 
         threading.Thread(target=read, daemon=True).start()
 
     def deliver(self) -> None:
         """Call the handlers for what has come, in this thread."""
         while not self._queue.empty():
-            handle, facts = self._queue.get()
-            handle(facts)
+            self._queue.get()()

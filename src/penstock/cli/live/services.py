@@ -1,18 +1,17 @@
 """Child programs: started with their output in a file, watched, and stopped in order.
 
 A child has its own session, so a Ctrl-C in the terminal reaches only us and each child gets exactly
-one signal. Should we be killed, the kernel ends the children too (Linux).
+one signal. Should we be killed, the children end too (``leash``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import signal
+import http.client
+import os
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import IO
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 
-_PR_SET_PDEATHSIG = 1
+_LEASH = "penstock.cli.live.leash"
 _STOP_TIMEOUT_S = 15
 _LOG_TAIL_LINES = 5
 _POLL_S = 0.02
@@ -69,14 +68,18 @@ class Child:
         try:
             self.process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.kill()
             return False
         finally:
             if self.process.stdin is not None:
                 with contextlib.suppress(BrokenPipeError):
                     self.process.stdin.close()
         return True
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
 
 
 def start(
@@ -86,13 +89,13 @@ def start(
     pipe = subprocess.PIPE if talks else None
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [sys.executable, "-m", _LEASH, str(os.getpid()), module, *arguments],
             stdin=pipe or subprocess.DEVNULL,
             stdout=pipe or output,
             stderr=output,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             start_new_session=True,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
     return Child(name, process, log)
 
@@ -109,8 +112,16 @@ def wait_for_ping(child: Child, address: str, timeout_s: float = 30) -> None:
 
 
 def stop_all(children: Sequence[Child]) -> list[str]:
-    """Stop children, the last started first; the names of those that had to be killed."""
-    return [child.name for child in reversed(children) if not child.stop()]
+    """Stop children, the last started first; the names of those that had to be killed.
+
+    A KeyboardInterrupt meanwhile kills those that are left, and is raised.
+    """
+    try:
+        return [child.name for child in reversed(children) if not child.stop()]
+    except KeyboardInterrupt:
+        for child in children:
+            child.kill()
+        raise
 
 
 def _pings(address: str) -> bool:
@@ -118,9 +129,5 @@ def _pings(address: str) -> bool:
         answer: IO[bytes]
         with urllib.request.urlopen(f"http://{address}/ping", timeout=1) as answer:
             return answer.read() == b"OK"
-    except (OSError, urllib.error.URLError):
+    except (OSError, http.client.HTTPException):
         return False
-
-
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -8,6 +8,7 @@ from penstock.cli.live.flights import TOPIC
 from penstock.cli.live.reports import report
 from penstock.cli.live.wire import Wire
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import PenstockError
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
 
@@ -19,6 +20,15 @@ _REPORT_EVERY_NS = 50_000_000
 def main() -> None:
     """``tally ADDRESS EVENTS``; ends when it has counted as many."""
     address, events = sys.argv[1], int(sys.argv[2])
+    try:
+        count(address, events)
+    except PenstockError as error:
+        report(error=str(error))
+        sys.exit(1)
+
+
+def count(address: str, events: int) -> None:
+    """Consume that many events. Raises WireError when nsqd refuses or goes away."""
     wire = Wire(address)
     wire.send(encode.subscribe(TOPIC, CHANNEL))
     frames = wire.frames()

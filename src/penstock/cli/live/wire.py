@@ -10,6 +10,7 @@ from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, FrameReader, MessageBlock, Response
 
 _READ_BYTES = 1 << 20
+_TIMEOUT_S = 30
 
 
 class WireError(PenstockError):
@@ -21,18 +22,28 @@ class Wire:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        try:
+            self._socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
+        except OSError as error:
+            raise WireError(f"nsqd at {address} cannot be reached: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self.send(encode.MAGIC_V2)
 
     def send(self, data: bytes) -> None:
-        """Write bytes."""
-        self._socket.sendall(data)
+        """Write bytes. Raises WireError when nsqd is gone."""
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise WireError(f"nsqd closed the connection: {error}") from error
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
 
     def frames(self) -> Iterator[Response | MessageBlock]:
         """What nsqd sends, for ever; heartbeats are answered, errors raise WireError."""
-        while data := self._socket.recv(_READ_BYTES):
+        while data := self._receive():
             self._reader.receive_data(data)
             for frame in self._reader.events():
                 if isinstance(frame, Error):
@@ -42,3 +53,9 @@ class Wire:
                     continue
                 yield frame
         raise WireError("nsqd closed the connection")
+
+    def _receive(self) -> bytes:
+        try:
+            return self._socket.recv(_READ_BYTES)
+        except OSError as error:
+            raise WireError(f"nsqd closed the connection: {error}") from error

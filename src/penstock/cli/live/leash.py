@@ -1,0 +1,30 @@
+"""Runs a module so that it ends with its parent: ``python -m penstock.cli.live.leash PID MODULE``.
+
+The kernel sends SIGTERM when the parent is gone, even when that was killed (Linux). The child asks
+for this itself: code between fork and exec in a parent with threads can deadlock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import runpy
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """``leash PID MODULE ARGUMENTS...``: PID is the process id of who starts us."""
+    parent, module = int(sys.argv[1]), sys.argv[2]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit("the parent was gone before the start")
+    sys.argv = sys.argv[2:]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

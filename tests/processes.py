@@ -1,0 +1,38 @@
+"""Finding the processes that a program left behind, by a mark in their environment (Linux)."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+
+_MARK = "PENSTOCK_TEST_MARK"
+
+
+def marked_environment() -> dict[str, str]:
+    """An environment for one program; all that it starts inherits the mark in it."""
+    return {**os.environ, _MARK: uuid.uuid4().hex, "COLUMNS": "100"}
+
+
+def marked(environment: dict[str, str]) -> dict[int, str]:
+    """Command lines, by process id, of the processes that live and carry this mark."""
+    mark = f"{_MARK}={environment[_MARK]}".encode()
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes()
+                found[int(folder.name)] = command.replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it ended meanwhile, or belongs to somebody else
+    return found
+
+
+def left_over(environment: dict[str, str], within_s: float) -> dict[int, str]:
+    """The processes with this mark that are still there after a time; empty as soon as none is."""
+    for _ in range(int(within_s / 0.05)):
+        if not marked(environment):
+            return {}
+        time.sleep(0.05)
+    return marked(environment)

@@ -1,0 +1,59 @@
+"""The two daemons as children: started, told what to keep, stopped."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.cli.live.board import Board
+from penstock.cli.live.daemons import Daemons
+from penstock.cli.live.ports import HOST, Ports
+from penstock.cli.live.services import Child, ServiceError, stop_all
+from penstock.nsq.client.log import LogClient
+from penstock.nsq.client.lookup import lookup
+
+
+@pytest.fixture
+def children() -> Iterator[list[Child]]:
+    started: list[Child] = []
+    yield started
+    stop_all(started)
+
+
+def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> None:
+    board = Board("test")
+    daemons = Daemons(tmp_path, Ports.free(), board)
+    assert [service.state for service in board.services] == ["waiting", "waiting"]
+    daemons.start(children)
+    assert [(service.name, service.state) for service in board.services] == [
+        ("nsqlookupd", "ready"), ("nsqd", "ready"),
+    ]  # fmt: skip
+    daemons.create_topic("t")
+    (node,) = lookup([daemons.lookupd_http], "t")
+    assert f"{node.broadcast_address}:{node.tcp_port}" == daemons.nsqd_tcp
+    daemons.hold_for_archive("t")
+    with LogClient(daemons.nsqd_http) as log:
+        assert list(log.offsets("t").groups.values()) == [{0: 0}]
+    assert stop_all(children) == []
+    assert [child.process.returncode for child in children] == [0, 0]
+    assert (tmp_path / "nsqd").is_dir()
+
+    with pytest.raises(ServiceError, match="nsqd did not create topic u"):
+        daemons.create_topic("u")
+
+
+def test_a_daemon_that_cannot_start_is_named(tmp_path: Path, children: list[Child]) -> None:
+    ports = Ports.free()
+    daemons = Daemons(tmp_path, ports, Board("test"))
+    with (
+        socket.create_server((HOST, ports.nsqd_tcp)),
+        pytest.raises(ServiceError, match=r"(?s)nsqd ended with code 1.*address already in use"),
+    ):
+        daemons.start(children)
+    assert [child.name for child in children] == ["nsqlookupd", "nsqd"]
+    assert stop_all(children) == []
