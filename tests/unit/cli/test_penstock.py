@@ -8,15 +8,17 @@ import pytest
 
 from penstock import __version__
 from penstock.cli import penstock
+from penstock.testing.clock import FakeClock
 
 
 def run(*arguments: str) -> int:
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with pytest.raises(SystemExit) as ended:
             penstock.main(arguments)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return int(ended.value.code or 0)
 
 
@@ -31,3 +33,24 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert said.startswith("penstock: say where to read: lookupd_http_address or")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--rate=-1", "--events=0", "--events=-5"])
+def test_counts_that_make_no_sense_are_refused(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("demo", flag) == 1
+    said = capsys.readouterr()
+    assert flag.partition("=")[0] in said.out + said.err
+
+
+def test_the_echo_of_a_signal_is_not_a_second_one() -> None:
+    clock = FakeClock()
+    interrupt = penstock.Interrupt(clock)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGTERM, None)
+    clock.advance(200_000_000)
+    interrupt(signal.SIGTERM, None)
+    clock.advance(2_000_000_000)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)

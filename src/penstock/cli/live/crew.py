@@ -76,7 +76,7 @@ class Crew:
         lost.require_alive()
 
     def stop(self) -> None:
-        """End the children, the last started first; a KeyboardInterrupt meanwhile kills the rest."""
+        """End the children, the last started first; a KeyboardInterrupt kills those left."""
         for name in stop_all(self.children):
             self._display.note(f"{name} did not stop by itself and was killed")
         for service in self._board.services:

