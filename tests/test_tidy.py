@@ -101,7 +101,7 @@ def test_sizes_and_docstrings(module: Path) -> None:
     assert lines <= MODULE_LINES_MAX
     parsed = tree(module)
     docstring = ast.get_docstring(parsed)
-    assert docstring and len(docstring) > 10, "a module says what it is"
+    assert len(docstring or "") > 10, "a module says what it is"
     for node in ast.walk(parsed):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -130,11 +130,13 @@ def test_no_large_or_foreign_files() -> None:
     for path in tracked():
         if not path.startswith(FIXTURES):
             assert (ROOT / path).stat().st_size <= FILE_BYTES_MAX, path
-        assert not path.endswith((".min.js", ".jar", ".whl", ".so", ".class")), path
+        assert not path.endswith((".min.js", ".jar", ".whl", ".so", ".class", ".pyc")), path
+        assert not Path(path).name.startswith(".coverage"), path
 
 
 def test_no_path_of_one_machine_and_no_left_over_marks() -> None:
-    markers = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "X" * 3 + r"\b", "/ro" + "ot/", "/ho" + "me/")))
+    words = ("TO" + "DO", "FIX" + "ME", "/ro" + "ot/", "/ho" + "me/", "/wo" + "rk/")
+    markers = re.compile("|".join(words))
     for path in tracked():
         if path.endswith((".py", ".md", ".toml", ".txt", ".yml", "Makefile", "run")):
             text = (ROOT / path).read_text(encoding="utf-8")

@@ -37,6 +37,7 @@ from penstock.storage.log import ReadableLog
 logger = logging.getLogger(__name__)
 
 READ_RETRY_NS: Final = 10**9
+_FEW: Final = 8  # so few messages at one place are not worth reading all around them
 
 SERVE_BYTES_MAX: Final = 1024 * 1024
 """About how much a consumer gets at once; then it is seen whether its connection takes more."""
@@ -321,6 +322,11 @@ class Channel:
     def _stored(self, first: int, next_: int) -> Iterator[tuple[Batch, int, int]]:
         """The batches that hold ``[first, next_)``, with the part of it in each."""
         while first < next_:
+            batch = self.log.batch_at(first) if next_ - first < _FEW else None
+            if batch is not None:
+                yield batch, first, min(next_, batch.next_offset)
+                first = batch.next_offset
+                continue
             batches, place = self.log.batches_at(first)
             low = batches[place].first_offset if place < len(batches) else next_
             if low > first:

@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
+_SAME_PLACE_MAX: Final = 16  # single reads from one block; then the whole block is worth it
 
 BatchRun = tuple[Sequence[Batch], int]
 _NOTHING: Final[BatchRun] = ((), 0)
@@ -58,6 +59,8 @@ class ReadableLog(Protocol):
     def next_offset(self) -> int: ...
 
     def batches_at(self, offset: int) -> BatchRun: ...
+
+    def batch_at(self, offset: int) -> Batch | None: ...
 
 
 @dataclass(slots=True)
@@ -116,6 +119,8 @@ class Log:
         self._finished_unsynced: list[Segment] = []
         self._new_files = True
         self._checkpoint_size = 0
+        self._last_place = (0, 0)
+        self._same_place = 0
         self._job: SyncJob | None = None
 
     # --- writing -------------------------------------------------------------------------------
@@ -293,6 +298,25 @@ class Log:
         if in_memory is not None and offset < self.next_offset:
             return self._tail.batches, in_memory
         return self._stored_at(offset)
+
+    def batch_at(self, offset: int) -> Batch | None:
+        """The batch that holds ``offset``, for one that reads here and there, as deferred messages
+        come back. None when ``batches_at`` is the better way: it is damaged, or others beside it
+        were asked for as well. Raises StorageError.
+        """
+        in_memory = self._tail.find(offset)
+        if in_memory is not None:
+            return None
+        segment = self._segments[self._segment_of(offset)]
+        if not len(segment.index):
+            return None
+        number = segment.index.block_of(offset)
+        place = (segment.serial, number)
+        self._same_place = self._same_place + 1 if place == self._last_place else 0
+        self._last_place = place
+        if self._same_place >= _SAME_PLACE_MAX or segment.is_cached(number, self._cache):
+            return None
+        return segment.batch(number, offset)
 
     def _stored_at(self, offset: int) -> BatchRun:
         for segment in self._segments[self._segment_of(offset) :]:

@@ -73,6 +73,9 @@ class MemoryLog:
             place += 1
         return batches, place
 
+    def batch_at(self, offset: int) -> None:
+        """As ``Log.batch_at``: ``batches_at`` is always the better way here."""
+
     def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
         """As ``Log.read_raw``."""
         if not self.start_offset <= offset <= self.next_offset:

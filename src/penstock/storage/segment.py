@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Sequence
 from itertools import count
 
-from penstock.storage.batch import Batch
+from penstock.storage.batch import HEADER_BYTES, MAGIC, Batch
 from penstock.storage.cache import Block, BlockCache
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
@@ -20,6 +21,8 @@ from penstock.storage.scan import scan
 logger = logging.getLogger(__name__)
 
 _serials = count(1)
+
+_STEP = struct.Struct("<4sI8xQ24xI")  # magic, length, first offset and count of a batch header
 
 
 def segment_name(first_offset: int) -> str:
@@ -106,6 +109,29 @@ class Segment:
             block = Block(found.batches, raw)
             cache.put(key, block)
         return block
+
+    def is_cached(self, number: int, cache: BlockCache) -> bool:
+        """Whether ``block`` would not have to read."""
+        return cache.get((self.serial, number, self.span(number)[1])) is not None
+
+    def batch(self, number: int, offset: int) -> Batch | None:
+        """The batch of a block that holds ``offset``, found by the headers before it.
+
+        Only it is checked and kept, so this costs a small part of ``block``. None when damage is in
+        the way.
+        """
+        start, end = self.span(number)
+        raw = self.file.read(start, end - start)
+        position = 0
+        while position + HEADER_BYTES <= len(raw):
+            magic, length, first, count = _STEP.unpack_from(raw, position)
+            if magic != MAGIC or length < HEADER_BYTES or offset < first:
+                return None
+            if offset < first + count:
+                found = scan(raw[position : position + length], first, self.id_base).batches
+                return found[0] if found else None
+            position += length
+        return None
 
     def encode_index(self) -> bytes:
         """What the index file says of the segment as it is now."""

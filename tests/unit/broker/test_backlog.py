@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.broker.backlog import Deferred, Requeue, Requeued, Waiting
+from penstock.broker.backlog import DUE_IN_ORDER_MAX, Deferred, Requeue, Requeued, Waiting
 
 
 def requeue(*entries: Requeued) -> Requeue:
@@ -128,3 +128,21 @@ def test_clear_deferred_is_a_reset() -> None:
     assert deferred.count == 0
     deferred.add(20, 1, 2, 1)
     assert deferred.collect(everything=False) == (True, [Waiting(20, 1, 2, 1)], [])
+
+
+def test_what_is_due_in_masses_comes_in_the_order_of_the_log() -> None:
+    deferred = Deferred()
+    total = DUE_IN_ORDER_MAX + 600
+    for offset in range(total):
+        deferred.add(1000 + offset // 100, offset, offset + 1, offset // (total - 100))
+    deferred.add(5000, total, total + 1, 0)
+    deferred.collect(everything=True)
+    found = deferred.due(2000)
+    earliest, rest = found[:DUE_IN_ORDER_MAX], found[DUE_IN_ORDER_MAX:]
+    assert [entry.deadline for entry in earliest] == sorted(entry.deadline for entry in earliest)
+    assert [entry.first for entry in rest] == sorted(entry.first for entry in rest)
+    assert len(rest) == 2  # neighbours of as many attempts are joined
+    offsets = [(o, e.attempts) for e in found for o in range(e.first, e.next)]
+    assert sorted(offsets) == [(o, o // (total - 100)) for o in range(total)]
+    assert (deferred.count, deferred.next_deadline()) == (1, 5000)
+    assert sorted(deferred.collect(everything=False)[2]) == list(range(total))

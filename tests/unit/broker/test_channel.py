@@ -8,9 +8,10 @@ import pytest
 from penstock.broker.channel import READ_RETRY_NS, SERVE_BYTES_MAX, NotInFlightError
 from penstock.broker.progress import ChannelRecord
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.testing.clock import FakeClock
 
-from .conftest import TIMEOUT, TIMEOUT_MAX, Reader, World
+from .conftest import TIMEOUT, TIMEOUT_MAX, Reader, World, ignore
 
 GRAIN = 10 * MILLISECOND
 NOT_IN_FLIGHT = "^ID not in flight$"
@@ -855,3 +856,16 @@ def test_what_a_record_adds_is_only_what_is_new(world: World) -> None:
     assert (record.reset, record.undeferred) == (False, [0])
     assert [entry[1:] for entry in record.deferred] == [(1, 2, 0)]
     assert len(channel.record(everything=True).deferred) == 1
+
+
+def test_a_full_channel_drops_on_both_sides_of_what_is_deferred() -> None:
+    world = World(memory=1)
+    channel = world.channel("c#ephemeral")
+    for bodies, delay in (([b"0", b"1"], 0), ([b"2"], SECOND), ([b"3", b"4", b"5"], 0)):
+        world.topic.stage(Bodies.from_list(bodies), delay, ignore)
+    world.topic.commit()
+    assert (channel.depth, channel.deferred_count) == (1, 1)
+    reader = Reader(world, channel, 10)
+    assert reader.offsets() == [0]
+    world.wait(2 * SECOND)
+    assert reader.offsets() == [2]

@@ -655,3 +655,15 @@ def test_delete_removes_the_files_and_what_the_channels_held(world: World) -> No
     assert world.disk.paths() == []
     assert (channel.depth, channel.in_flight_count) == (0, 0)
     assert world.disk.list("/data/topics") == []
+
+
+def test_with_one_segment_there_is_nothing_to_trim(world: World) -> None:
+    world.fill(3)
+    assert not world.topic.log.trimmable
+    assert world.topic.trim(Retention()) == 0
+    ephemeral = world.broker.topic("e#ephemeral")
+    assert not ephemeral.log.trimmable
+    world.publish(b"x", topic=ephemeral)
+    ephemeral.empty()
+    assert ephemeral.log.trimmable
+    assert ephemeral.trim(Retention()) == 1

@@ -39,7 +39,7 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_counts_that_make_no_sense_are_refused(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("demo", flag) == 1
+    assert run("demo", flag) == 2
     said = capsys.readouterr()
     assert flag.partition("=")[0] in said.out + said.err
 

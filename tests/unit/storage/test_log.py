@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from penstock.core.errors import (
     OffsetOutOfRangeError,
     ReadOnlyError,
     StorageError,
+    TooManyFilesError,
 )
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
@@ -231,6 +233,21 @@ def test_after_a_failed_sync_nothing_is_taken_any_more(disk: FaultyDisk) -> None
     log.close()
 
 
+def test_a_sync_for_which_no_file_could_be_opened_is_done_again(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=150)
+    written = fill(log, 1, 1)
+    disk.fail("sync_directory", code=errno.EMFILE)
+    with pytest.raises(TooManyFilesError):
+        log.sync()
+    assert log.failure is None
+    assert log.unsynced_messages == 2
+    written += fill(log, 1)
+    log.sync()
+    assert log.unsynced_messages == 0
+    disk.crash(SystemChance(3))
+    assert everything(reopen(disk)[0]) == frames(written)
+
+
 def test_a_sync_writes_the_index_of_finished_segments(disk: FaultyDisk) -> None:
     log = new_log(disk, max_bytes_per_file=250)
     fill(log, *[1] * 5)
@@ -352,6 +369,60 @@ def test_a_read_error_is_told_and_not_remembered(disk: FaultyDisk) -> None:
     with pytest.raises(StorageError):
         log.batches_at(0)
     assert everything(log) == frames(written)
+
+
+def test_one_batch_here_and_there_is_read_without_its_neighbours(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=2, max_bytes_per_file=3000)
+    written = fill(log, *[1, 2] * 40)
+    bodies = frames(written)
+    known = 0
+    for offset in [*range(0, 110, 7), *range(109, 0, -5)]:
+        found = log.batch_at(offset)
+        if found is not None:
+            known += 1
+            assert bytes(found.slice(offset, offset + 1)) == bodies[offset]
+    assert known > 20
+    assert log.batch_at(log.next_offset - 1) is None  # it is in memory
+
+
+def test_a_place_that_is_read_again_and_again_is_read_as_a_whole(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0)
+    fill(log, *[1] * 40)
+    found = [log.batch_at(offset) for offset in range(30)]
+    assert None not in found[:16]
+    assert found[17:] == [None] * 13
+    fill(log, 1)
+    assert log.batch_at(40) is None
+
+
+def test_a_block_in_the_cache_is_used(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0)
+    fill(log, 1, 1, 1)
+    assert log.batch_at(0) is not None
+    log.batches_at(0)
+    assert log.batch_at(0) is None
+
+
+def test_single_reads_leave_damage_to_the_careful_way(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0)
+    written = fill(log, 1, 1, 1, 1)
+    size = len(written[0].raw)
+    path = log.segments[0].file.path
+    disk.flip(path, 8 * (size + 80))  # in the body of offset 1
+    disk.overwrite(path, b"PSB1\0\0\0\0", 2 * size)  # a length that leads nowhere
+    assert log.batch_at(0) is not None
+    assert [log.batch_at(offset) for offset in (1, 2)] == [None, None]
+    disk.cut(path, size + 10)
+    assert log.batch_at(1) is None
+    assert new_log(new_disk()).batch_at(0) is None
+
+
+def test_single_reads_of_a_gap_find_nothing(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    fill(log, 1, 1, 1)
+    disk.flip(log.segments[0].file.path, 8 * 100)
+    log, _ = reopen(disk)
+    assert log.batch_at(1) is None
 
 
 # --- letting go --------------------------------------------------------------------------------

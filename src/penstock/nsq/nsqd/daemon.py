@@ -78,6 +78,8 @@ class Nsqd:
         return nsqd
 
     async def _open(self) -> None:
+        for flag in self.options.without_effect():
+            logger.warning("%s has no effect yet", flag)
         try:
             metadata.load(self.broker)
         except StorageError as error:

@@ -39,7 +39,7 @@ class LogApi:
         self._nsqd = nsqd
 
     def add_routes(self, router: NsqRouter) -> None:
-        router.v1("GET", "/log/offsets", self._offsets)
+        router.v1("GET", "/log/offsets", self._offsets, quiet=True)
         router.v1("GET", "/log/fetch", self._fetch, quiet=True)
         router.v1("GET", "/log/offset_at", self._offset_at)
         router.v1("POST", "/log/commit", self._commit, quiet=True)

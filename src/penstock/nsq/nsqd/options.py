@@ -61,7 +61,7 @@ class NsqdOptions(Options):
 
     tcp_address: str = option("0.0.0.0:4150", "<addr>:<port> or unix socket for TCP clients")
     http_address: str = option("0.0.0.0:4151", "<addr>:<port> or unix socket for HTTP; empty: off")
-    https_address: str = option("0.0.0.0:4152", "<addr>:<port> for HTTPS clients")
+    https_address: str = option("0.0.0.0:4152", "<addr>:<port> for HTTPS clients (not yet)")
     broadcast_address: str = option(
         help="address that nsqlookupd tells consumers", factory=socket.gethostname
     )
@@ -116,14 +116,15 @@ class NsqdOptions(Options):
                                         "for none", kind=DURATION)  # fmt: skip
     max_channel_consumers: int = option(0, "consumers of one channel (0: any number)")
 
-    statsd_address: str = option("", "UDP <addr>:<port> of a statsd")
+    statsd_address: str = option("", "UDP <addr>:<port> of a statsd (not yet)")
     statsd_interval: int = option(1 * MINUTE, "time between two pushes to statsd", kind=DURATION)
     statsd_mem_stats: bool = option(default=True, help="push memory and GC figures too")
     statsd_prefix: str = option("nsq.%s", "prefix of the keys (%s: host and port)")
     statsd_udp_packet_size: int = option(508, "bytes of a packet to statsd")
     statsd_exclude_ephemeral: bool = option(default=False, help="leave #ephemeral names out")
     e2e_processing_latency_percentiles: tuple[float, ...] = option(
-        (), "quantiles of the time from publish to finish, (0, 1], comma-separated",
+        (), "quantiles of the time from publish to finish, in (0, 1], comma-separated "
+        "(not yet)",
         flag="e2e-processing-latency-percentile", key="e2e_processing_latency_percentiles",
         kind=FLOATS,
     )  # fmt: skip
@@ -131,21 +132,21 @@ class NsqdOptions(Options):
                                                      kind=DURATION)  # fmt: skip
 
     auth_http_addresses: tuple[str, ...] = option(
-        (), "address or URL of an auth server (may be given several times)",
+        (), "address or URL of an auth server, may be given several times (not yet)",
         flag="auth-http-address", key="auth_http_addresses",
     )  # fmt: skip
     auth_http_request_method: str = option("get", "how auth servers are asked: get or post")
-    tls_cert: str = option("", "certificate file")
-    tls_key: str = option("", "key file")
+    tls_cert: str = option("", "certificate file (not yet)")
+    tls_key: str = option("", "key file (not yet)")
     tls_client_auth_policy: str = option("", "client certificates: require or require-verify")
     tls_root_ca_file: str = option("", "CA file for client certificates")
-    tls_required: TlsRequired = option(TlsRequired.NO, "require TLS: true, false or tcp-https",
+    tls_required: TlsRequired = option(TlsRequired.NO, "require TLS: true, false or tcp-https (not yet)",
                                        kind=TLS_REQUIRED)  # fmt: skip
     tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3",
                                   kind=TLS_MIN_VERSION)  # fmt: skip
-    deflate: bool = option(default=True, help="offer deflate compression")
+    deflate: bool = option(default=True, help="offer deflate compression (not yet)")
     max_deflate_level: int = option(6, "highest deflate level, 1 to 9")
-    snappy: bool = option(default=True, help="offer snappy compression")
+    snappy: bool = option(default=True, help="offer snappy compression (not yet)")
     enable_experiment: tuple[str, ...] = option((), "experimental feature to switch on")
 
     queue_scan_worker_pool_max: int = option(4, "no effect: deadlines are kept in one heap")
@@ -173,10 +174,21 @@ class NsqdOptions(Options):
         """Security that is asked for and not there must not be passed over in silence."""
         for flag, value in (
             ("--tls-cert", self.tls_cert),
+            ("--tls-key", self.tls_key),
+            ("--tls-root-ca-file", self.tls_root_ca_file),
             ("--auth-http-address", self.auth_http_addresses),
         ):
             if value:
                 raise ConfigError(f"{flag} is not supported yet; leave it out to run without")
+
+    def without_effect(self) -> list[str]:
+        """The flags that were given and do nothing yet, but leave nobody unprotected."""
+        given = {
+            "--statsd-address": self.statsd_address,
+            "--e2e-processing-latency-percentile": self.e2e_processing_latency_percentiles,
+            "--enable-experiment": self.enable_experiment,
+        }
+        return [flag for flag, value in given.items() if value]
 
     def limits(self) -> Limits:
         """What a client may ask for."""
