@@ -140,7 +140,7 @@ class NsqdOptions(Options):
     tls_key: str = option("", "key file (not yet)")
     tls_client_auth_policy: str = option("", "client certificates: require or require-verify")
     tls_root_ca_file: str = option("", "CA file for client certificates")
-    tls_required: TlsRequired = option(TlsRequired.NO, "require TLS: true, false or tcp-https (not yet)",
+    tls_required: TlsRequired = option(TlsRequired.NO, "true, false or tcp-https (not yet)",
                                        kind=TLS_REQUIRED)  # fmt: skip
     tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3",
                                   kind=TLS_MIN_VERSION)  # fmt: skip
