@@ -17,8 +17,10 @@ import pytest
 
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
-from penstock.spark.pipelines.archive import group_name
+from penstock.spark.errors import SourceError
+from penstock.spark.pipelines import archive
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.spark.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,14 +99,43 @@ def test_killed_and_resumed_without_loss_or_doubles(
     assert rows == [(i, i) for i in range(ROWS + 777)]
 
     with LogClient(nsqd.http) as log:
-        group = group_name("events", str(tmp_path / "checkpoint"))
+        group = archive.group_name("events", str(tmp_path / "checkpoint"))
         assert log.offsets("events").groups == {group: {0: ROWS + 777}}
+
+
+def test_an_archive_goes_on_with_its_own_checkpoint_only(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    source = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1"}
+    lake, own = str(tmp_path / "lake"), tmp_path / "own"
+
+    def run(checkpoint: Path) -> None:
+        query = archive.start(spark, source, lake, str(checkpoint), {"availableNow": True})
+        assert query.awaitTermination(60)
+
+    server.queue("t").append([b"x"] * 10)
+    run(own)
+    groups = dict(server.groups["t"])
+    server.queue("t").append([b"y"] * 5)
+    with pytest.raises(SourceError, match="already holds an archive made with another checkpoint"):
+        run(tmp_path / "new")
+    assert server.groups["t"] == groups
+
+    # Killed after the batch was written and before it was committed: that is no other checkpoint.
+    for file in (own / "commits").iterdir():
+        file.unlink()
+    run(own)
+    assert spark.read.parquet(lake).count() == 15
 
 
 def test_what_is_wrong_is_said_in_one_line(nsqd: Daemon, tmp_path: Path) -> None:
     for topic_there, address, said in (
         (False, nsqd.http, f"penstock: topic events does not exist on node {nsqd.http}"),
-        (True, "127.0.0.1:9", "penstock: node 127.0.0.1:9 cannot be reached for topic events: .*"),
+        (
+            True,
+            "127.0.0.1:9",
+            "penstock: node 127.0.0.1:9 cannot be reached for topic events: connection refused .*",
+        ),
     ):
         if topic_there:
             publish(nsqd, 0, 1)
@@ -128,6 +159,10 @@ def test_a_node_that_dies_under_the_pipeline(nsqd: Daemon, tmp_path: Path) -> No
         nsqd.kill()
         assert running.wait(60) == 1
     said = (tmp_path / "err").read_text()
-    assert said.startswith(f"penstock: node {nsqd.http} cannot be reached for topic events: ")
+    assert said == (
+        f"penstock: node {nsqd.http} cannot be reached for topic events: connection refused "
+        "(tried for 1 s; --timeout); start it and run the same command to go on "
+        "(10 messages archived in this run)\n"
+    )
     assert "\tat " not in said
     assert "Traceback" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 import time
@@ -14,13 +15,22 @@ from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.display import Display, open_display
 from penstock.core.errors import PenstockError
 from penstock.core.units import parse_duration
-from penstock.spark.cluster import Cluster
+from penstock.spark.cluster import Cluster, close_connections
 from penstock.spark.offsets import Offsets
 from penstock.spark.settings import Settings
 
 _TICK_S = 0.25
 _BOUNDS_EVERY_TICKS = 4
-_PREFLIGHT_TIMEOUT_S = "3"
+_PREFLIGHT_TIMEOUT_S = 3
+# The source names its options; who runs this command has typed flags. The timeout of the first
+# look at the nodes is not the flag's.
+_FLAGS = {
+    "lookupd_http_address": "--lookupd-http-address",
+    "nsqd_http_address": "--nsqd-http-address",
+    "maxRecordsPerTrigger": "--max-records-per-trigger",
+    'the option "topic"': "--topic",
+    "option timeout": "--timeout",
+}
 
 
 def run_archive(
@@ -32,22 +42,63 @@ def run_archive(
     """
     trigger = query_trigger(available_now, every)
     # A wrong topic or address is said at once, not after Spark's ten seconds of starting.
-    Cluster(Settings.parse({**source, "timeout": _PREFLIGHT_TIMEOUT_S})).bounds()
+    _look(source)
     folder = Path(tempfile.mkdtemp(prefix="penstock-pipeline-"))
     run = ArchiveRun(source, to, checkpoint, folder / "spark.log", trigger)
     board = Board(f"archive · {source['topic']} → {to}", services=[Service("Spark")])
     board.gauges.append(Gauge("archived"))
     display = open_display(board)
     view = _View(board, display, Cluster(Settings.parse(source)))
+    interrupted = following = False
     try:
         view.show_start(run, folder / "spark.log")
+        following = True
         view.follow(run)
     except KeyboardInterrupt:
+        interrupted = True
         board.doing = "stopping"
         display.refresh()
+    except PenstockError as error:
+        if not following:
+            raise PenstockError(in_flags(error)) from error
+        view.count(run)
+        raise PenstockError(f"{in_flags(error)} ({archived(board.gauges[0].done)})") from error
     finally:
         _stop(run, board, display)
-    print(f"{board.gauges[0].done:,} messages archived in this run; they are in {to}")
+    shutil.rmtree(folder, ignore_errors=True)
+    print(last_line(board.gauges[0].done, to, interrupted))
+
+
+def _look(source: dict[str, str]) -> None:
+    """Ask the nodes for the topics once. Raises PenstockError."""
+    timeout_s = min(_PREFLIGHT_TIMEOUT_S, int(source["timeout"]))
+    try:
+        Cluster(Settings.parse({**source, "timeout": str(timeout_s)})).bounds()
+    except PenstockError as error:
+        raise PenstockError(in_flags(str(error).replace("; option timeout)", ")"))) from error
+    finally:
+        # They have this timeout; later requests make new ones.
+        close_connections()
+
+
+def in_flags(error: PenstockError | str) -> str:
+    """What the source says, in the words of this command's flags."""
+    said = str(error)
+    for option, flag in _FLAGS.items():
+        said = said.replace(option, flag)
+    return said
+
+
+def archived(count: int) -> str:
+    """How far a run got."""
+    return f"{count:,} messages archived in this run"
+
+
+def last_line(count: int, to: Path, interrupted: bool) -> str:
+    """What is left on the screen after a clean end."""
+    if count:
+        return f"{archived(count)}; they are in {to}"
+    return "no messages archived in this run" if interrupted else "nothing new to archive"
 
 
 def _stop(run: ArchiveRun, board: Board, display: Display) -> None:
@@ -115,6 +166,7 @@ class _View:
         self._board.doing = "starting the query"
         wait_while(run.start_query, self._display.refresh)
         spark.state = "running"
+        self._board.doing = "waiting for messages"
 
     def follow(self, run: ArchiveRun) -> None:
         """Show progress until the query ends."""
@@ -123,19 +175,24 @@ class _View:
         active = True
         while active:
             active = run.active
-            for batch in run.finished():
-                gauge.set(gauge.done + batch.rows)
-                self._reached = batch.end
-                self._board.doing = (
-                    f"batch {batch.batch}: {batch.rows:,} rows at {batch.rows_per_s:,.0f} rows/s"
-                )
-            gauge.set(gauge.done)
+            self.count(run)
             if ticks % _BOUNDS_EVERY_TICKS == 0 or not active:
                 self._measure_lag(gauge)
             ticks += 1
             self._display.refresh()
             if active:
                 time.sleep(_TICK_S)
+
+    def count(self, run: ArchiveRun) -> None:
+        """Take in the batches that were finished since the last call."""
+        gauge = self._board.gauges[0]
+        for batch in run.finished():
+            gauge.set(gauge.done + batch.rows)
+            self._reached = batch.end
+            self._board.doing = (
+                f"batch {batch.batch}: {batch.rows:,} rows at {batch.rows_per_s:,.0f} rows/s"
+            )
+        gauge.set(gauge.done)
 
     def _measure_lag(self, gauge: Gauge) -> None:
         """Ask the nodes how far the log goes; a node that does not answer shows in the query."""

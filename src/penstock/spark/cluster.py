@@ -7,7 +7,9 @@ query; after that the error names topic, node and offset.
 from __future__ import annotations
 
 import json
+import re
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -31,6 +33,10 @@ from penstock.spark.settings import Settings
 _LOOKUP_EVERY_NS = 5_000_000_000
 _RETRY_FIRST_S = 0.1
 _RETRY_MAX_S = 1.0
+_REMEDY = "; start it and run the same command to go on"
+# What Python and our clients put before the reason itself.
+_ERRNO = re.compile(r"\[Errno -?\d+\] (?P<first>\w)")
+_LOOKUP = re.compile(r"^lookup of topic '[^']*' failed: ")
 _Answer = TypeVar("_Answer")
 
 # Connections of this process. A Python worker of Spark serves many tasks, each one thread.
@@ -55,9 +61,7 @@ class Cluster:
         for topic, addresses in self._nodes().items():
             found = [self._queues(topic, address) for address in addresses]
             if all(queues is None for queues in found) and not self._settings.every_topic:
-                raise SourceError(
-                    f"topic {topic} does not exist on {_named(addresses or self._settings.lookupd)}"
-                )
+                raise SourceError(self._nowhere(topic, addresses))
             for queues in found:
                 bounds |= queues or {}
         return bounds
@@ -72,7 +76,15 @@ class Cluster:
                         topic, group, {int(queue): offset for queue, offset in queues.items()}
                     )
                 except ClientError as error:
-                    raise SourceError(f"topic {topic} on node {node}: {error}") from error
+                    raise SourceError(f"topic {topic} on node {node}: {_reason(error)}") from error
+
+    def _nowhere(self, topic: str, asked: tuple[str, ...]) -> str:
+        """The sentence for a topic that no node has."""
+        if asked:
+            return f"topic {topic} does not exist on {_named('node', asked)}"
+        return (
+            f"no node with topic {topic} is known to {_named('nsqlookupd', self._settings.lookupd)}"
+        )
 
     def _nodes(self) -> Mapping[str, tuple[str, ...]]:
         """The addresses to ask for each topic; looked up again every few seconds."""
@@ -169,14 +181,19 @@ def _persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Ans
         except (NodeUnreachable, LookupFailed, OSError) as error:
             last = error
         if SYSTEM_CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
-            raise SourceError(f"{failure}: {_reason(last)}") from last
+            said = f"{failure}: {_reason(last)} (tried for {timeout_s:g} s; option timeout)"
+            raise SourceError(said if isinstance(last, LogError) else said + _REMEDY) from last
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _RETRY_MAX_S)
 
 
 def _reason(error: Exception) -> str:
+    """Why a request failed, for a person: ``connection refused``."""
     cause = error.__cause__ or error
-    return str(cause) or type(cause).__name__
+    if isinstance(cause, urllib.error.URLError):
+        cause = cause.reason if isinstance(cause.reason, Exception) else cause
+    text = _ERRNO.sub(lambda found: found["first"].lower(), str(cause))
+    return _LOOKUP.sub("", text) or type(cause).__name__
 
 
 def _lookupd_topics(address: str) -> list[str]:
@@ -197,5 +214,5 @@ def close_connections() -> None:
         _clients.popitem()[1].close()
 
 
-def _named(addresses: tuple[str, ...]) -> str:
-    return ("node " if len(addresses) == 1 else "any of ") + ", ".join(addresses)
+def _named(kind: str, addresses: tuple[str, ...]) -> str:
+    return (f"{kind} " if len(addresses) == 1 else "any of ") + ", ".join(addresses)

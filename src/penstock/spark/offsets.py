@@ -75,7 +75,7 @@ def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
     """Offsets for ``earliest``, ``latest`` or a JSON text; places it leaves out are earliest
     for ``startingOffsets`` and latest for ``endingOffsets``.
 
-    Raises OptionError when the text is neither.
+    Raises OptionError when the text is neither or names a place that is not there.
     """
     word = option.strip().lower()
     if word == "earliest":
@@ -83,10 +83,26 @@ def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
     if word == "latest":
         return {place: bound.end for place, bound in bounds.items()}
     given = _parse(option, name)
+    for place in given:
+        if place not in bounds:
+            raise OptionError(f"{name} names {_absent(place, bounds)}")
     default = EARLIEST if name == "startingOffsets" else LATEST
-    return {
-        place: _special(given.get(place, default), bound) for place, bound in bounds.items()
-    } | {place: offset for place, offset in given.items() if place not in bounds}
+    return {place: _special(given.get(place, default), bound) for place, bound in bounds.items()}
+
+
+def _absent(place: Place, bounds: Mapping[Place, Bounds]) -> str:
+    """What of a place is not there, and what is there instead."""
+    nodes = sorted({other.node for other in bounds if other.topic == place.topic})
+    if not nodes:
+        topics = ", ".join(sorted({other.topic for other in bounds}))
+        return f"topic {place.topic}, which is not among the topics that are read: {topics}"
+    if place.node not in nodes:
+        return f"node {place.node} for topic {place.topic}, which is held by {', '.join(nodes)}"
+    queues = sorted(other.queue for other in bounds if other[:2] == place[:2])
+    return (
+        f"queue {place.queue} of topic {place.topic} on node {place.node}, "
+        f"which has queue {', '.join(map(str, queues))}"
+    )
 
 
 def _parse(option: str, name: str) -> Offsets:

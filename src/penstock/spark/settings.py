@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.core.names import is_valid_name
+from penstock.net.address import split_host_port
 from penstock.spark.errors import OptionError
 
 _KNOWN = frozenset({
@@ -52,6 +54,7 @@ class Settings:
             timeout_s=float(_positive(given, "timeout", 10) or 10),
             fetch_bytes=_positive(given, "fetchBytes", 4 << 20) or 4 << 20,
         )
+        settings._require_topics()
         settings._require_where()
         return settings
 
@@ -60,14 +63,28 @@ class Settings:
         """Whether ``topic`` is ``*``: all there are, and those that come."""
         return self.topics == ("*",)
 
-    def _require_where(self) -> None:
+    def _require_topics(self) -> None:
         if not self.topics:
             raise OptionError('the option "topic" is missing')
+        for topic in () if self.every_topic else self.topics:
+            if not is_valid_name(topic):
+                raise OptionError(
+                    f"topic name {topic!r} is invalid: a name is 1 to 64 letters, digits, "
+                    "dots, underscores and dashes (a * alone is every topic)"
+                )
+
+    def _require_where(self) -> None:
         if bool(self.lookupd) == bool(self.nodes):
             raise OptionError(
                 "say where to read: lookupd_http_address or nsqd_http_address, one of the two "
                 "(host:port, several separated by commas)"
             )
+        for address in self.nodes:
+            _require_port("nsqd_http_address", address, address, 4151)
+        for address in self.lookupd:
+            # nsqlookupd may also be given as a URL with a path of its own.
+            if "://" not in address:
+                _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
 
 
 def cores() -> int:
@@ -81,6 +98,15 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
         raise OptionError(f"format nsq knows no option {', '.join(unknown)}")
     if given.get("mode", "log") != "log":
         raise OptionError(f'mode must be "log", not {given["mode"]!r}')
+
+
+def _require_port(name: str, given: str, address: str, usual: int) -> None:
+    try:
+        split_host_port(address)
+    except ValueError:
+        raise OptionError(
+            f"{name} must be host:port, such as 127.0.0.1:{usual}, not {given!r}"
+        ) from None
 
 
 def _split(value: str) -> tuple[str, ...]:

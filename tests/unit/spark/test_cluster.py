@@ -51,13 +51,35 @@ def test_two_nodes_of_which_one_has_the_topic(server: FakeLogServer) -> None:
 
 
 def test_nobody_home() -> None:
-    for option, said in (
-        ("nsqd_http_address", "node 127.0.0.1:9 cannot be reached for topic t: .*refused"),
-        ("lookupd_http_address", "no nsqlookupd answers for topic t: .*refused"),
+    remedy = "(tried for 1 s; option timeout); start it and run the same command to go on"
+    for topic, option, said in (
+        ("t", "nsqd_http_address", "node 127.0.0.1:9 cannot be reached for topic t: "),
+        ("t", "lookupd_http_address", "no nsqlookupd answers for topic t: 127.0.0.1:9: "),
+        ("*", "lookupd_http_address", "127.0.0.1:9 cannot be asked for its topics: "),
     ):
-        nowhere = Settings.parse({"topic": "t", option: "127.0.0.1:9", "timeout": "1"})
-        with pytest.raises(SourceError, match=said):
+        nowhere = Settings.parse({"topic": topic, option: "127.0.0.1:9", "timeout": "1"})
+        with pytest.raises(SourceError) as failed:
             Cluster(nowhere).bounds()
+        assert str(failed.value) == f"{said}connection refused {remedy}"
+
+
+def test_nobody_has_the_topic(server: FakeLogServer) -> None:
+    asked = Settings.parse({"topic": "t", "lookupd_http_address": server.address})
+    with pytest.raises(SourceError) as failed:
+        Cluster(asked).bounds()
+    said = f"no node with topic t is known to nsqlookupd {server.address}"
+    assert str(failed.value) == said
+    # Known to nsqlookupd, but gone from the node.
+    server.producers.append(server.address)
+    with pytest.raises(SourceError, match=f"topic t does not exist on node {server.address}"):
+        Cluster(asked).bounds()
+
+
+def test_a_commit_to_a_node_that_is_gone() -> None:
+    cluster = Cluster(Settings.parse({"topic": "t", "nsqd_http_address": "127.0.0.1:9"}))
+    with pytest.raises(SourceError) as failed:
+        cluster.commit({"t": {"127.0.0.1:9": {"0": 1}}}, "g")
+    assert str(failed.value) == "topic t on node 127.0.0.1:9: connection refused"
 
 
 def test_fetch_says_what_is_wrong(server: FakeLogServer) -> None:
@@ -70,8 +92,11 @@ def test_fetch_says_what_is_wrong(server: FakeLogServer) -> None:
     with pytest.raises(SourceError, match=r"offset 11 of topic t .*node:1 is beyond its end 10"):
         fetch(split(server, 11), 11, 1000, given)
     server.fail_fetches = 100
-    with pytest.raises(SourceError, match=r"topic t .* cannot be read from offset 5: .*TRY_LATER"):
+    with pytest.raises(
+        SourceError, match=r"topic t .* cannot be read from offset 5: .*TRY_LATER"
+    ) as busy:
         fetch(split(server, 5), 5, 1000, given)
+    assert "start it" not in str(busy.value)
     del server.topics["t"]
     with pytest.raises(SourceError, match="has vanished; offset 5 was to be read"):
         fetch(split(server, 5), 5, 1000, given)

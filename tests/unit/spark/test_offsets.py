@@ -41,10 +41,8 @@ def test_the_text_does_not_depend_on_the_order() -> None:
         ('{"t": {"a:1": {"0": 15}}}', "startingOffsets", {A: 15, B: 0}),
         ('{"t": {"a:1": {"0": 15}}}', "endingOffsets", {A: 15, B: 5}),
         ('{"t": {"a:1": {"0": -1}, "b:1": {"3": -2}}}', "startingOffsets", {A: 20, B: 0}),
-        ('{"u": {"a:1": {"0": 4}}}', "startingOffsets",
-         {A: 10, B: 0, Place("u", "a:1", 0): 4}),
     ],
-)  # fmt: skip
+)
 def test_resolve(option: str, name: str, expected: dict[Place, int]) -> None:
     assert resolve(option, name, BOUNDS) == expected
 
@@ -53,3 +51,18 @@ def test_resolve(option: str, name: str, expected: dict[Place, int]) -> None:
 def test_resolve_refuses_another_shape(option: str) -> None:
     with pytest.raises(OptionError, match="startingOffsets must be earliest, latest or JSON"):
         resolve(option, "startingOffsets", BOUNDS)
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ('{"t": {"a:2": {"0": 4}}}', "node a:2 for topic t, which is held by a:1, b:1"),
+        ('{"t": {"b:1": {"0": -1}}}', "queue 0 of topic t on node b:1, which has queue 3"),
+        ('{"u": {"a:1": {"0": 4}}}', "topic u, which is not among the topics that are read: t"),
+    ],
+)
+def test_resolve_refuses_a_place_that_is_not_there(name: str, option: str, said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        resolve(option, name, BOUNDS)
+    assert str(refused.value) == f"{name} names {said}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.errors import SourceError
+from penstock.spark.errors import OptionError, SourceError
 from penstock.spark.offsets import Place
 from penstock.spark.planning import Split
 from penstock.spark.reader import NsqBatchReader, SplitPartition, read_split
@@ -68,3 +68,13 @@ def test_an_empty_log_is_one_empty_partition(server: FakeLogServer) -> None:
     (partition,) = reader.partitions()
     assert isinstance(partition, SplitPartition)
     assert list(reader.read(partition)) == []
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_a_mistyped_node_is_refused(server: FakeLogServer, option: str) -> None:
+    server.queue("t").append([b"x"] * 10)
+    given = settings(server, **{option: '{"t": {"typo:4151": {"0": 4}}}'})
+    with pytest.raises(OptionError) as refused:
+        NsqBatchReader(given, COLUMNS).partitions()
+    said = f"{option} names node typo:4151 for topic t, which is held by {server.node}"
+    assert str(refused.value) == said

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.spark.errors import OptionError
 from penstock.spark.settings import Settings
 from penstock.spark.stream import NsqStreamReader
 from tests.spark.fake_log_server import FakeLogServer
@@ -98,3 +100,11 @@ def test_a_commit_that_fails_does_not_end_the_query(server: FakeLogServer, capsy
     del server.topics["t"]
     stream.commit({**position, "offsets": {"t": {server.node: {"0": 1}}}})
     assert "group g was not moved: topic t on node" in capsys.readouterr().err
+
+
+def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    stream = reader(server, startingOffsets='{"t": {"typo:4151": {"0": 0}}}')
+    with pytest.raises(OptionError, match="startingOffsets names node typo:4151 for topic t, "):
+        stream.initialOffset()
+    assert server.groups == {}
