@@ -72,9 +72,8 @@ async def request(
     limit = DEFAULT_MAX_BODY if max_body is None else max_body
     try:
         async with asyncio.timeout(seconds):
-            reader, writer = await asyncio.wait_for(
-                asyncio.open_connection(parts.hostname, port, ssl=tls), connect_timeout
-            )
+            async with asyncio.timeout(connect_timeout):
+                reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
             try:
                 writer.write(head + body)
                 return await _read(reader, _Collector(method, limit))

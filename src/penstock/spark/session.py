@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,11 +87,22 @@ def _on_own_jvm(
 
 
 def stop(spark: SparkSession) -> None:
-    """End a session and the JVM that ``session`` started for it; another may follow."""
-    global _jvm
-    from pyspark import SparkContext
+    """End a session and the JVM that ``session`` started for it; another may follow.
 
-    spark.stop()
+    A JVM that has died or does not answer is no error.
+    """
+    global _jvm
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with suppress(Py4JError, OSError), warnings.catch_warnings():
+        # PySpark warns of a JVM that is gone, which is what is wanted.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
+    # An end cut short leaves these, and PySpark would go on with them.
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
     if _jvm is None:
         return
     gateway = SparkContext._gateway

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +71,11 @@ class ArchiveRun:
     def stop(self) -> None:
         """End query and session; safe at any time."""
         if self._query is not None:
-            self._query.stop()
+            from py4j.protocol import Py4JError
+
+            # When Java is gone or does not answer, so is the query: the checkpoint holds its state.
+            with suppress(Py4JError, OSError):
+                self._query.stop()
         if self._spark is not None:
             from penstock.spark.session import stop
 

@@ -73,7 +73,9 @@ class LookupPeer:
         await self._try(None)
         while True:
             try:
-                command = await asyncio.wait_for(self._commands.get(), self._patience_s())
+                # Not wait_for: before Python 3.12 it may swallow a cancellation, and close() hang.
+                async with asyncio.timeout(self._patience_s()):
+                    command = await self._commands.get()
             except TimeoutError:
                 command = b"PING\n"
             await self._try(command)
@@ -97,9 +99,8 @@ class LookupPeer:
         host, port = split_host_port(self.address)
         while not self._commands.empty():
             self._commands.get_nowait()
-        self._reader, self._writer = await asyncio.wait_for(
-            asyncio.open_connection(host, port), _DIAL_TIMEOUT_S
-        )
+        async with asyncio.timeout(_DIAL_TIMEOUT_S):
+            self._reader, self._writer = await asyncio.open_connection(host, port)
         body = self._identity()
         answer = await self._command(_MAGIC_V1 + b"IDENTIFY\n" + _length.pack(len(body)) + body)
         if answer == b"E_INVALID":
@@ -115,7 +116,8 @@ class LookupPeer:
         if self._reader is None or self._writer is None:
             raise ConnectionError("the connection was dropped")
         self._writer.write(command)
-        return await asyncio.wait_for(self._reply(self._reader), _REPLY_TIMEOUT_S)
+        async with asyncio.timeout(_REPLY_TIMEOUT_S):
+            return await self._reply(self._reader)
 
     async def _reply(self, reader: asyncio.StreamReader) -> bytes:
         (size,) = _length.unpack(await reader.readexactly(4))

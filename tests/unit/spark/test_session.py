@@ -1,0 +1,66 @@
+"""The end of a session whose JVM is gone already."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+
+from penstock.cli.live.archive_run import ArchiveRun
+from penstock.spark import session
+
+GONE = [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
+
+
+class Dead:
+    """A query or a session whose JVM does not answer."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def stop(self) -> None:
+        warnings.warn("Unable to cleanly shutdown Spark JVM process.", RuntimeWarning, stacklevel=1)
+        raise self.error
+
+
+class FakeGateway:
+    """Our side of the JVM's process."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> FakeGateway:
+    gateway = FakeGateway()
+    monkeypatch.setattr(session, "_jvm", gateway)
+    for name in ("_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, name, None)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    return gateway
+
+
+@pytest.mark.parametrize("error", GONE)
+@pytest.mark.filterwarnings("error")
+def test_a_session_whose_java_is_gone_is_cleared_away(gateway: FakeGateway, error: Any) -> None:
+    dead: Any = Dead(error)
+    session.stop(dead)
+    assert gateway.closed
+    assert session._jvm is None
+    assert SparkContext._active_spark_context is None
+
+
+@pytest.mark.parametrize("error", GONE)
+@pytest.mark.filterwarnings("ignore:Unable to cleanly")
+def test_a_run_whose_java_is_gone_stops(gateway: FakeGateway, error: Any, tmp_path: Path) -> None:
+    run: Any = ArchiveRun({"topic": "t"}, tmp_path, tmp_path, tmp_path / "log")
+    run._query = run._spark = Dead(error)
+    run.stop()
+    assert gateway.closed
