@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND
 from penstock.net.tasks import spawn
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, SyncJob
 
 logger = logging.getLogger(__name__)
+
+
+SYNC_REST_NS: Final = 25 * MILLISECOND
+"""Between two syncs in the background. At a million messages a second ``--sync-every`` alone would
+ask for hundreds of syncs a second, which cost a fifth of the throughput and save milliseconds."""
 
 
 class Commits:
@@ -31,6 +38,7 @@ class Commits:
         self._fsync = durability is Durability.FSYNC
         self._sync_every = max(1, sync_every)
         self._dirty: dict[Topic, None] = {}
+        self._rest_until: dict[Topic, int] = {}
         self._syncing: dict[Topic, asyncio.Task[None]] = {}
         self._unsynced: dict[Topic, list[Outcome]] = {}
         self._loop = asyncio.get_running_loop()
@@ -60,8 +68,15 @@ class Commits:
                 self._tell(outcomes, error)
             for channel in topic.channels.values():
                 channel.dispatch(now)
-            if topic.log.unsynced_messages >= self._sync_every:
+            if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
                 self.sync(topic)
+
+    def _rested(self, topic: Topic, now: int) -> bool:
+        """Whether the topic's last sync for ``--sync-every`` is long enough ago; then it is now."""
+        if now < self._rest_until.get(topic, 0):
+            return False
+        self._rest_until[topic] = now + SYNC_REST_NS
+        return True
 
     def sync(self, topic: Topic) -> None:
         """Sync a topic's log in a thread, unless that is going on already."""
@@ -105,6 +120,7 @@ class Commits:
     def forget(self, topic: Topic) -> None:
         """The topic is deleted, and its troubles with it."""
         self._failed.pop(topic, None)
+        self._rest_until.pop(topic, None)
 
     @property
     def health(self) -> StorageError | None:
