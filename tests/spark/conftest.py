@@ -13,9 +13,6 @@ from tests.spark.fake_log_server import FakeLogServer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest.importorskip("pyspark")
-pytest.importorskip("pyarrow")
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent

