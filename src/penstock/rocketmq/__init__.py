@@ -1,0 +1,1 @@
+"""The RocketMQ dialect: protocol, name server, broker, clients."""

@@ -1,0 +1,129 @@
+"""A command: what one frame says, whichever serialisation its header has (reference 1.2).
+
+Requests and responses are the same thing; a response has the bit ``RESPONSE`` in its flag and
+echoes the ``opaque`` of its request. Opaque numbers are per sender, so both sides of a connection
+may use the same one at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from penstock.rocketmq.protocol.errors import BodyError
+
+RESPONSE: Final = 1
+ONE_WAY: Final = 2
+
+PROTOCOL_VERSION: Final = 409
+"""The ordinal of V4_9_8: clients at or above the ordinals of reference 1.6 rely on what it stands
+for."""
+
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class Serialization(IntEnum):
+    """How a header is written; the top byte of a frame's second word."""
+
+    JSON = 0
+    BINARY = 1
+
+
+class Language(IntEnum):
+    """What a peer is written in (reference 1.5)."""
+
+    JAVA = 0
+    CPP = 1
+    DOTNET = 2
+    PYTHON = 3
+    DELPHI = 4
+    ERLANG = 5
+    RUBY = 6
+    OTHER = 7
+    HTTP = 8
+    GO = 9
+    PHP = 10
+    OMS = 11
+    RUST = 12
+    NODE_JS = 13
+
+
+@dataclass(slots=True)
+class Command:
+    """A request or response.
+
+    ``ext`` are the command's own fields, all strings; None where there are none at all, which a
+    response to some clients may not have. ``remark`` is text for people, in responses the error.
+    """
+
+    code: int
+    opaque: int = 0
+    ext: dict[str, str] | None = None
+    body: bytes | memoryview = b""
+    flag: int = 0
+    remark: str | None = None
+    language: Language = Language.PYTHON
+    version: int = PROTOCOL_VERSION
+    serialization: Serialization = Serialization.JSON
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RESPONSE)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether no response may be written, not even to say that the request failed."""
+        return bool(self.flag & ONE_WAY)
+
+    def answer(
+        self,
+        code: int = 0,
+        remark: str | None = None,
+        *,
+        ext: dict[str, str] | None = None,
+        body: bytes | memoryview = b"",
+    ) -> Command:
+        """The response to this request, in its serialisation: not every client reads both."""
+        return Command(code, self.opaque, ext, body, RESPONSE, remark,
+                       serialization=self.serialization)  # fmt: skip
+
+    # --- fields, read as the Java broker reads them ---------------------------------------------
+
+    def text(self, name: str) -> str:
+        """A field that must be there and not be empty. Raises BodyError."""
+        value = self.ext.get(name) if self.ext else None
+        if not value:
+            raise BodyError(f"the field {name} is missing")
+        return value
+
+    def optional(self, name: str) -> str | None:
+        """A field, or None; an empty one is None, as in Java."""
+        return (self.ext.get(name) or None) if self.ext else None
+
+    def int32(self, name: str, default: int | None = None) -> int:
+        """An integer of 32 bits; BodyError when it is missing without default, or is none."""
+        return self._integer(name, default, _INT_MIN, _INT_MAX)
+
+    def int64(self, name: str, default: int | None = None) -> int:
+        """An integer of 64 bits; BodyError when it is missing without default, or is none."""
+        return self._integer(name, default, _LONG_MIN, _LONG_MAX)
+
+    def boolean(self, name: str) -> bool:
+        """True only for the word ``true``, in any case: ``1`` is false, as for ``parseBoolean``."""
+        value = self.ext.get(name) if self.ext else None
+        return value is not None and value.lower() == "true"
+
+    def _integer(self, name: str, default: int | None, least: int, most: int) -> int:
+        value = self.ext.get(name) if self.ext else None
+        if not value:
+            if default is None:
+                raise BodyError(f"the field {name} is missing")
+            return default
+        digits = value[1:] if value[0] in "+-" else value
+        if digits.isascii() and digits.isdigit() and len(digits) < 20:
+            number = int(value)
+            if least <= number <= most:
+                return number
+        raise BodyError(f"the field {name} is no number of {most.bit_length() + 1} bits: {value!r}")

@@ -1,0 +1,13 @@
+"""What can be wrong with the bytes of a peer."""
+
+from __future__ import annotations
+
+from penstock.core.errors import PenstockError
+
+
+class FrameError(PenstockError):
+    """Bytes that are no frame: the stream cannot be understood any more, so it must be closed."""
+
+
+class BodyError(PenstockError):
+    """The body or a field of a command makes no sense; the connection may go on."""

@@ -1,0 +1,115 @@
+"""Frames: a length, a length with the serialisation in its top byte, a header, a body (reference
+1.1).
+
+    4  bytes that follow = 4 + header + body
+    4  serialisation (8 bits) and length of the header (24 bits)
+       header
+       body
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from penstock.rocketmq.protocol import header_binary, header_json
+from penstock.rocketmq.protocol.command import Command, Serialization
+from penstock.rocketmq.protocol.errors import FrameError
+
+FRAME_MAX: Final = 16 * 1024 * 1024
+"""The largest first length that the Java side takes."""
+
+_LENGTHS = struct.Struct(">iI")
+_HEADER_BITS: Final = 24
+_HEADER_MASK: Final = (1 << _HEADER_BITS) - 1
+_TAIL_APPENDED: Final = 64 * 1024
+
+
+def encode(command: Command) -> bytes:
+    """One frame. Raises ValueError when the command does not fit into its serialisation."""
+    head = encode_head(command, len(command.body))
+    return head + command.body if command.body else head
+
+
+def encode_head(command: Command, body_length: int) -> bytes:
+    """A frame up to its body, for a body that is sent in pieces of its own."""
+    if command.serialization is Serialization.JSON:
+        header = header_json.encode(command)
+    else:
+        header = header_binary.encode(command)
+    if len(header) > _HEADER_MASK:
+        raise ValueError(f"a header of {len(header)} bytes")
+    second = command.serialization << _HEADER_BITS | len(header)
+    return _LENGTHS.pack(4 + len(header) + body_length, second) + header
+
+
+class FrameReader:
+    """Cuts the bytes of one connection into commands; holds at most one frame and what came with
+    it.
+
+    ``feed`` bytes, then call ``next_command`` until it gives None.
+    """
+
+    def __init__(self, frame_max: int = FRAME_MAX) -> None:
+        self._frame_max = frame_max
+        self._data: bytes | bytearray = b""
+        self._place = 0
+
+    @property
+    def unread(self) -> int:
+        """Bytes held that are part of no command yet."""
+        return len(self._data) - self._place
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the peer."""
+        left = len(self._data) - self._place
+        if not left:
+            self._data = data
+        elif isinstance(self._data, bytearray) and not self._place:
+            self._data += data
+            return
+        elif left < _TAIL_APPENDED:
+            self._data = bytes(self._data[self._place :]) + data
+        else:
+            grown = bytearray(memoryview(self._data)[self._place :])
+            grown += data
+            self._data = grown
+        self._place = 0
+
+    def next_command(self) -> Command | None:
+        """The next command; None when more bytes are needed.
+
+        Raises FrameError when the stream makes no sense; nothing behind that place can be read.
+        """
+        if self.unread < 8:
+            if self.unread >= 4:
+                self._check(struct.unpack_from(">i", self._data, self._place)[0])
+            return None
+        length, second = _LENGTHS.unpack_from(self._data, self._place)
+        self._check(length)
+        header_length = second & _HEADER_MASK
+        if header_length > length - 4:
+            raise FrameError(f"a header of {header_length} bytes in a frame of {length}")
+        start = self._place + 8
+        end = self._place + 4 + length
+        if end > len(self._data):
+            return None
+        header_end = start + header_length
+        command = _decode_header(second >> _HEADER_BITS, bytes(self._data[start:header_end]))
+        command.body = bytes(self._data[header_end:end])
+        self._place = end
+        if end == len(self._data):
+            self._data, self._place = b"", 0
+        return command
+
+    def _check(self, length: int) -> None:
+        if not 4 <= length <= self._frame_max:
+            raise FrameError(f"a frame of {length} bytes, where 4 to {self._frame_max} are allowed")
+
+
+def _decode_header(kind: int, header: bytes) -> Command:
+    if kind == Serialization.JSON:
+        return header_json.decode(header)
+    if kind == Serialization.BINARY:
+        return header_binary.decode(header)
+    raise FrameError(f"a header of the unknown serialisation {kind}")

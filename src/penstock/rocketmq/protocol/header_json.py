@@ -1,0 +1,129 @@
+"""The header as JSON, type 0 (reference 1.3): read with tolerance, written as the strictest client
+wants it.
+
+Clients send numbers and booleans for fields, languages as numbers, no version, unknown keys. What
+they read must be compact JSON, every field a string: one of them splits the text at commas, another
+fails on anything in ``extFields`` that is no string.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.errors import BodyError, FrameError
+
+_Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+
+
+class _Header(msgspec.Struct):
+    """The usual header; its keys are in the alphabetical order in which they are written."""
+
+    code: _Int32
+    extFields: dict[str, Any] | UnsetType | None = UNSET
+    flag: _Int32 = 0
+    language: str | int | None = "OTHER"
+    opaque: _Int32 = 0
+    remark: str | UnsetType | None = UNSET
+    serializeTypeCurrentRPC: str | None = "JSON"
+    version: _Int32 = 0
+
+
+_decoder = msgspec.json.Decoder(_Header)
+_encode = msgspec.json.Encoder().encode
+_LANGUAGES = {language.name: language for language in Language}
+_LANGUAGES_BY_NUMBER = {int(language): language for language in Language}
+
+
+def encode(command: Command) -> bytes:
+    """The header of a command."""
+    return _encode(
+        _Header(
+            command.code,
+            UNSET if command.ext is None else command.ext,
+            command.flag,
+            command.language.name,
+            command.opaque,
+            UNSET if command.remark is None else command.remark,
+            "JSON",
+            command.version,
+        )
+    )
+
+
+def decode(header: bytes) -> Command:
+    """What a header says. Raises FrameError when that cannot be told."""
+    try:
+        found = _decoder.decode(header)
+    except msgspec.DecodeError:
+        found = _decode_oddly(header)
+    except RecursionError:
+        raise FrameError("a JSON header is nested too deeply") from None
+    fields = found.extFields or None
+    return Command(
+        found.code,
+        found.opaque,
+        _as_texts(fields) if fields else None,
+        b"",
+        found.flag,
+        found.remark or None,
+        _language(found.language),
+        found.version,
+    )
+
+
+def _as_texts(fields: dict[str, Any]) -> dict[str, str]:
+    """The same fields, all strings; those that are null are left out."""
+    for value in fields.values():
+        if type(value) is not str:
+            return {name: _as_text(value) for name, value in fields.items() if value is not None}
+    return fields
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else fastjson.dumps(value).decode()
+
+
+def _language(value: str | int | None) -> Language:
+    if isinstance(value, str):
+        return _LANGUAGES.get(value, Language.OTHER)
+    return _LANGUAGES_BY_NUMBER.get(value or 0, Language.OTHER)
+
+
+def _decode_oddly(header: bytes) -> _Header:
+    """A header that standard JSON or our types refuse, if fastjson would take it."""
+    try:
+        values = fastjson.loads(header)
+    except BodyError as error:
+        raise FrameError(f"a JSON header that is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise FrameError("a JSON header that is no object")
+    fields = values.get("extFields")
+    language, remark = values.get("language"), values.get("remark")
+    return _Header(
+        _number(values, "code", None),
+        fields if isinstance(fields, dict) else UNSET,
+        _number(values, "flag", 0),
+        language if isinstance(language, str | int) else "OTHER",
+        _number(values, "opaque", 0),
+        remark if isinstance(remark, str) else UNSET,
+        "JSON",
+        _number(values, "version", 0),
+    )
+
+
+def _number(values: dict[Any, Any], name: str, default: int | None) -> int:
+    value = values.get(name, default)
+    if isinstance(value, str) and value.lstrip("+-").isdecimal():
+        value = int(value)
+    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+        raise FrameError(f"a JSON header whose {name} is no 32-bit number: {value!r}")
+    return value

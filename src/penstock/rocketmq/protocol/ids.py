@@ -1,0 +1,66 @@
+"""Addresses and ids in RocketMQ's forms (reference 3.4, 3.5)."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from typing import Final, NamedTuple
+
+from penstock.rocketmq.protocol.errors import BodyError
+
+_PORT_AND_OFFSET = struct.Struct(">iq")
+_IPV4_ID_LENGTH: Final = 32
+_IPV6_ID_LENGTH: Final = 56
+
+
+class Host(NamedTuple):
+    """An address: 4 or 16 bytes, and a port."""
+
+    ip: bytes
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Host:
+        """From ``ip:port``, IPv6 with or without brackets. Raises ValueError for names."""
+        ip, _, port = text.rpartition(":")
+        return cls(ipaddress.ip_address(ip.strip("[]")).packed, int(port))
+
+    @property
+    def is_ipv6(self) -> bool:
+        return len(self.ip) == 16
+
+    def __str__(self) -> str:
+        ip = str(ipaddress.ip_address(self.ip))
+        return f"[{ip}]:{self.port}" if self.is_ipv6 else f"{ip}:{self.port}"
+
+
+class OffsetId(NamedTuple):
+    """Where a message is stored; its text is the ``msgId`` that brokers give."""
+
+    host: Host
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> OffsetId:
+        """Raises BodyError for anything but 32 or 56 hexadecimal digits."""
+        try:
+            data = bytes.fromhex(text)
+        except ValueError:
+            data = b""
+        if len(text) not in (_IPV4_ID_LENGTH, _IPV6_ID_LENGTH) or len(data) * 2 != len(text):
+            raise BodyError(f"no message id: {text!r}")
+        port, offset = _PORT_AND_OFFSET.unpack_from(data, len(data) - 12)
+        return cls(Host(data[:-12], port), offset)
+
+    def __str__(self) -> str:
+        host, offset = self
+        return (host.ip + _PORT_AND_OFFSET.pack(host.port, offset)).hex().upper()
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode()`` of Java, a signed 32-bit number; what tag filters compare."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value

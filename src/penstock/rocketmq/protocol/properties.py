@@ -1,0 +1,68 @@
+"""A message's properties as text: ``name \\x01 value \\x02`` repeated (reference 3.3).
+
+Some clients leave out the last ``\\x02``; both are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+NAME_END: Final = "\x01"
+VALUE_END: Final = "\x02"
+BYTES_MAX: Final = 32767
+"""The length is a signed short in a stored message."""
+
+KEYS: Final = "KEYS"
+TAGS: Final = "TAGS"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE: Final = "REAL_QID"
+TRANSACTION: Final = "TRAN_MSG"
+PRODUCER_GROUP: Final = "PGROUP"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+UNIQUE_KEY: Final = "UNIQ_KEY"
+CHECK_IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+CORRELATION_ID: Final = "CORRELATION_ID"
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+MESSAGE_TYPE: Final = "MSG_TYPE"
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+CLUSTER: Final = "CLUSTER"
+POP_CHECKPOINT: Final = "POP_CK"
+TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+
+
+def parse(text: str) -> dict[str, str]:
+    """Names and values; entries without either are dropped, of equal names the last counts."""
+    found: dict[str, str] = {}
+    for entry in text.split(VALUE_END):
+        name, end, value = entry.partition(NAME_END)
+        if end and name and value:
+            found[name] = value
+    return found
+
+
+def join(properties: Mapping[str, str]) -> str:
+    """The text of these properties, each ended by ``\\x02``."""
+    return "".join(
+        f"{name}{NAME_END}{value}{VALUE_END}" for name, value in properties.items() if value
+    )
+
+
+def value_of(text: str, name: str) -> str | None:
+    """One property, without reading the others; None when it is missing or empty."""
+    start = len(name) + 1
+    if not text.startswith(f"{name}{NAME_END}"):
+        place = text.find(f"{VALUE_END}{name}{NAME_END}")
+        if place < 0:
+            return None
+        start += place + 1
+    end = text.find(VALUE_END, start)
+    return (text[start:] if end < 0 else text[start:end]) or None

@@ -1,0 +1,69 @@
+"""JSON headers: what clients were seen to send, and what the strictest of them reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.rocketmq.protocol import header_json
+from penstock.rocketmq.protocol.command import Command, Language
+from penstock.rocketmq.protocol.errors import FrameError
+
+
+def test_fields_are_coerced_to_texts() -> None:
+    command = header_json.decode(
+        b'{"code":310,"extFields":{"d":4,"k":false,"e":true,"f":null,"g":9007199254740993,'
+        b'"x":1.5,"b":"T"},"language":"JAVA","opaque":3}'
+    )
+    assert command.ext == {
+        "d": "4", "k": "false", "e": "true", "g": "9007199254740993", "x": "1.5", "b": "T"
+    }  # fmt: skip
+    assert command.version == 0
+
+
+@pytest.mark.parametrize(
+    ("language", "read"),
+    [
+        ("3", Language.PYTHON),
+        ('"GO"', Language.GO),
+        ('"NOPE"', Language.OTHER),
+        ("99", Language.OTHER),
+        ("null", Language.JAVA),
+    ],
+)
+def test_languages(language: str, read: Language) -> None:
+    header = f'{{"code":1,"language":{language}}}'.encode()
+    assert header_json.decode(header).language is read
+
+
+@pytest.mark.parametrize("fields", ["null", "{}"])
+def test_no_fields(fields: str) -> None:
+    header = f'{{"code":34,"extFields":{fields},"remark":""}}'.encode()
+    command = header_json.decode(header)
+    assert command.ext is None
+    assert command.remark is None
+
+
+def test_what_only_fastjson_reads() -> None:
+    command = header_json.decode(b"{'code':\"11\",opaque:7,extFields:{topic:'T'},extra:{0:1}}")
+    assert (command.code, command.opaque, command.ext) == (11, 7, {"topic": "T"})
+
+
+@pytest.mark.parametrize(
+    "header", ["", "[]", "{}", '{"code":4294967296}', '{"code":"x"}', "[" * 100_000]
+)
+def test_headers_without_sense(header: str) -> None:
+    with pytest.raises(FrameError):
+        header_json.decode(header.encode())
+
+
+def test_what_is_written_is_compact_and_all_texts() -> None:
+    text = header_json.encode(Command(0, 5, {"queueId": "2", "p": "a\x01b\x02"}, flag=1)).decode()
+    assert " " not in text
+    values = json.loads(text)
+    assert values["extFields"] == {"queueId": "2", "p": "a\x01b\x02"}
+    assert "remark" not in values
+    assert list(values) == sorted(values)
+    assert "extFields" not in json.loads(header_json.encode(Command(0)))
+    assert json.loads(header_json.encode(Command(0, ext={})))["extFields"] == {}

@@ -1,0 +1,37 @@
+"""Hosts, message ids and Java's hash."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.ids import Host, OffsetId, java_hash
+
+
+@pytest.mark.parametrize("text", ["10.0.0.2:10911", "[::1]:10911", "[2001:db8::7]:0"])
+def test_hosts(text: str) -> None:
+    host = Host.parse(text)
+    assert str(host) == text
+    assert OffsetId.parse(str(OffsetId(host, 1000))) == (host, 1000)
+
+
+def test_offset_id() -> None:
+    text = "0A00000200002A9F00000000000003E8"
+    assert OffsetId.parse(text) == (Host.parse("10.0.0.2:10911"), 1000)
+    assert OffsetId.parse(text.lower()) == OffsetId.parse(text)
+    assert len(str(OffsetId(Host.parse("[::1]:1"), 1))) == 56
+
+
+@pytest.mark.parametrize("text", ["", "0", "zz" * 16, "0A" * 15, "0A" * 17, " " * 32, "0a " * 28])
+def test_what_is_no_id(text: str) -> None:
+    with pytest.raises(BodyError, match="no message id"):
+        OffsetId.parse(text)
+
+
+def test_java_hash() -> None:
+    assert java_hash("TagA") == 2598919
+    assert java_hash("TagB") == 2598920
+    assert java_hash("") == 0
+    assert java_hash("Aa") == java_hash("BB")
+    assert java_hash("polygenelubricants") == -2147483648
+    assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
