@@ -61,7 +61,7 @@ class Command:
     code: int
     opaque: int = 0
     ext: dict[str, str] | None = None
-    body: bytes | memoryview = b""
+    body: bytes = b""
     flag: int = 0
     remark: str | None = None
     language: Language = Language.PYTHON
@@ -83,7 +83,7 @@ class Command:
         remark: str | None = None,
         *,
         ext: dict[str, str] | None = None,
-        body: bytes | memoryview = b"",
+        body: bytes = b"",
     ) -> Command:
         """The response to this request, in its serialisation: not every client reads both."""
         return Command(code, self.opaque, ext, body, RESPONSE, remark,

@@ -1,0 +1,57 @@
+"""The `mqnamesrv` command: RocketMQ's name server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.namesrv.settings import NamesrvSettings
+
+
+def main() -> None:
+    """Runs the name server until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    parser = argparse.ArgumentParser(prog="mqnamesrv", description="RocketMQ's name server")
+    parser.add_argument("-c", "--configFile", metavar="FILE", help="properties file")
+    parser.add_argument("-p", "--printConfigItem", action="store_true", help="print all properties")
+    parser.add_argument("--log-level", default="info", help="debug, info, warn, error or fatal")
+    words = parser.parse_args()
+    from penstock.core import logs
+    from penstock.core.errors import ConfigError
+    from penstock.net.loop import run
+    from penstock.rocketmq.namesrv.settings import NamesrvSettings
+
+    prefix = "[mqnamesrv] "
+    try:
+        logs.setup(prefix, logs.parse_level(words.log_level))
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        settings = NamesrvSettings.load_file(words.configFile)
+    except ConfigError as error:
+        logs.die(prefix, str(error))
+    if words.printConfigItem:
+        print(settings.as_text(), end="")
+        return
+    sys.exit(run(_serve(settings, prefix)))
+
+
+async def _serve(settings: NamesrvSettings, prefix: str) -> int:
+    from penstock.core.errors import PenstockError
+    from penstock.core.logs import die
+    from penstock.net.loop import stop_requested
+    from penstock.rocketmq.namesrv.daemon import NameServer
+
+    try:
+        server = await NameServer.start(settings)
+    except PenstockError as error:
+        die(prefix, str(error))
+    print(f"The Name Server boot success, port {server.port}", flush=True)
+    await stop_requested()
+    await server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The name server as a whole: its tables behind one port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import PenstockError
+from penstock.net import tcp
+from penstock.net.address import join_host_port
+from penstock.net.tasks import spawn
+from penstock.rocketmq.namesrv.kv_config import KvConfig
+from penstock.rocketmq.namesrv.processor import Processor
+from penstock.rocketmq.namesrv.routes import Routes
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.remoting import RemotingServer
+from penstock.storage.disk import Disk, OsDisk
+
+_log = logging.getLogger("penstock.mqnamesrv")
+
+_SCAN_S_MIN: Final = 0.1
+
+
+class NameServer:
+    """A running name server; ``start`` makes one, ``close`` ends it."""
+
+    def __init__(self, settings: NamesrvSettings, clock: Clock, disk: Disk) -> None:
+        self.settings = settings
+        self.routes = Routes(clock)
+        kv = KvConfig(disk, settings.kv_config_path)
+        self._server = RemotingServer(
+            Processor(settings, self.routes, kv), settings.server_channel_max_idle_time_seconds
+        )
+        self._listener: tcp.Listener
+        self._scan: asyncio.Task[None]
+
+    @classmethod
+    async def start(
+        cls, settings: NamesrvSettings, clock: Clock = SYSTEM_CLOCK, disk: Disk | None = None
+    ) -> NameServer:
+        """Open the port. Raises PenstockError with one line for the user, nothing left open."""
+        server = cls(settings, clock, disk or OsDisk())
+        address = join_host_port(settings.bind_address, settings.listen_port)
+        try:
+            server._listener = await tcp.listen(server._server, address, "TCP", _log)
+        except tcp.ListenError as error:
+            raise PenstockError(f"the name server cannot start: {error}") from error
+        server._scan = spawn(server._scan_brokers(), "scan of brokers")
+        return server
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    async def _scan_brokers(self) -> None:
+        while True:
+            interval = self.settings.scan_not_active_broker_interval / 1000
+            await asyncio.sleep(max(_SCAN_S_MIN, interval))
+            for gone in self.routes.expired():
+                _log.warning("the broker %s of cluster %s was silent for %d ms: taken out",
+                             gone.broker, gone.cluster, gone.expiry_ms)  # fmt: skip
+
+    async def close(self) -> None:
+        """Stop listening and end all connections."""
+        self._scan.cancel()
+        await self._listener.close()
+        self._server.close_connections()
+        _log.info("bye")

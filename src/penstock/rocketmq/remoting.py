@@ -1,0 +1,196 @@
+"""Connections of the remoting protocol on asyncio: frames in, a handler's answers out.
+
+A handler returns the answer at once, or None and sends it later with ``Connection.send``, as a pull
+that waits for messages. Either side may ask: ``Connection.invoke`` asks the client and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final, Protocol, cast
+
+from penstock.core.errors import PenstockError
+from penstock.net.address import show_address
+from penstock.rocketmq.protocol import frames
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
+from penstock.rocketmq.protocol.errors import BodyError, FrameError
+
+IDLE_S: Final = 120.0
+"""A connection that neither sends nor receives for so long is closed, as in Java."""
+WRITE_HIGH_WATER: Final = 1024 * 1024
+WAITING_MAX: Final = 1000
+"""Questions to one client that may be unanswered."""
+
+_log = logging.getLogger("penstock.rocketmq.remoting")
+
+
+class NoAnswerError(PenstockError):
+    """A client that was asked is gone, or did not answer in time."""
+
+
+class Handler(Protocol):
+    """What a server does with its requests."""
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        """The answer; None when it comes later or never. May raise BodyError."""
+        ...
+
+    def connected(self, connection: Connection) -> None: ...
+
+    def disconnected(self, connection: Connection) -> None: ...
+
+
+class RemotingServer:
+    """What connections share; its instance is the protocol factory for ``net.tcp.listen``."""
+
+    def __init__(self, handler: Handler, idle_s: float = IDLE_S) -> None:
+        self.handler = handler
+        self.idle_s = idle_s
+        self.connections: dict[Connection, None] = {}
+
+    def __call__(self) -> Connection:
+        return Connection(self)
+
+    def close_connections(self) -> None:
+        """End every connection."""
+        for connection in list(self.connections):
+            connection.close()
+
+
+class Connection(asyncio.Protocol):
+    """One peer. ``address`` is its ``ip:port``."""
+
+    def __init__(self, server: RemotingServer) -> None:
+        self._server = server
+        self._reader = frames.FrameReader()
+        self._answers: list[bytes] | None = None
+        self._asked: dict[int, asyncio.Future[Command]] = {}
+        self._next_opaque = 0
+        self._active = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self.serialization = Serialization.JSON
+        """How the peer writes; what we ask it is written so too."""
+        self.address = ""
+
+    # --- asyncio's side ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self.address = show_address(transport.get_extra_info("peername") or "")
+        self._server.connections[self] = None
+        self._watch_idleness()
+        self._server.handler.connected(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._server.connections.pop(self, None)
+        asked, self._asked = self._asked, {}
+        for future in asked.values():
+            if not future.done():
+                future.set_exception(NoAnswerError(f"{self.address} is gone"))
+        self._server.handler.disconnected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._active = True
+        self._reader.feed(data)
+        self._answers = []
+        try:
+            while (command := self._reader.next_command()) is not None:
+                self._take(command)
+        except FrameError as error:
+            _log.warning("%s sent %s, closing", self.address, error)
+            self._transport.close()
+        finally:
+            answers, self._answers = self._answers, None
+            if answers:
+                self._write(answers)
+
+    def pause_writing(self) -> None:
+        self._transport.pause_reading()  # a peer that reads no answers asks no more
+
+    def resume_writing(self) -> None:
+        self._transport.resume_reading()
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def _take(self, command: Command) -> None:
+        if command.is_response:
+            future = self._asked.pop(command.opaque, None)
+            if future is not None and not future.done():
+                future.set_result(command)
+            return
+        self.serialization = command.serialization
+        answer = self._answer(command)
+        if answer is not None and not command.is_one_way:
+            self.send(answer)
+
+    def _answer(self, request: Command) -> Command | None:
+        try:
+            return self._server.handler.handle(self, request)
+        except BodyError as error:
+            return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
+        except PenstockError as error:
+            _log.error("%s: request %d failed - %s", self.address, request.code, error)
+            return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
+
+    def send(self, command: Command) -> None:
+        """Send a command; within one read, answers leave with one write."""
+        self._active = True
+        data = frames.encode(command)
+        if self._answers is not None:
+            self._answers.append(data)
+        else:
+            self._write((data,))
+
+    def tell(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> None:
+        """Ask for something without wanting an answer."""
+        self.send(self._request(code, ext, body, ONE_WAY))
+
+    async def invoke(
+        self, code: int, ext: dict[str, str] | None = None, body: bytes = b"", *, seconds: float
+    ) -> Command:
+        """Ask the peer and wait for its answer. Raises NoAnswerError."""
+        if len(self._asked) >= WAITING_MAX:
+            raise NoAnswerError(f"{self.address} leaves {WAITING_MAX} requests unanswered")
+        request = self._request(code, ext, body, 0)
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._asked[request.opaque] = future
+        try:
+            self.send(request)
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            raise NoAnswerError(f"{self.address} did not answer within {seconds:g} s") from None
+        finally:
+            self._asked.pop(request.opaque, None)
+
+    def _request(self, code: int, ext: dict[str, str] | None, body: bytes, flag: int) -> Command:
+        self._next_opaque = (self._next_opaque + 1) & 0x7FFFFFFF
+        return Command(code, self._next_opaque, ext, body, flag, serialization=self.serialization)
+
+    # --- the wire ------------------------------------------------------------------------------
+
+    def _write(self, pieces: Iterable[bytes]) -> None:
+        if not self._transport.is_closing():
+            self._transport.writelines(list(pieces))
+
+    def close(self) -> None:
+        """End the connection after what was written."""
+        self._transport.close()
+
+    def _watch_idleness(self) -> None:
+        self._active = False
+        loop = asyncio.get_running_loop()
+        self._idle_timer = loop.call_later(self._server.idle_s, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if self._active:
+            self._watch_idleness()
+        else:
+            _log.info("%s was silent for %g s, closing", self.address, self._server.idle_s)
+            self.close()

@@ -1,0 +1,72 @@
+"""A name server and clients of it, in a loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from penstock.rocketmq.namesrv.daemon import NameServer
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
+
+from .raw_client import RawClient
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread, for servers that blocking clients talk to."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        self.loop.close()
+
+
+@pytest.fixture
+def loop_thread() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> NamesrvSettings:
+    settings = NamesrvSettings()
+    settings.listen_port = 0
+    settings.bind_address = "127.0.0.1"
+    settings.kv_config_path = str(tmp_path / "namesrv" / "kvConfig.json")
+    settings.scan_not_active_broker_interval = 100
+    return settings
+
+
+@pytest.fixture
+def name_server(loop_thread: LoopThread, settings: NamesrvSettings) -> Iterator[NameServer]:
+    server = loop_thread.run(NameServer.start(settings))
+    yield server
+    loop_thread.run(server.close())
+
+
+@pytest.fixture
+def connect(name_server: NameServer) -> Iterator[Callable[[], RawClient]]:
+    clients = []
+
+    def connected() -> RawClient:
+        clients.append(RawClient(name_server.port))
+        return clients[-1]
+
+    yield connected
+    for client in clients:
+        client.close()

@@ -1,0 +1,57 @@
+"""Stored values: on the disk before they are acknowledged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import ConfigError, DiskFullError, StorageError
+from penstock.rocketmq.namesrv import kv_config
+from penstock.rocketmq.namesrv.kv_config import KvConfig
+from penstock.storage.disk import OsDisk
+
+
+def test_they_survive(tmp_path: Path) -> None:
+    path = str(tmp_path / "deep" / "kv.json")
+    kv = KvConfig(OsDisk(), path)
+    kv.put("a", "k", "v")
+    kv.put("a", "l", "w")
+    kv.delete("a", "k")
+    kv.delete("b", "none")
+    again = KvConfig(OsDisk(), path)
+    assert again.namespace("a") == {"l": "w"}
+    assert again.get("a", "k") is None
+    assert again.namespace("b") is None
+
+
+class FullDisk(OsDisk):
+    """Reads, but has no room."""
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        raise DiskFullError(f"{path}: no space left")
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    kv = KvConfig(FullDisk(), str(tmp_path / "kv.json"))
+    with pytest.raises(StorageError, match="no space left"):
+        kv.put("a", "k", "v")
+    assert kv.get("a", "k") is None
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"configTable":{"a":1}}'])
+def test_a_file_that_is_something_else(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "kv.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="is no table of values"):
+        KvConfig(OsDisk(), str(path))
+
+
+def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_config, "ENTRIES_MAX", 2)
+    kv = KvConfig(OsDisk(), str(tmp_path / "kv.json"))
+    kv.put("a", "1", "x")
+    kv.put("b", "2", "x")
+    kv.put("b", "2", "y")
+    with pytest.raises(StorageError, match="at most 2 values"):
+        kv.put("a", "3", "x")

@@ -1,0 +1,81 @@
+"""The tables of the name server, with a clock that stands still."""
+
+from __future__ import annotations
+
+from penstock.core.units import SECOND
+from penstock.rocketmq.namesrv.routes import Routes, Who
+from penstock.rocketmq.protocol.registration import Registration, TopicConfig
+from penstock.testing.clock import FakeClock
+
+A = Who("C", "a", "1.1.1.1:1", 0, "1.1.1.1:2")
+B = Who("C", "b", "1.1.1.2:1", 0)
+
+
+def topics(*names: str, counter: int = 1, read_queues: int = 4) -> Registration:
+    configs = {name: TopicConfig(name, read_queues) for name in names}
+    return Registration({"counter": counter, "timestamp": 1}, configs)
+
+
+def test_topics_change_only_with_their_version() -> None:
+    routes = Routes(FakeClock())
+    routes.register(A, topics("T", read_queues=4), 1)
+    routes.register(A, topics("T", "new", read_queues=8), 1)
+    assert routes.topics["T"]["a"].read_queues == 4
+    assert routes.topics["new"]["a"].read_queues == 8
+    routes.register(A, topics("T", read_queues=8, counter=2), 1)
+    assert routes.topics["T"]["a"].read_queues == 8
+
+
+def test_only_masters_tell_of_topics() -> None:
+    routes = Routes(FakeClock())
+    slave = Who("C", "a", "1.1.1.3:1", 1)
+    assert routes.register(slave, topics("T"), 1) == ("", "")
+    assert routes.route("T") is None
+    routes.register(A, topics("T"), 2)
+    assert routes.register(slave, topics("T"), 1) == ("1.1.1.1:1", "1.1.1.1:2")
+
+
+def test_an_address_has_one_id() -> None:
+    routes = Routes(FakeClock())
+    routes.register(Who("C", "a", "1.1.1.1:1", 1), topics(), 1)
+    routes.register(A, topics("T"), 1)
+    assert routes.brokers["a"].addresses == {0: "1.1.1.1:1"}
+
+
+def test_silent_brokers_go_with_their_topics() -> None:
+    clock = FakeClock()
+    routes = Routes(clock)
+    routes.register(A, topics("T", "only-a"), 1)
+    routes.register(B, topics("T"), 2)
+    clock.advance(100 * SECOND)
+    routes.heartbeat(B.address)
+    routes.heartbeat("nobody")
+    clock.advance(30 * SECOND)
+    assert [gone.broker for gone in routes.expired()] == ["a"]
+    assert list(routes.topics) == ["T"]
+    assert list(routes.topics["T"]) == ["b"]
+    assert routes.clusters == {"C": {"b": None}}
+    assert routes.disconnected(2) == [B.address]
+    assert (routes.topics, routes.clusters, routes.brokers, routes.live) == ({}, {}, {}, {})
+
+
+def test_a_new_connection_takes_a_broker_over() -> None:
+    routes = Routes(FakeClock())
+    routes.register(A, topics("T"), "old")
+    routes.register(A, topics("T"), "new")
+    assert routes.disconnected("old") == []
+    assert routes.route("T") is not None
+
+
+def test_filter_servers() -> None:
+    routes = Routes(FakeClock())
+    with_filters = topics("T")
+    with_filters.filter_servers = ["1.1.1.9:1"]
+    routes.register(A, with_filters, 1)
+    route = routes.route("T")
+    assert route is not None
+    assert route["filterServerTable"] == {"1.1.1.1:1": ["1.1.1.9:1"]}
+    routes.register(A, topics("T"), 1)
+    route = routes.route("T")
+    assert route is not None
+    assert route["filterServerTable"] == {}

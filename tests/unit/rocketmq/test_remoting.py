@@ -1,0 +1,144 @@
+"""Connections: requests both ways, one-way requests, idleness, streams without sense."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.core.errors import StorageError
+from penstock.net import tcp
+from penstock.rocketmq.protocol import frames
+from penstock.rocketmq.protocol.command import Command, Serialization
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.remoting import Connection, NoAnswerError, RemotingServer
+
+from .conftest import LoopThread
+from .raw_client import RawClient
+
+
+class Echo:
+    """Answers with the request's body; odd codes fail in their ways."""
+
+    def __init__(self) -> None:
+        self.connections: list[Connection] = []
+        self.gone = threading.Event()
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        if request.code == 1:
+            raise BodyError("bad body")
+        if request.code == 2:
+            raise StorageError("disk full")
+        if request.code == 3:
+            return None
+        return request.answer(body=request.body)
+
+    def connected(self, connection: Connection) -> None:
+        self.connections.append(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        self.gone.set()
+
+
+class Fixture:
+    def __init__(self, loop_thread: LoopThread, idle_s: float) -> None:
+        self.handler = Echo()
+        self.server = RemotingServer(self.handler, idle_s)
+        self.thread = loop_thread
+        self.listener = loop_thread.run(tcp.listen(self.server, "127.0.0.1:0"))
+        self.client = RawClient(self.listener.port)
+        assert self.client.ask(0, b"hello").body == b"hello"
+
+    @property
+    def connection(self) -> Connection:
+        return self.handler.connections[0]
+
+    def close(self) -> None:
+        self.client.close()
+        self.thread.run(self.listener.close())
+        self.thread.loop.call_soon_threadsafe(self.server.close_connections)
+        assert self.handler.gone.wait(5)
+
+
+@pytest.fixture
+def echo(loop_thread: LoopThread, request: pytest.FixtureRequest) -> Iterator[Fixture]:
+    fixture = Fixture(loop_thread, getattr(request, "param", 60.0))
+    yield fixture
+    fixture.close()
+
+
+def test_failures_become_answers(echo: Fixture) -> None:
+    assert echo.client.ask(1).remark == "bad body"
+    failed = echo.client.ask(2)
+    assert (failed.code, failed.remark) == (1, "disk full")
+
+
+def test_pipelined_requests_are_all_answered(echo: Fixture) -> None:
+    requests = [echo.client.request(0, bytes([number])) for number in range(100)]
+    echo.client.send(b"".join(frames.encode(request) for request in requests))
+    answers = [echo.client.next_command() for _ in requests]
+    assert [(a.opaque, a.body) for a in answers] == [(r.opaque, r.body) for r in requests]
+
+
+def test_one_way_requests_have_no_answer(echo: Fixture) -> None:
+    echo.client.tell(0)
+    echo.client.tell(1)
+    assert echo.client.ask(0, b"next").body == b"next"
+
+
+def test_asking_the_client(echo: Fixture) -> None:
+    echo.client.ask(0, serialization_=Serialization.BINARY)
+    answers: list[Command] = []
+
+    def ask() -> None:
+        answers.append(echo.thread.run(echo.connection.invoke(307, {"a": "b"}, b"body", seconds=5)))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    request = echo.client.next_command()
+    assert (request.code, request.ext, request.body) == (307, {"a": "b"}, b"body")
+    assert request.serialization is Serialization.BINARY
+    assert not request.is_response
+    echo.client.send(frames.encode(Command(0, 99, flag=1)))  # an answer to nothing
+    echo.client.send(frames.encode(request.answer(body=b"running")))
+    thread.join(5)
+    assert answers[0].body == b"running"
+
+
+def test_a_client_that_does_not_answer(echo: Fixture) -> None:
+    with pytest.raises(NoAnswerError, match=r"did not answer within 0\.01 s"):
+        echo.thread.run(echo.connection.invoke(307, seconds=0.01))
+
+
+def test_a_client_that_goes_while_it_is_asked(echo: Fixture) -> None:
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            echo.thread.run(echo.connection.invoke(307, seconds=5))
+        except NoAnswerError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    echo.client.next_command()
+    echo.client.close()
+    thread.join(5)
+    assert "is gone" in str(failures[0])
+
+
+def test_telling_the_client(echo: Fixture) -> None:
+    echo.thread.loop.call_soon_threadsafe(echo.connection.tell, 40, {"consumerGroup": "g"})
+    told = echo.client.next_command()
+    assert (told.code, told.ext, told.is_one_way) == (40, {"consumerGroup": "g"}, True)
+
+
+def test_a_stream_without_sense_is_closed(echo: Fixture) -> None:
+    echo.client.send(b"GET / HTTP/1.1\r\n\r\n")
+    assert echo.client.is_closed()
+
+
+@pytest.mark.parametrize("echo", [0.05], indirect=True)
+def test_an_idle_connection_is_closed(echo: Fixture) -> None:
+    assert echo.client.is_closed()
