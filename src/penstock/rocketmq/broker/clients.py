@@ -1,0 +1,231 @@
+"""Who is connected: producers and consumers by group, as their heartbeats tell (reference 4.1).
+
+A client belongs to a connection; when it ends, or is silent for too long, the client leaves its
+groups. Heartbeats come in several accents: enums by name or by number, parts left out, versions as
+texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.core.units import SECOND
+from penstock.rocketmq.broker.subscriptions import Subscription
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.command import Language
+from penstock.rocketmq.protocol.errors import BodyError
+
+EXPIRY_NS: Final = 120 * SECOND
+GROUPS_MAX: Final = 100_000
+
+CONSUME_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+MESSAGE_MODELS: Final = ("BROADCASTING", "CLUSTERING")
+CONSUME_FROM: Final = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+
+Peer = TypeVar("Peer")
+
+
+@dataclass(slots=True)
+class ConsumerData:
+    """What a heartbeat says of one consumer group."""
+
+    group: str
+    consume_type: str
+    model: str
+    consume_from: str
+    subscriptions: list[Subscription]
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """The body of a heartbeat."""
+
+    client_id: str
+    consumers: list[ConsumerData]
+    producers: list[str]
+
+    @classmethod
+    def parse(cls, body: bytes) -> Heartbeat:
+        """Raises BodyError; ExpressionError for a subscription that is no SQL."""
+        value = fastjson.loads(body)
+        if not isinstance(value, dict) or not isinstance(value.get("clientID"), str):
+            raise BodyError("a heartbeat without clientID")
+        consumers = [_consumer(each) for each in value.get("consumerDataSet") or []]
+        producers = [_group(each) for each in value.get("producerDataSet") or []]
+        return cls(value["clientID"], consumers, producers)
+
+
+def _group(value: Any) -> str:
+    name = value.get("groupName") if isinstance(value, dict) else None
+    if not isinstance(name, str) or not name:
+        raise BodyError("a heartbeat with a group that has no groupName")
+    return name
+
+
+def _consumer(value: Any) -> ConsumerData:
+    group = _group(value)
+    listed = value.get("subscriptionDataSet") or []
+    if not isinstance(listed, list):
+        raise BodyError("subscriptionDataSet is no list")
+    return ConsumerData(
+        group,
+        _enum(value.get("consumeType"), CONSUME_TYPES, 1),
+        _enum(value.get("messageModel"), MESSAGE_MODELS, 1),
+        _enum(value.get("consumeFromWhere"), CONSUME_FROM, 0),
+        [Subscription.from_json(each) for each in listed],
+    )
+
+
+def _enum(value: Any, names: tuple[str, ...], default: int) -> str:
+    if isinstance(value, str) and value in names:
+        return value
+    if type(value) is int and 0 <= value < len(names):
+        return names[value]
+    return names[default]
+
+
+@dataclass(slots=True)
+class Member(Generic[Peer]):
+    """One client in a group; ``peer`` is its connection."""
+
+    client_id: str
+    peer: Peer
+    address: str
+    language: Language
+    version: int
+    heard_ns: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "clientAddr": self.address,
+            "clientId": self.client_id,
+            "language": self.language.name,
+            "version": self.version,
+        }
+
+
+@dataclass(slots=True)
+class ConsumerGroup(Generic[Peer]):
+    """The live members of a consumer group and what they subscribe."""
+
+    name: str
+    consume_type: str = CONSUME_TYPES[1]
+    model: str = MESSAGE_MODELS[1]
+    consume_from: str = CONSUME_FROM[0]
+    members: dict[Peer, Member[Peer]] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+
+    @property
+    def is_broadcast(self) -> bool:
+        return self.model == MESSAGE_MODELS[0]
+
+    def member(self, client_id: str) -> Member[Peer] | None:
+        """The member of that client id."""
+        return next((m for m in self.members.values() if m.client_id == client_id), None)
+
+    def subscribe(self, subscriptions: Iterable[Subscription]) -> bool:
+        """Take over the newest subscriptions; whether the topics are others than before.
+
+        The last heartbeat wins: topics that it does not name are dropped, as in Java.
+        """
+        wanted = {subscription.topic: subscription for subscription in subscriptions}
+        changed = wanted.keys() != self.subscriptions.keys()
+        for topic in [topic for topic in self.subscriptions if topic not in wanted]:
+            del self.subscriptions[topic]
+        for topic, subscription in wanted.items():
+            known = self.subscriptions.get(topic)
+            if known is None or subscription.version > known.version:
+                self.subscriptions[topic] = subscription
+        return changed
+
+
+class Clients(Generic[Peer]):
+    """All groups of one broker."""
+
+    def __init__(self) -> None:
+        self.consumers: dict[str, ConsumerGroup[Peer]] = {}
+        self.producers: dict[str, dict[Peer, Member[Peer]]] = {}
+
+    def beat(self, heartbeat: Heartbeat, member: Member[Peer]) -> list[ConsumerGroup[Peer]]:
+        """A heartbeat of this member; the groups whose members or topics changed by it.
+
+        Raises BodyError when there are too many groups.
+        """
+        changed = []
+        for data in heartbeat.consumers:
+            group = self._consumer_group(data.group)
+            group.consume_type, group.model = data.consume_type, data.model
+            group.consume_from = data.consume_from
+            joined = member.peer not in group.members
+            group.members[member.peer] = member
+            if group.subscribe(data.subscriptions) or joined:
+                changed.append(group)
+        for name in heartbeat.producers:
+            if name not in self.producers and len(self.producers) >= GROUPS_MAX:
+                raise BodyError(f"more than {GROUPS_MAX} producer groups")
+            self.producers.setdefault(name, {})[member.peer] = member
+        return changed
+
+    def _consumer_group(self, name: str) -> ConsumerGroup[Peer]:
+        group = self.consumers.get(name)
+        if group is None:
+            if len(self.consumers) >= GROUPS_MAX:
+                raise BodyError(f"more than {GROUPS_MAX} consumer groups")
+            group = self.consumers[name] = ConsumerGroup(name)
+        return group
+
+    def leave(
+        self, peer: Peer, producer_group: str | None, consumer_group: str | None
+    ) -> list[ConsumerGroup[Peer]]:
+        """A client leaves groups; the consumer groups that changed by it."""
+        if producer_group is not None:
+            self._leave_producers(producer_group, peer)
+        group = self.consumers.get(consumer_group or "")
+        return [group] if group is not None and self._leave(group, peer) else []
+
+    def disconnected(self, peer: Peer) -> list[ConsumerGroup[Peer]]:
+        """A connection ended; the consumer groups that changed by it."""
+        for name in list(self.producers):
+            self._leave_producers(name, peer)
+        return [group for group in list(self.consumers.values()) if self._leave(group, peer)]
+
+    def expired(self, now: int) -> list[Peer]:
+        """The connections of clients that were not heard for too long (monotonic ns)."""
+        groups = [group.members for group in self.consumers.values()]
+        late = [
+            peer
+            for members in (*groups, *self.producers.values())
+            for peer, member in members.items()
+            if now - member.heard_ns > EXPIRY_NS
+        ]
+        return list(dict.fromkeys(late))
+
+    def _leave(self, group: ConsumerGroup[Peer], peer: Peer) -> bool:
+        if group.members.pop(peer, None) is None:
+            return False
+        if not group.members:
+            del self.consumers[group.name]
+        return True
+
+    def _leave_producers(self, name: str, peer: Peer) -> None:
+        members = self.producers.get(name, {})
+        members.pop(peer, None)
+        if not members:
+            self.producers.pop(name, None)
+
+    def producer_of(self, client_id: str) -> Member[Peer] | None:
+        """The producer of that client id, in whatever group."""
+        for members in self.producers.values():
+            for member in members.values():
+                if member.client_id == client_id:
+                    return member
+        return None

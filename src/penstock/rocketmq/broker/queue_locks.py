@@ -1,0 +1,65 @@
+"""Locks on queues for orderly consumption: one client of a group at a time (reference 4.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from penstock.core.units import SECOND
+
+EXPIRY_NS: Final = 60 * SECOND
+
+
+class MessageQueue(NamedTuple):
+    """A queue as clients name it; the fields have the names of their JSON."""
+
+    brokerName: str
+    queueId: int
+    topic: str
+
+
+class _Lock(NamedTuple):
+    client: str
+    renewed: int
+
+
+class QueueLocks:
+    """Who holds which queue; times are monotonic ns."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+
+    def lock(
+        self, group: str, client: str, queues: Iterable[MessageQueue], now: int
+    ) -> list[MessageQueue]:
+        """Lock or renew; those of the queues that the client holds now."""
+        locks = self._groups.setdefault(group, {})
+        held = []
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is None or lock.client == client or now - lock.renewed > EXPIRY_NS:
+                locks[queue] = _Lock(client, now)
+                held.append(queue)
+        return held
+
+    def unlock(self, group: str, client: str, queues: Iterable[MessageQueue]) -> None:
+        """Give back those of the queues that the client holds."""
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            if queue in locks and locks[queue].client == client:
+                del locks[queue]
+        if not locks:
+            self._groups.pop(group, None)
+
+    def holds(self, group: str, client: str, queue: MessageQueue, now: int) -> bool:
+        """Whether the client holds the queue, and has renewed that in time."""
+        lock = self._groups.get(group, {}).get(queue)
+        return lock is not None and lock.client == client and now - lock.renewed <= EXPIRY_NS
+
+    def forget_expired(self, now: int) -> None:
+        """Drop locks that nobody has renewed."""
+        for group, locks in list(self._groups.items()):
+            for queue in [q for q, lock in locks.items() if now - lock.renewed > EXPIRY_NS]:
+                del locks[queue]
+            if not locks:
+                del self._groups[group]

@@ -1,0 +1,29 @@
+"""Locks on queues."""
+
+from __future__ import annotations
+
+from penstock.rocketmq.broker.queue_locks import EXPIRY_NS, MessageQueue, QueueLocks
+
+Q0, Q1 = MessageQueue("b", 0, "T"), MessageQueue("b", 1, "T")
+
+
+def test_one_client_of_a_group_at_a_time() -> None:
+    locks = QueueLocks()
+    assert locks.lock("g", "c1", [Q0, Q1], 0) == [Q0, Q1]
+    assert locks.lock("g", "c2", [Q0], 1) == []
+    assert locks.lock("other", "c2", [Q0], 1) == [Q0]
+    assert locks.lock("g", "c1", [Q0], 1) == [Q0]
+    locks.unlock("g", "c2", [Q0, Q1])
+    assert locks.holds("g", "c1", Q0, 1)
+    locks.unlock("g", "c1", [Q0])
+    assert locks.lock("g", "c2", [Q0, Q1], 2) == [Q0]
+
+
+def test_locks_that_are_not_renewed_lapse() -> None:
+    locks = QueueLocks()
+    locks.lock("g", "c1", [Q0], 0)
+    assert locks.lock("g", "c2", [Q0], EXPIRY_NS) == []
+    assert not locks.holds("g", "c1", Q0, EXPIRY_NS + 1)
+    assert locks.lock("g", "c2", [Q0], EXPIRY_NS + 1) == [Q0]
+    locks.forget_expired(2 * EXPIRY_NS + 2)
+    assert not locks.holds("g", "c2", Q0, EXPIRY_NS + 1)
