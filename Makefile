@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim fuzz docs replay clean
+.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim fuzz decoders robustness docs replay differences clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,15 +62,27 @@ crash: install  ## kill nsqd under load, 300 rounds (ROUNDS=n for more)
 sim: install  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q
 
-fuzz: install  ## decoders against random streams, long
+fuzz: install  ## every decoder against damaged input, a minute each (SECONDS=n for more, TARGETS="a b" for some)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=3'
+	@for target in $(or $(TARGETS),$$($(BIN)/python -m tests.fuzz.catalogue)); do \
+	  $(BIN)/python -m tests.fuzz.run $$target $(or $(SECONDS),60) || exit 1; done
+
+decoders: install  ## the protocol's decoders against random streams, long
 	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit/nsq/protocol -q
+
+robustness: install  ## nsqd in bad company: stalled consumers, idle and silent crowds, bombs
+	@$(BIN)/python bench/robustness.py
 
 docs: install  ## the documentation as a site in build/docs
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'zensical>=0.0.70'
 	@$(BIN)/zensical build --strict
 
 replay: install  ## what real NSQ programs were seen to do, played against ours
-	@$(PYTEST) tests/conformance -s
+	@$(BIN)/python -m tests.conformance.replay_nsqd
+	@$(BIN)/python -m tests.conformance.replay_lookupd
+
+differences: install  ## write into docs/nsqd.md how nsqd differs from Go's
+	@$(BIN)/python -m tests.conformance.differences
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

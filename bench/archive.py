@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from payloads import json_bodies
+
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import archive
 from penstock.spark.progress import BatchDone, Follower
@@ -92,13 +94,8 @@ def publish(address: str, rows: int, size: int, mixed: bool) -> None:
 def make_bodies(size: int, mixed: bool) -> list[bytes]:
     """Different JSON-like bodies of ``size`` bytes, or with ``mixed`` of 75-100 % of that."""
     chance = random.Random(1)
-    bodies = []
-    for number in range(20 * CHUNK + 1):
-        words = " ".join(f"{chance.getrandbits(32):x}" for _ in range(size // 9))
-        body = f'{{"seq":{number},"user":{chance.getrandbits(20)},"text":"{words}'.encode()
-        length = size - (chance.randrange(size // 4) if mixed else 0)
-        bodies.append(body.ljust(length, b".")[:length])
-    return bodies
+    cut = size // 4 if mixed else 1
+    return json_bodies([size - chance.randrange(cut) for _ in range(20 * CHUNK + 1)])
 
 
 def size_of(folder: Path) -> int:

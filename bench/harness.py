@@ -10,11 +10,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import BrokenBarrierError
 
+import numpy as np
 from clients import Share
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CLIENT_S_MAX = 600.0
+
+
+@dataclass(frozen=True)
+class Latency:
+    """From publish to consumer, in microseconds."""
+
+    p50: float
+    p99: float
+    worst: float
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,7 @@ class Result:
     server_cpu_s: float
     client_cpu_s: float
     peak_mb: float
+    latency: Latency | None = None
 
     @property
     def rate(self) -> float:
@@ -36,6 +48,11 @@ class Result:
     def cpu_us(self) -> float:
         """Server CPU microseconds per message."""
         return self.server_cpu_s / self.messages * 1e6
+
+    @property
+    def server_load(self) -> float:
+        """CPU seconds of the server per second."""
+        return self.server_cpu_s / self.seconds
 
     @property
     def client_load(self) -> float:
@@ -76,6 +93,7 @@ def measure(pid: int, clients: Sequence[Callable[..., Share]]) -> Result:
         process.join()
     failures = [outcome for outcome in outcomes if not isinstance(outcome, Share)]
     if failures:
+        failures.sort(key=lambda failure: failure.startswith(BrokenBarrierError.__name__))
         raise RuntimeError(failures[0])
     return _together(outcomes, used, peak_mb(pid))
 
@@ -91,13 +109,22 @@ def _work(client: Callable[..., Share], barrier: object, results: object) -> Non
 def _together(shares: list[Share], used: float, peak: float) -> Result:
     seconds = max(share.end for share in shares) - min(share.start for share in shares)
     messages = sum(share.messages for share in shares)
-    return Result(messages, seconds, used, sum(share.cpu_s for share in shares), peak)
+    cpu_s = sum(share.cpu_s for share in shares)
+    return Result(messages, seconds, used, cpu_s, peak, _latency(shares))
+
+
+def _latency(shares: list[Share]) -> Latency | None:
+    delays = [share.delays_ns for share in shares if share.delays_ns is not None]
+    if not delays:
+        return None
+    p50, p99, worst = np.percentile(np.concatenate(delays), [50, 99, 100]) / 1000
+    return Latency(float(p50), float(p99), float(worst))
 
 
 def median(results: Sequence[Result]) -> Result:
-    """The run with the middle rate."""
-    middle = statistics.median_low([result.rate for result in results])
-    return next(result for result in results if result.rate == middle)
+    """The run with the middle rate or, where that was measured, the middle p99."""
+    keys = [result.latency.p99 if result.latency else result.rate for result in results]
+    return results[keys.index(statistics.median_low(keys))]
 
 
 def environment() -> dict[str, object]:

@@ -13,27 +13,26 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import json
 import re
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from harness import Result, environment, median, peak_mb, server_cpu_s
+import trustme
+from harness import Result, median, peak_mb, server_cpu_s
+from report import OURS, Table, print_part, save
 from scenarios import RDY, SCENARIOS, TOPIC, Load
 
 from penstock.testing.daemons import Daemon, run_nsqd
 
-RESULTS = Path(__file__).parent / "results"
 ALL_IN_MEMORY = "--mem-queue-size=100000000"
-OURS = "penstock"
 START_RUNS = 5
 
 
@@ -46,43 +45,41 @@ class Server:
     flags: list[str]
 
     @contextmanager
-    def run(self) -> Iterator[Daemon]:
+    def run(self, *more_flags: str) -> Iterator[Daemon]:
         """A fresh daemon. It is killed at the end: a graceful end may write a long backlog."""
-        with run_nsqd(*self.flags, program=self.program) as daemon:
+        with run_nsqd(*self.flags, *more_flags, program=self.program) as daemon:
             yield daemon
             daemon.kill()
 
 
-Table = dict[str, dict[str, Result]]
+def run_scenarios(
+    table: Table, servers: list[Server], names: list[str], rounds: int, load: Load
+) -> None:
+    """Puts the median of the rounds of each part into the table."""
+    with tempfile.TemporaryDirectory(prefix="bench-nsqd-") as folder:
+        certificate = make_certificate(Path(folder))
+        for name in names:
+            scenario = SCENARIOS[name]
+            flags = certificate if scenario.tls else []
+            runs: dict[str, dict[str, list[Result]]] = {}
+            for _ in range(rounds):
+                for server in servers:
+                    with server.run(*flags) as daemon:
+                        results = scenario.run(daemon, load)
+                    for part, result in results.items():
+                        runs.setdefault(part, {}).setdefault(server.name, []).append(result)
+            for part, by_server in runs.items():
+                table[part] = {server: median(results) for server, results in by_server.items()}
+                print_part(part, table[part])
 
 
-def run_scenarios(servers: list[Server], names: list[str], rounds: int, load: Load) -> Table:
-    """Scenario part -> server name -> the median of its rounds."""
-    table: Table = {}
-    for name in names:
-        runs: dict[str, dict[str, list[Result]]] = {}
-        for _ in range(rounds):
-            for server in servers:
-                with server.run() as daemon:
-                    results = SCENARIOS[name](daemon, load)
-                for part, result in results.items():
-                    runs.setdefault(part, {}).setdefault(server.name, []).append(result)
-        for part, by_server in runs.items():
-            table[part] = {server: median(results) for server, results in by_server.items()}
-            print_part(part, table[part])
-    return table
-
-
-def print_part(part: str, by_server: dict[str, Result]) -> None:
-    """One line for each server; the ratio is ours over this one."""
-    ours = by_server.get(OURS)
-    for server, result in by_server.items():
-        ratio = "" if ours is None or server == OURS else f"{ours.rate / result.rate:6.2f} x"
-        print(
-            f"{part:26} {server:12} {result.rate:12,.0f} msg/s {result.cpu_us:7.2f} us/msg "
-            f"{result.peak_mb:8,.0f} MB  clients {result.client_load:4.2f} CPU {ratio}",
-            flush=True,
-        )
+def make_certificate(folder: Path) -> list[str]:
+    """A certificate for 127.0.0.1 in this folder, as flags of nsqd."""
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    chain, key = folder / "certificate.pem", folder / "key.pem"
+    chain.write_bytes(b"".join(pem.bytes() for pem in certificate.cert_chain_pems))
+    certificate.private_key_pem.write_to_path(key)
+    return [f"--tls-cert={chain}", f"--tls-key={key}"]
 
 
 def start_times(server: Server) -> dict[str, float]:
@@ -127,7 +124,7 @@ def run_backlog(server: Server, load: Load) -> dict[str, Result]:
     with server.run() as daemon:
         return {
             name.replace("equal", f"{load.messages:,}"): result
-            for name, result in SCENARIOS["equal"](daemon, load).items()
+            for name, result in SCENARIOS["equal"].run(daemon, load).items()
         }
 
 
@@ -149,29 +146,6 @@ def run_tools(server: Server, writer: str, reader: str, seconds: float, size: in
             messages = int(float(rate[1]) * seconds)
             table[part] = {server.name: Result(messages, seconds, used, 0.0, peak_mb(daemon.pid))}
     return table
-
-
-def save(kind: str, table: Table, more: dict[str, object]) -> None:
-    """Write the figures as JSON; names starting with `local-` are not kept in the repository."""
-    RESULTS.mkdir(exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    figures = {
-        part: {
-            server: {
-                "messages": result.messages,
-                "msg_per_s": round(result.rate),
-                "server_cpu_us_per_msg": round(result.cpu_us, 3),
-                "server_peak_mb": round(result.peak_mb, 1),
-                "client_cpus": round(result.client_load, 2),
-            }
-            for server, result in by_server.items()
-        }
-        for part, by_server in table.items()
-    }
-    path = RESULTS / f"local-nsqd-{kind}-{stamp}.json"
-    content = {"environment": environment(), **more, "figures": figures}
-    path.write_text(json.dumps(content, indent=2) + "\n")
-    print(f"written to {path}")
 
 
 def find_servers(args: argparse.Namespace) -> list[Server]:
@@ -231,6 +205,15 @@ def measure_starts(servers: list[Server]) -> dict[str, dict[str, float]]:
     return starts
 
 
+def measure_tools(table: Table, args: argparse.Namespace, servers: list[Server]) -> None:
+    """NSQ's own clients."""
+    for server in servers:
+        tools = run_tools(server, args.bench_writer, args.bench_reader, 5, args.size)
+        for part, by_server in tools.items():
+            table.setdefault(part, {}).update(by_server)
+            print_part(part, by_server)
+
+
 def main(argv: list[str]) -> int:
     """Run what was asked for."""
     args = parse(argv)
@@ -242,14 +225,13 @@ def main(argv: list[str]) -> int:
     if args.start:
         return 0
     load = Load(args.messages, args.seconds, args.size)
-    table = run_scenarios(servers, args.only or list(SCENARIOS), args.rounds, load)
-    if args.bench_writer and args.bench_reader:
-        for server in servers:
-            tools = run_tools(server, args.bench_writer, args.bench_reader, 5, args.size)
-            for part, by_server in tools.items():
-                table.setdefault(part, {}).update(by_server)
-                print_part(part, by_server)
-    save("all", table, {"size": args.size, "starts": starts})
+    table: Table = {}
+    try:
+        run_scenarios(table, servers, args.only or list(SCENARIOS), args.rounds, load)
+        if args.bench_writer and args.bench_reader:
+            measure_tools(table, args, servers)
+    finally:  # what was measured before a failure is of use
+        save("all", table, {"size": args.size, "starts": starts})
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# In CI the same examples every time; `make fuzz` looks for new ones, for long.
+# In CI the same examples every time; `make decoders` looks for new ones, for long.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("nightly", max_examples=20_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 ANSWER_S_MAX = 10.0
 SILENCE_S = 0.4
+
+Where = int | str | tuple[str, int]
+"""A port of 127.0.0.1, the path of a unix socket, or host and port."""
 
 
 @dataclass
@@ -32,12 +36,20 @@ class Answer:
         return self.rest
 
 
-async def exchange(port: int, request: bytes, *, waits: bool = False) -> Answer:
+async def exchange(
+    where: Where, request: bytes, *, waits: bool = False, tls: ssl.SSLContext | None = None
+) -> Answer:
     """Send these bytes on a connection of their own and read until the server closes it.
 
-    `waits`: nothing is expected; stop after some silence instead.
+    `waits`: nothing is expected; stop after some silence instead. Raises ssl.SSLError where TLS is
+    refused.
     """
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    if isinstance(where, str):
+        reader, writer = await asyncio.open_unix_connection(where)
+    else:
+        host, port = ("127.0.0.1", where) if isinstance(where, int) else where
+        name = "localhost" if tls else None
+        reader, writer = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
     data = bytearray()
     try:
         sending = asyncio.create_task(_send(writer, request))
@@ -78,9 +90,16 @@ def request(method: str, path: str, body: bytes | None, headers: dict[str, str |
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + (body or b"")
 
 
-async def call(port: int, method: str, path: str, body: bytes | None = None) -> Answer:
+async def call(
+    where: Where,
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> Answer:
     """One ordinary request."""
-    return await exchange(port, request(method, path, body, {}))
+    return await exchange(where, request(method, path, body, {}), tls=tls)
 
 
 def _dechunk(data: bytes) -> bytes:

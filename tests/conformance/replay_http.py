@@ -11,8 +11,8 @@ from typing import Any
 from penstock.testing.daemons import Daemon
 
 from . import raw_http
+from .connection import Connection, Miss
 from .parts import Names
-from .replay_tcp import Connection, Miss
 
 COMPARED = (
     "content-type",
@@ -51,7 +51,7 @@ class HttpSession:
     def close(self) -> None:
         """Close what `before` opened."""
         for connection in self.connections:
-            connection.writer.close()
+            connection.close()
 
     def _bytes(self, case: Case) -> bytes:
         """The request; one of them is only described, being 6 MB long."""
@@ -70,9 +70,7 @@ class HttpSession:
 
     async def _prepare(self, before: Case) -> None:
         if "tcp" in before:
-            connection = Connection(
-                *await asyncio.open_connection("127.0.0.1", self.daemon.tcp_port)
-            )
+            connection = await Connection.open(self.daemon.tcp_port)
             self.connections.append(connection)
             await connection.send(self.names.encode(before["tcp"]))
             await asyncio.sleep(0.2)

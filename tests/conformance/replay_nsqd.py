@@ -2,8 +2,8 @@
 
 The samples (`samples/tcp.jsonl`, `samples/http.jsonl`) are grouped by their nsqd flags; each group
 gets one fresh daemon. TCP cases use topics of their own and run together, so that their waits
-overlap; HTTP cases of one group depend on the ones before and run in file order. Cases that need
-TLS, compression or AUTH are left out for now, and counted.
+overlap; HTTP cases of one group depend on the ones before and run in file order. All share one set
+of certificates and one auth server, which tells the cases apart by their secrets.
 
 By hand: `python -m tests.conformance.replay_nsqd [--nsqd PROGRAM] [--samples DIR] [NAME …]`
 """
@@ -12,81 +12,33 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import socket
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
-from penstock.testing.daemons import Daemon, run_nsqd
+from penstock.testing.daemons import Daemon, DaemonError, run_nsqd
 
+from .auth_server import run_auth_server
+from .certificates import Certificates
+from .differences import CLI, HTTP, TCP
 from .parts import Names
+from .replay_cli import replay_cli
 from .replay_http import HttpSession
-from .replay_tcp import Miss, TcpCase
+from .replay_tcp import Peers, TcpCase
+from .report import Report
 from .samples import Case, load
 
 SAMPLES = Path(__file__).parent / "samples"
+FILES = (TCP, HTTP, CLI)
 CASE_S_MAX = 60.0
 TOGETHER = 150
 """How many TCP cases of one daemon run at the same time."""
-SHARE_MIN = 0.95
-
-DIFFERENCES: dict[str, str] = {
-    "sample-rate-1": "exactly the N percent of the manual; Go delivers N + 1",
-    "disk-failure": "the log keeps its files open, so that publishing goes on",
-    "stats-e2e": "end-to-end latency is not measured yet",
-    "debug-put/setblockrate?rate=1": "200; Go's own handler is broken and ends in 500",
-    "debug-post/freememory": "200; Go's own handler is broken and ends in 500",
-    "debug-get/pprof/profile?seconds=1": "Go's binary format, of which Python has nothing to tell",
-}
-"""Cases in which Penstock differs on purpose: name -> reason."""
-
-
-@dataclass
-class Report:
-    """The outcome of one sample file."""
-
-    file: str
-    left_out: int = 0
-    held: list[str] = field(default_factory=list)
-    misses: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def share(self) -> float:
-        """The share of the played cases that held."""
-        return len(self.held) / max(1, len(self.held) + len(self.misses))
-
-    def unlisted(self) -> list[str]:
-        """The misses nobody has given a reason for."""
-        return [name for name in self.misses if name not in DIFFERENCES]
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.file}: {len(self.held)} of {len(self.held) + len(self.misses)} hold "
-            f"({self.share:.1%}), {self.left_out} need TLS, compression or AUTH and were left out"
-        ]
-        for name, text in self.misses.items():
-            reason = f"  [deliberate: {DIFFERENCES[name]}]" if name in DIFFERENCES else ""
-            lines.append(f"- {name}{reason}\n{text}")
-        return "\n".join(lines)
-
-
-def belongs_to_later(case: Case) -> bool:
-    """Whether the case needs TLS, compression or authorisation, judged by its content."""
-    if any("--tls" in flag or "--auth" in flag for flag in case.get("flags", ())):
-        return True
-    steps = case.get("steps", ())
-    if any("upgrade" in step or "authd" in step for step in steps):
-        return True
-    if any(str(step.get("send", [""])[0]).startswith("AUTH") for step in steps):
-        return True
-    requests = json.dumps([step.get("send") for step in steps])
-    if all(f'\\"{name}\\":true' in requests for name in ("deflate", "snappy")):
-        return True
-    replies = json.dumps([step.get("expect") for step in steps])
-    return any(f'\\"{name}\\":true' in replies for name in ("tls_v1", "deflate", "snappy"))
+START_TRIES = 3
+DAEMONS = 6
+"""How many daemons run at the same time."""
 
 
 def changes_its_daemon(case: Case) -> bool:
@@ -112,26 +64,22 @@ def free_ports() -> dict[str, str]:
     return dict(zip(("tcp", "http", "https"), ports, strict=True))
 
 
-async def _judge(case: Case, play: Any, report: Report) -> None:
+async def _judge(case: Case, play: Awaitable[None], report: Report) -> None:
     """Note how a case went. Whatever else is raised counts as a miss as well."""
     try:
         async with asyncio.timeout(CASE_S_MAX):
             await play
         report.held.append(case["name"])
-    except Miss as miss:
-        report.misses[case["name"]] = (
-            f"    {miss.where}\n    expected {miss.expected}\n    actual   {miss.actual}"
-        )
     except Exception as error:
-        report.misses[case["name"]] = f"    {type(error).__name__}: {error}"
+        report.miss(case["name"], error)
 
 
 async def _tcp_group(
-    cases: list[Case], daemon: Daemon, names: dict[str, str], report: Report
+    cases: list[Case], daemon: Daemon, names: dict[str, str], peers: Peers, report: Report
 ) -> None:
     """All together: each has topics of its own."""
     limit = asyncio.Semaphore(TOGETHER)
-    plays = [TcpCase(case, daemon, Names(names)) for case in cases]
+    plays = [TcpCase(case, daemon, Names(names), peers) for case in cases]
 
     async def play_one(case: Case, play: TcpCase) -> None:
         async with limit:
@@ -145,7 +93,7 @@ async def _tcp_group(
 
 
 async def _http_group(
-    cases: list[Case], daemon: Daemon, names: dict[str, str], report: Report
+    cases: list[Case], daemon: Daemon, names: dict[str, str], peers: Peers, report: Report
 ) -> None:
     session = HttpSession(daemon, Names(names))
     try:
@@ -155,62 +103,103 @@ async def _http_group(
         session.close()
 
 
-async def _group(flags: list[str], cases: list[Case], report: Report, program: str | None) -> None:
-    """One fresh daemon and its cases. It is killed in the end: one case removes its data path."""
-    ports = free_ports()
-    addresses = [f"--{name}-address=127.0.0.1:{port}" for name, port in ports.items()]
-    play = _tcp_group if "steps" in cases[0] else _http_group
-    context = run_nsqd(*addresses, *flags, program=program)
-    daemon = await asyncio.to_thread(context.__enter__)
-    try:
-        await play(cases, daemon, ports, report)
-    finally:
-        daemon.kill()
-        context.__exit__(None, None, None)
+class Replay:
+    """One run over one sample file. `program` replaces our own nsqd."""
+
+    def __init__(self, file: str, peers: Peers, program: str | None) -> None:
+        self.report = Report(file)
+        self._peers = peers
+        self._program = program
+        self._room = asyncio.Semaphore(DAEMONS)
+
+    async def play(self, cases: list[Case]) -> None:
+        """Play these cases; a TCP case that misses in the crowd may hold alone."""
+        await self._play_all(cases, self.report)
+        failed = set(self.report.failed)
+        for case in cases:
+            if case["name"] in failed and "steps" in case:
+                alone = Report(self.report.file)
+                await self._play_all([case], alone)
+                if alone.held:
+                    del self.report.misses[case["name"]]
+                    self.report.held += alone.held
+
+    async def _play_all(self, cases: list[Case], report: Report) -> None:
+        plays = [self._group(flags, members, report) for flags, members in group(cases)]
+        await asyncio.gather(*plays)
+
+    async def _group(self, flags: list[str], cases: list[Case], report: Report) -> None:
+        """One fresh daemon and its cases. It is killed in the end: one removes its data path."""
+        play = _tcp_group if "steps" in cases[0] else _http_group
+        async with self._room:
+            with ExitStack() as stack:
+                try:
+                    daemon, names = await self._start(flags, stack)
+                except DaemonError as error:
+                    for case in cases:
+                        report.miss(case["name"], error)
+                    return
+                stack.callback(daemon.kill)
+                await play(cases, daemon, names, self._peers, report)
+
+    async def _start(self, flags: list[str], stack: ExitStack) -> tuple[Daemon, dict[str, str]]:
+        """A daemon, and what stands for its ports; a port may be taken before it gets there."""
+        for tries_left in reversed(range(START_TRIES)):
+            ports = free_ports()
+            names = {**ports, **placeholders(self._peers)}
+            addresses = [f"--{name}-address=127.0.0.1:{port}" for name, port in ports.items()]
+            words = [Names(names).fill(flag) for flag in flags]
+            context = run_nsqd(*addresses, *words, program=self._program)
+            try:
+                return await asyncio.to_thread(stack.enter_context, context), names
+            except DaemonError as error:
+                if not tries_left or "address already in use" not in str(error):
+                    raise
+        raise AssertionError("not reached")
+
+
+def placeholders(peers: Peers) -> dict[str, str]:
+    """What stands for the certificates and the auth server in the samples."""
+    return {**peers.certificates.placeholders(), "auth": peers.auth.address}
+
+
+@contextmanager
+def run_peers() -> Iterator[Peers]:
+    """Certificates and an auth server until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder, run_auth_server() as auth:
+        yield Peers(Certificates(Path(folder)), auth)
 
 
 async def replay(path: Path, program: str | None = None, only: Iterable[str] = ()) -> Report:
     """Play all cases of one file, or only those named. `program` replaces our own nsqd."""
-    report = Report(path.name)
     chosen = set(only)
     cases = [case for case in load(path) if not chosen or case["name"] in chosen]
-    kept = [case for case in cases if not belongs_to_later(case)]
-    report.left_out = len(cases) - len(kept)
-    await _play_all(kept, report, program)
-    await _play_again(kept, report, program)
-    return report
+    with run_peers() as peers:
+        run = Replay(path.name, peers, program)
+        await run.play(cases)
+        return run.report
 
 
-async def _play_all(cases: list[Case], report: Report, program: str | None) -> None:
-    plays = [_group(flags, members, report, program) for flags, members in group(cases)]
-    await asyncio.gather(*plays)
-
-
-async def _play_again(cases: list[Case], report: Report, program: str | None) -> None:
-    """TCP cases measure times: on a busy machine one may miss in the crowd and hold alone."""
-    unlisted = set(report.unlisted())
-    for case in cases:
-        if case["name"] in unlisted and "steps" in case:
-            alone = Report(report.file)
-            await _play_all([case], alone, program)
-            if alone.held:
-                del report.misses[case["name"]]
-                report.held += alone.held
+def replay_file(path: Path, program: str | None = None, only: Iterable[str] = ()) -> Report:
+    """The same for any file of nsqd's samples, the command lines included."""
+    if path.name == CLI:
+        return replay_cli(path, program, only)
+    return asyncio.run(replay(path, program, only))
 
 
 def main() -> int:
-    """Replay both files and print the reports."""
+    """Replay all files and print the reports."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nsqd", help="another nsqd program to check")
     parser.add_argument("--samples", type=Path, default=SAMPLES)
     parser.add_argument("names", nargs="*", help="only these cases")
     args = parser.parse_args()
-    unlisted = 0
-    for name in ("tcp.jsonl", "http.jsonl"):
-        report = asyncio.run(replay(args.samples / name, args.nsqd, args.names))
+    failed = 0
+    for name in FILES:
+        report = replay_file(args.samples / name, args.nsqd, args.names)
         print(report)
-        unlisted += len(report.unlisted())
-    return 1 if unlisted else 0
+        failed += len(report.failed)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

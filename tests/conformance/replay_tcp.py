@@ -7,83 +7,40 @@ import json
 import shutil
 import struct
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.testing.daemons import Daemon
 
 from . import raw_http
-from .parts import Names, pick, shorten
+from .auth_server import AuthServer, secret_of
+from .certificates import Certificates
+from .connection import CLOSED, FRAME_S_MAX, Connection, Miss
+from .layers import Deflate, Layer, LayerError, Snappy
+from .parts import Names, pick
 
-FRAME_S_MAX = 15.0
-"""Longest wait for a frame: a deferred message of a new channel may be 5 s late in Go."""
 PICK_S_MAX = 1.0
 """How long statistics may lag behind the exchange they count."""
 
 Step = dict[str, Any]
 
 
-class Miss(Exception):
-    """The daemon did something else than recorded: the step, what was expected, what came."""
+class Peers(NamedTuple):
+    """What the daemon under test has around it."""
 
-    def __init__(self, where: str, expected: object, actual: object) -> None:
-        super().__init__(where, expected, actual)
-        self.where, self.expected, self.actual = where, shorten(expected), shorten(actual)
-
-
-class Connection:
-    """One client connection of a case."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def send(self, data: bytes) -> None:
-        """Send; a connection the server has closed meanwhile shows in a later step."""
-        with suppress(ConnectionError):
-            self.writer.write(data)
-            await self.writer.drain()
-
-    async def frame(self) -> tuple[int, bytes]:
-        """The next frame: type and data; type -1 is the end of the connection, -2 silence."""
-        try:
-            async with asyncio.timeout(FRAME_S_MAX):
-                size, kind = struct.unpack(">ii", await self.reader.readexactly(8))
-                return kind, await self.reader.readexactly(size - 4)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return -1, b"<closed>"
-        except TimeoutError:
-            return -2, b"<nothing>"
-
-    async def closed(self) -> bytes | None:
-        """None when the connection ends, else what came instead."""
-        try:
-            async with asyncio.timeout(FRAME_S_MAX):
-                return await self.reader.read(4096) or None
-        except ConnectionError:
-            return None
-        except TimeoutError:
-            return b"<still open>"
-
-    async def silence(self, seconds: float) -> bytes:
-        """What arrives within this time; nothing is wanted."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await self.reader.read(4096) or b"<closed>"
-        except ConnectionError:
-            return b"<closed>"
-        except TimeoutError:
-            return b""
+    certificates: Certificates
+    auth: AuthServer
 
 
 class TcpCase:
     """One case in progress. `run()` raises Miss at the first step that differs."""
 
-    def __init__(self, case: dict[str, Any], daemon: Daemon, names: Names) -> None:
+    def __init__(self, case: dict[str, Any], daemon: Daemon, names: Names, peers: Peers) -> None:
+        self.name: str = case["name"]
         self.steps: list[Step] = case["steps"]
         self.racy = bool(case.get("racy"))
         self.daemon = daemon
         self.names = names
+        self.peers = peers
         self.connections: dict[str, Connection] = {}
 
     async def run(self) -> None:
@@ -91,11 +48,14 @@ class TcpCase:
         position = 0
         while position < len(self.steps):
             position += await self._play(position)
+        for step in self.steps:
+            if "authd" in step:
+                self._check_asked(step["authd"])
 
     def end(self) -> None:
         """Close all connections."""
         for connection in self.connections.values():
-            connection.writer.close()
+            connection.close()
 
     async def _play(self, position: int) -> int:
         """Play the step at this position; returns how many steps that took."""
@@ -110,11 +70,52 @@ class TcpCase:
         raise ValueError(f"unknown step {step}")
 
     async def open(self, step: Step, where: str) -> None:
-        streams = await asyncio.open_connection("127.0.0.1", self.daemon.tcp_port)
-        self.connections[step["c"]] = Connection(*streams)
+        self.connections[step["c"]] = await Connection.open(self.daemon.tcp_port)
 
     async def send(self, step: Step, where: str) -> None:
-        await self.connections[step["c"]].send(self.names.encode(step["send"]))
+        connection = self.connections[step["c"]]
+        data = self.names.encode(step["send"])
+        garbage = self.name in ("deflate-garbage", "snappy-garbage") and "hex" in step["send"][0]
+        await (connection.send_below(data) if garbage else connection.send(data))
+
+    async def upgrade(self, step: Step, where: str) -> None:
+        connection = self.connections[step["c"]]
+        if step["upgrade"] == "tls":
+            newest = "12" if "12" in self.name else ""
+            context = self.peers.certificates.context(step.get("client_cert"), newest)
+            try:
+                await connection.start_tls(context)
+            except LayerError as error:
+                if not step.get("fails"):
+                    raise Miss(where, "a TLS handshake", error) from None
+                return
+            if step.get("fails"):
+                raise Miss(where, "a refused handshake", "a TLS connection")
+            return
+        layer: Layer = Deflate()
+        if step["upgrade"] == "snappy":
+            restarts = self.name == "snappy-stream-restarted-identifier"
+            layer = Snappy(restarts=restarts, odd=self.name == "snappy-uncompressed-chunk")
+        connection.add(layer)
+
+    async def authd(self, step: Step, where: str) -> None:
+        """The script of the auth server; one case has an answer that is not given again."""
+        secret = _secret(step["authd"])
+        first = (step["authd"]["status"], step["authd"]["body"])
+        again = [(500, "")] if len(step["authd"]["requests"]) > 1 else []
+        self.peers.auth.answer(secret, first, *again)
+
+    def _check_asked(self, script: Step) -> None:
+        expected = [
+            (request["method"], request["path"], request["headers"])
+            for request in script["requests"]
+        ]
+        actual = [
+            (asked.method, asked.path, {"Accept": asked.headers.get("accept")})
+            for asked in self.peers.auth.asked(_secret(script))
+        ]
+        if actual != expected:
+            raise Miss("requests of the auth server", expected, actual)
 
     async def expect(self, step: Step, where: str) -> None:
         kind, data = await self.connections[step["c"]].frame()
@@ -130,7 +131,7 @@ class TcpCase:
         attempts, message_id = struct.unpack_from(">H16s", data, 8)
         if attempts != expected["attempts"] or data[26:] != self.names.encode(expected["body"]):
             return False
-        return self.names.ids.setdefault(expected["id"], message_id) == message_id
+        return bool(self.names.ids.setdefault(expected["id"], message_id) == message_id)
 
     def _is_text(self, expected: Step, text: str) -> bool:
         if "data_parts" in expected:
@@ -151,7 +152,7 @@ class TcpCase:
             found = next((frame for frame in missing if self._is(frame, kind, data)), None)
             if found is not None:
                 missing.remove(found)
-            elif kind < 0 and all(frame.get("data") == "_heartbeat_" for frame in missing):
+            elif kind == CLOSED and all(frame.get("data") == "_heartbeat_" for frame in missing):
                 break
             elif data != b"_heartbeat_":
                 raise Miss(f"step {position}, any order", missing, (kind, data))
@@ -171,17 +172,17 @@ class TcpCase:
         expected = bytes.fromhex(step["raw_hex"])
         try:
             async with asyncio.timeout(FRAME_S_MAX):
-                data = await self.connections[step["c"]].reader.readexactly(len(expected))
+                data = await self.connections[step["c"]].exactly(len(expected))
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
             raise Miss(where, expected, error) from None
         if data != expected:
             raise Miss(where, expected, data)
 
     async def close(self, step: Step, where: str) -> None:
-        self.connections[step["c"]].writer.close()
+        self.connections[step["c"]].close()
 
     async def shutdown(self, step: Step, where: str) -> None:
-        self.connections[step["c"]].writer.write_eof()
+        self.connections[step["c"]].half_close()
 
     async def sleep(self, step: Step, where: str) -> None:
         await asyncio.sleep(step["sleep_ms"] / 1000)
@@ -228,7 +229,7 @@ class TcpCase:
         elif "37 % and 47 %" in text:
             await self._check_sample(0.37, 0.47, 5000, where)
         elif text.startswith("about 2 %"):
-            await self._check_sample(0.012, 0.028, 20000, where)
+            await self._check_sample(0.015, 0.025, 20000, where)
 
     async def _connect_bystander(self) -> None:
         """A client of another case, which was connected and shows in the recorded statistics."""
@@ -256,8 +257,15 @@ class TcpCase:
             raise Miss(where, f"{low} to {high} of {count} in flight, depth 0", channel)
 
 
+def _secret(script: Step) -> str:
+    """The secret that a script is for; empty where nothing is asked."""
+    return secret_of(script["requests"][0]["path"]) if script["requests"] else ""
+
+
 _ACTIONS: dict[str, Callable[[TcpCase, Step, str], Awaitable[None]]] = {
     "open": TcpCase.open,
+    "upgrade": TcpCase.upgrade,
+    "authd": TcpCase.authd,
     "send": TcpCase.send,
     "expect": TcpCase.expect,
     "closed": TcpCase.closed,

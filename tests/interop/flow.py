@@ -8,6 +8,8 @@ finished: body -> attempts. It ends by itself.
 - `all`: publish, multi-publish, deferred publish; finish, requeue, touch; idle over heartbeats.
 - `restart`: a message before and one after a restart of nsqd, with the client's own reconnecting.
 - `lookup`: the consumer knows nsqlookupd only.
+- `tls-snappy`, `tls-deflate`, `deflate`: short and long messages through these layers; the server's
+  certificate is signed by the authority in the file that the environment's FLOW_CA names.
 """
 
 from __future__ import annotations
@@ -35,12 +37,18 @@ LAST = "last"
 BEFORE = "before"
 AFTER = "after"
 FOUND = "found"
+LONG = "long"
+LONG_BODY = LONG + " body" * 25_600
+"""128,004 bytes; shown as `LONG`."""
 
 FIRST_PART = {SINGLE, *MULTIPLE, DEFERRED, REQUEUED, TOUCHED}
 EXPECTED: dict[str, dict[str, int]] = {
     "all": {**dict.fromkeys(FIRST_PART | {LAST}, 1), REQUEUED: 2},
     "restart": {BEFORE: 1, AFTER: 1},
     "lookup": {FOUND: 1},
+    **dict.fromkeys(
+        ("tls-snappy", "tls-deflate", "deflate"), dict.fromkeys([SINGLE, *MULTIPLE, LONG], 1)
+    ),
 }
 FLOW_S_MAX = 25.0
 

@@ -1,12 +1,19 @@
 // The flows with nsqjs. The constants are those of flow.py, given as JSON in the environment.
 'use strict'
 
+const fs = require('fs')
 const readline = require('readline')
 const nsq = require('nsqjs')
 
 const flow = JSON.parse(process.env.FLOW)
 const [mode, tcp, lookup] = process.argv.slice(2)
 const finished = {}
+
+// The options of Writer and Reader for a mode such as `tls-deflate`.
+const layers = { deflate: mode.endsWith('deflate'), tls: mode.startsWith('tls') }
+if (layers.tls) {
+  layers.ca = fs.readFileSync(process.env.FLOW_CA)
+}
 
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 
@@ -27,7 +34,7 @@ async function handle(message) {
     }
   }
   message.finish()
-  finished[body] = message.attempts
+  finished[body === flow.LONG_BODY ? flow.LONG : body] = message.attempts
 }
 
 function openReader(source) {
@@ -36,6 +43,7 @@ function openReader(source) {
     heartbeatInterval: flow.HEARTBEAT_S,
     lookupdPollInterval: 1,
     lookupdPollJitter: 0.01,
+    ...layers,
     ...source,
   })
   reader.on(nsq.Reader.MESSAGE, handle)
@@ -47,7 +55,7 @@ function openReader(source) {
 async function openWriter() {
   for (;;) {
     const [host, port] = tcp.split(':')
-    const writer = new nsq.Writer(host, Number(port), { heartbeatInterval: flow.HEARTBEAT_S })
+    const writer = new nsq.Writer(host, Number(port), { heartbeatInterval: flow.HEARTBEAT_S, ...layers })
     const ready = await new Promise((resolve) => {
       writer.on(nsq.Writer.READY, () => resolve(true))
       writer.on(nsq.Writer.ERROR, () => resolve(false))
@@ -92,6 +100,13 @@ async function playRestart(writer) {
   await until(flow.AFTER)
 }
 
+async function playLayers(writer) {
+  await publish(writer, flow.SINGLE)
+  await publish(writer, flow.MULTIPLE)
+  await publish(writer, flow.LONG_BODY)
+  await until(flow.SINGLE, ...flow.MULTIPLE, flow.LONG)
+}
+
 async function main() {
   const writer = await openWriter()
   if (mode === 'lookup') {
@@ -100,7 +115,8 @@ async function main() {
     await until(flow.FOUND)
   } else {
     openReader({ nsqdTCPAddresses: [tcp] })
-    await (mode === 'all' ? playAll(writer) : playRestart(writer))
+    const plays = { all: playAll, restart: playRestart }
+    await (plays[mode] || playLayers)(writer)
   }
   await sleep(0.2) // the last FIN leaves
   console.log(JSON.stringify(finished))

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import flow
 import nsq
 
 
+def layers(mode: str) -> dict[str, Any]:
+    """The options of Writer and Reader for a mode such as `tls-snappy`."""
+    if mode not in ("tls-snappy", "tls-deflate", "deflate"):
+        return {}
+    options: dict[str, Any] = {mode.removeprefix("tls-"): True}
+    if mode.startswith("tls-"):
+        options |= {"tls_v1": True, "tls_options": {"ca_certs": os.environ["FLOW_CA"]}}
+    return options
+
+
 class Client:
     """A Writer and a Reader, with futures instead of callbacks."""
 
-    def __init__(self, tcp: str, **source: Any) -> None:
+    def __init__(self, tcp: str, layers: dict[str, Any], **source: Any) -> None:
         self.finished: dict[str, int] = {}
         self.progress = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
-        self.writer = nsq.Writer([tcp], reconnect_interval=0.3)
+        self.writer = nsq.Writer([tcp], reconnect_interval=0.3, **layers)
         self.reader = nsq.Reader(
             flow.TOPIC,
             flow.CHANNEL,
@@ -24,6 +35,7 @@ class Client:
             max_in_flight=10,
             heartbeat_interval=flow.HEARTBEAT_S,
             lookupd_poll_interval=1,
+            **layers,
             **source,
         )
 
@@ -43,7 +55,7 @@ class Client:
                 await asyncio.sleep(flow.TOUCH_EVERY_S)
                 message.touch()
         message.finish()
-        self.finished[body] = message.attempts
+        self.finished[flow.LONG if body == flow.LONG_BODY else body] = message.attempts
         self.progress.set()
 
     async def publish(self, command: str, *args: Any) -> None:
@@ -84,6 +96,13 @@ async def play_restart(client: Client) -> None:
     await client.until(flow.AFTER)
 
 
+async def play_layers(client: Client) -> None:
+    await client.publish("pub", flow.SINGLE.encode())
+    await client.publish("mpub", [body.encode() for body in flow.MULTIPLE])
+    await client.publish("pub", flow.LONG_BODY.encode())
+    await client.until(flow.SINGLE, *flow.MULTIPLE, flow.LONG)
+
+
 async def play_lookup(client: Client) -> None:
     await client.publish("pub", flow.FOUND.encode())
     await client.until(flow.FOUND)
@@ -91,11 +110,14 @@ async def play_lookup(client: Client) -> None:
 
 async def main() -> None:
     mode, tcp, lookup = flow.arguments()
-    if mode == "all":
-        client = Client(tcp, nsqd_tcp_addresses=[tcp])
+    if layers(mode):
+        client = Client(tcp, layers(mode), nsqd_tcp_addresses=[tcp])
+        await play_layers(client)
+    elif mode == "all":
+        client = Client(tcp, {}, nsqd_tcp_addresses=[tcp])
         await play_all(client)
     else:  # without nsqlookupd its reader waits 15 s before it reconnects
-        client = Client(tcp, lookupd_http_addresses=[f"http://{lookup}"])
+        client = Client(tcp, {}, lookupd_http_addresses=[f"http://{lookup}"])
         await (play_lookup(client) if mode == "lookup" else play_restart(client))
     await asyncio.sleep(0.2)  # the last FIN leaves
     flow.report(client.finished)

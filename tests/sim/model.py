@@ -30,12 +30,15 @@ class ModelChannel:
     unsaved: set[int] = field(default_factory=set)  # finished since the last save
     unsynced: set[int] = field(default_factory=set)  # finished since the journal was synced last
     paused: bool = False
+    max_attempts: int = 0  # 0: any number
+    released: set[int] = field(default_factory=set)  # deferred once, and let go before their time
 
     def deliver(self, offset: int, attempts: int, consumer: int, now: int, timeout: int) -> None:
         """Check that this delivery is right and note it."""
         assert offset in self.owed or offset in self.may_come, f"{offset} is not for this channel"
         assert offset not in self.held, f"{offset} is in flight already"
         assert not self.paused, "a paused channel delivers nothing"
+        assert not self.max_attempts or attempts <= self.max_attempts, "one attempt too many"
         early = self.not_before.get(offset, 0) - now
         assert early <= 0, f"{offset} comes {early} ns before its time"
         known = self.attempts.get(offset, 0)
@@ -59,6 +62,30 @@ class ModelChannel:
         del self.held[offset]
         if not_before:
             self.not_before[offset] = not_before
+
+    def give_up(self, offsets: set[int]) -> None:
+        """These are done without having been finished: moved, cancelled or dropped."""
+        self.unsaved |= offsets
+        self.owed -= offsets
+        self.may_come -= offsets
+
+    def release(self, offset: int) -> None:
+        """A deferred message may come now."""
+        self.not_before.pop(offset, None)
+        self.released.add(offset)
+
+    def seek(self, owed: set[int], due: dict[int, int]) -> None:
+        """All is forgotten, and these come (again), as if for the first time."""
+        for known in (self.may_come, self.held, self.attempts, self.uncertain, self.released):
+            known.clear()
+        self.unsaved.clear()
+        self.unsynced.clear()
+        self.owed = owed
+        self.not_before = dict(due)
+
+    def may_come_from(self, due: dict[int, int]) -> None:
+        """After a crash only the delays that were asked for at publish are sure."""
+        self.not_before = {o: time for o, time in due.items() if o not in self.released}
 
     def empty(self) -> None:
         self.unsaved |= self.owed | self.may_come
@@ -116,7 +143,7 @@ class ModelTopic:
             return
         for offset in range(self.head, self.next_offset):
             for channel in self.channels.values():
-                if offset in self.bodies:
+                if offset in self.bodies and offset >= channel.start:
                     channel.owed.add(offset)
                     if offset in self.due:
                         channel.not_before[offset] = self.due[offset]

@@ -375,6 +375,9 @@ class BrokerMachine(RuleBasedStateMachine):
         for channel in self.topic.channels.values():
             channel.dispatch(self.clock.monotonic_ns())
 
+    def carry_dead_letters(self, channel: Channel) -> None:
+        """There are none where attempts have no limit."""
+
     # --- misfortune ----------------------------------------------------------------------------
 
     @rule(room=st.integers(0, 2000))
@@ -438,7 +441,7 @@ class BrokerMachine(RuleBasedStateMachine):
             if power_cut:
                 forgotten |= channel.unsynced
             if not clean:
-                channel.not_before = dict(self.model.due)  # a requeue's delay may be forgotten
+                channel.may_come_from(self.model.due)
             channel.restart(forgotten & set(self.model.bodies), clean)
             self.topic.channels[name].paused = channel.paused  # as nsqd.dat has it
         assert set(self.topic.channels) == set(self.model.channels)
@@ -535,6 +538,7 @@ class BrokerMachine(RuleBasedStateMachine):
         channel.add_consumer(reader.consumer)
         channel.refresh(reader.consumer)
         for _ in range(500):
+            self.carry_dead_letters(channel)
             channel.dispatch(self.clock.monotonic_ns())
             held = reader.held()
             if not held and not model.owed:

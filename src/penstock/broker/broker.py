@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.broker.alarms import Alarms
+from penstock.broker.bounds import Bounds
 from penstock.broker.channel import Channel, ChannelOptions
 from penstock.broker.topic import Topic
 from penstock.core.chance import Chance
@@ -28,11 +29,12 @@ _SAVE = "write down progress"
 
 @dataclass(slots=True)
 class BrokerOptions:
-    """Node id (0..1023), bounds of the channels, and how long consumed messages stay."""
+    """Node id (0..1023), bounds of topics and channels, how long consumed messages stay."""
 
     node_id: int = 0
     channel: ChannelOptions = field(default_factory=ChannelOptions)
     retention: Retention = field(default_factory=Retention)
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 class Broker:
@@ -69,7 +71,8 @@ class Broker:
 
     def _make(self, name: str, log: Log | MemoryLog, journal: Journal | None) -> Topic:
         return Topic(name, log, journal, clock=self._clock, chance=self._chance,
-                     alarms=self.alarms, options=self._options.channel)  # fmt: skip
+                     alarms=self.alarms, options=self._options.channel,
+                     bounds=self._options.bounds)  # fmt: skip
 
     @property
     def health(self) -> StorageError | None:

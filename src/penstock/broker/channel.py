@@ -1,14 +1,8 @@
 """A channel: every message of its topic, delivered until one of its consumers finishes it.
 
-Theory of operation. A channel is a cursor over the topic's log, no queue of its own. Offsets below
-the cursor have been delivered once; those that are not finished yet are somewhere: in flight to a
-consumer, requeued, or deferred. Everything else below the cursor is done, and nothing needs to be
-kept about it. From the cursor to ``head`` (what the topic has distributed) lies the backlog,
-without the ``skips``: offsets that were deferred when published, dropped for want of room, or
-emptied.
-
-Delivery hands a consumer a slice of a batch, as many messages as it has room for; finishing gives
-back a range. Only requeues, time-outs, touches, deferrals and sampling look at single messages.
+What it owes and in which state that is stands in ``holdings``. Delivery hands a consumer a slice of
+a batch, as many messages as it has room for; finishing gives back a range. Only requeues,
+time-outs, touches, deferrals and sampling look at single messages.
 
 Times named ``now`` are monotonic nanoseconds.
 """
@@ -16,47 +10,45 @@ Times named ``now`` are monotonic nanoseconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.alarms import Alarms
-from penstock.broker.backlog import Deferred, Requeue, Requeued
 from penstock.broker.consumer import Consumer, Delivery
-from penstock.broker.flights import Flights
-from penstock.broker.progress import ChannelRecord, Deferral
+from penstock.broker.holdings import ChannelOptions, Holdings
+from penstock.broker.reading import stored
 from penstock.broker.runs import Offsets, runs
+from penstock.broker.spent import (
+    MOVE_BYTES_MAX,
+    MOVE_MESSAGES_MAX,
+    MOVE_RETRY_NS,
+    Origins,
+    Parcel,
+    SpentRange,
+)
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
-from penstock.core.names import is_ephemeral
-from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
 from penstock.storage.log import ReadableLog
+
+__all__ = ["Channel", "ChannelOptions", "NotInFlightError"]
 
 logger = logging.getLogger(__name__)
 
 READ_RETRY_NS: Final = 10**9
-_FEW: Final = 8  # so few messages at one place are not worth reading all around them
 
 SERVE_BYTES_MAX: Final = 1024 * 1024
 """About how much a consumer gets at once; then it is seen whether its connection takes more."""
 _REQUEUED_AT_ONCE: Final = 16
 
-
-@dataclass(slots=True)
-class ChannelOptions:
-    """Bounds of a channel: messages, and nanoseconds."""
-
-    mem_queue_size: int = 10_000
-    max_msg_timeout_ns: int = 900 * 10**9
+Hungry = dict[Consumer, None]  # an ordered set
 
 
 class NotInFlightError(Exception):
     """The message is not in flight, or not to this consumer; the text is NSQ's."""
 
 
-class Channel:
+class Channel(Holdings):
     """A named cursor over a topic queue's log, with acknowledgement of each message."""
 
     def __init__(
@@ -69,65 +61,24 @@ class Channel:
         chance: Chance,
         alarms: Alarms,
         options: ChannelOptions,
+        topic_name: str = "",
         bounded: bool = False,
     ) -> None:
-        self.name = name
-        self.log = log
-        self.cursor = cursor
-        self.head = cursor
-        self.skips = RangeSet()
-        self.requeued = Requeue()
-        self.deferred = Deferred()
-        self.ephemeral = is_ephemeral(name)
-        self.bounded = bounded or self.ephemeral
+        super().__init__(name, log, cursor, clock=clock, alarms=alarms, options=options,
+                         topic_name=topic_name, bounded=bounded)  # fmt: skip
         self.paused = False
-        self.backlog_end = 0
-        self.backlog_since_ns = 0
-        self.changed = True
-        self.wake_at: int | None = None
-        self.consumers: list[Consumer] = []
-        self.message_count = 0
-        self.delivered_count = 0
         self.requeue_count = 0
         self.timeout_count = 0
-        self.lost_count = 0
-        self._hungry: dict[Consumer, None] = {}
-        self._departed: list[Flights] = []
-        self._clock = clock
+        self.dead_letter_count = 0
+        self.delivered_counts = [0, 0, 0]  # by Locality
+        self.dead_letter_topic = ""
+        self._hungry: tuple[Hungry, Hungry, Hungry] = ({}, {}, {})  # by Locality
         self._chance = chance
-        self._alarms = alarms
-        self._options = options
-
-    # --- what it holds -------------------------------------------------------------------------
 
     @property
-    def depth(self) -> int:
-        """Messages that wait to be delivered; those in flight and deferred do not count."""
-        return self.head - self.cursor - len(self.skips) + self.requeued.count
-
-    @property
-    def backend_depth(self) -> int:
-        """How many of them are beyond the memory queue."""
-        return 0 if self.bounded else max(0, self.depth - self._options.mem_queue_size)
-
-    @property
-    def in_flight_count(self) -> int:
-        return sum(flights.count for flights in self._holders())
-
-    @property
-    def deferred_count(self) -> int:
-        return self.deferred.count
-
-    def floor(self) -> int:
-        """No offset below this one is needed any more."""
-        floors = [flights.floor() for flights in self._holders()]
-        floors += [self.requeued.floor(), self.deferred.floor(), self.cursor]
-        return min(floor for floor in floors if floor is not None)
-
-    def _holders(self) -> Iterator[Flights]:
-        for consumer in self.consumers:
-            yield consumer.flights
-        yield from self._departed
+    def delivered_count(self) -> int:
+        """Messages given to consumers, first and further attempts alike."""
+        return sum(self.delivered_counts)
 
     # --- the topic's side ----------------------------------------------------------------------
 
@@ -139,44 +90,10 @@ class Channel:
             self.backlog_end = head
             self.backlog_since_ns = self._clock.wall_ns()
         if self.bounded:
-            room = sum([max(0, consumer.room()) for consumer in self._hungry])
+            room = sum([max(0, c.room()) for hungry in self._hungry for c in hungry])
             surplus = self.depth - self._options.mem_queue_size - room
             if surplus > 0:
                 self._drop_newest(surplus)
-
-    def defer(self, first: int, next_: int, delay_ns: int, now: int) -> None:
-        """``[first, next_)`` of what comes or has come is to wait before its first delivery."""
-        self.skips.add(max(first, self.cursor), next_)
-        self._defer(now + delay_ns, first, next_, 0)
-
-    def skip(self, first: int, next_: int) -> None:
-        """``[first, next_)``, from ``head`` on, is not to be delivered: the topic was emptied."""
-        assert first >= self.head
-        self.skips.add(first, next_)
-        self.head = next_
-        self.changed = True
-
-    def _drop_newest(self, surplus: int) -> None:
-        last = self.head
-        for first, next_ in reversed(self.skips):
-            if last - next_ >= surplus:
-                break
-            surplus -= last - next_
-            last = first
-        self.skips.add(max(self.cursor, last - surplus), self.head)
-
-    def needed(self) -> Iterator[tuple[int, int]]:
-        """All ranges of offsets that are still to be finished, in no order."""
-        for flights in self._holders():
-            for first, next_, _ in flights.ranges():
-                yield first, next_
-        for entry in (*self.requeued, *self.deferred):
-            yield entry.first, entry.next
-        low = self.cursor
-        for first, next_ in self.skips:
-            yield low, first
-            low = max(low, next_)
-        yield low, self.head
 
     # --- consumers -----------------------------------------------------------------------------
 
@@ -187,7 +104,7 @@ class Channel:
         """The consumer is gone; what it had in flight waits for its time-out."""
         self.consumers.remove(consumer)
         consumer.ready = 0  # whatever is still heard of it, nothing is given to it any more
-        self._hungry.pop(consumer, None)
+        self._hungry[consumer.locality].pop(consumer, None)
         if consumer.flights.count:
             self._departed.append(consumer.flights)
 
@@ -196,18 +113,26 @@ class Channel:
         again.
         """
         if consumer.room() > 0:
-            self._hungry[consumer] = None
+            self._hungry[consumer.locality][consumer] = None
         else:
-            self._hungry.pop(consumer, None)
+            self._hungry[consumer.locality].pop(consumer, None)
 
     def finish(self, consumer: Consumer, offsets: Offsets) -> list[int]:
         """FIN of these offsets; those that were not in flight to this consumer are returned."""
         failed: list[int] = []
         flights = consumer.flights
         before = flights.count
+        latency = self.latency
         for first, next_ in runs(offsets):
-            if not flights.finish(first, next_):
-                failed += [o for o in range(first, next_) if flights.take(o) is None]
+            if flights.finish(first, next_):
+                if latency is not None:
+                    latency.finished(first, next_)
+                continue
+            for offset in range(first, next_):
+                if flights.take(offset) is None:
+                    failed.append(offset)
+                elif latency is not None:
+                    latency.finished(offset, offset + 1)
         if flights.count < before:
             consumer.finish_count += before - flights.count
             self.changed = True
@@ -251,8 +176,13 @@ class Channel:
     # --- delivery ------------------------------------------------------------------------------
 
     def dispatch(self, now: int) -> None:
-        """Give the waiting messages to the consumers that have room, shared out fairly."""
-        hungry = self._hungry
+        """Give the waiting messages to the consumers that have room, the nearest first."""
+        for hungry in self._hungry:
+            if hungry and not self._feed(hungry, now):
+                return
+
+    def _feed(self, hungry: Hungry, now: int) -> bool:
+        """Share out what waits fairly; False when nothing could be read."""
         turn = 0  # how many are still to be served before the first comes again
         while hungry and (waiting := self._deliverable()) > 0:
             turn = turn or len(hungry)
@@ -265,9 +195,10 @@ class Channel:
                 continue
             if not self._serve(consumer, min(room, share), now) and self._deliverable() == waiting:
                 hungry[consumer] = None
-                return
+                return False
             if consumer.room() > 0:
                 hungry[consumer] = None
+        return True
 
     def _deliverable(self) -> int:
         if self.paused:
@@ -288,7 +219,9 @@ class Channel:
         if deliveries:
             delivered = sum([d.next - d.first for d in deliveries])
             consumer.message_count += delivered
-            self.delivered_count += delivered
+            self.delivered_counts[consumer.locality] += delivered
+            if self.latency is not None:
+                self.latency.delivered(deliveries)
             consumer.deliver(deliveries)
             self.changed = True
         return bool(deliveries)
@@ -307,7 +240,7 @@ class Channel:
             self._alarms.wake(self, deadline)
             rest = entry.first
             try:
-                for batch, first, next_ in self._stored(entry.first, entry.next):
+                for batch, first, next_ in stored(self.log, entry.first, entry.next, self._lose):
                     deliveries.append(Delivery(batch, first, next_, attempts))
                     budget -= (next_ - first) * (len(batch.frames) // batch.count)
                     for offset in range(first, next_):
@@ -319,24 +252,6 @@ class Channel:
                 raise
         return served
 
-    def _stored(self, first: int, next_: int) -> Iterator[tuple[Batch, int, int]]:
-        """The batches that hold ``[first, next_)``, with the part of it in each."""
-        while first < next_:
-            batch = self.log.batch_at(first) if next_ - first < _FEW else None
-            if batch is not None:
-                yield batch, first, min(next_, batch.next_offset)
-                first = batch.next_offset
-                continue
-            batches, place = self.log.batches_at(first)
-            low = batches[place].first_offset if place < len(batches) else next_
-            if low > first:
-                self.lost_count += min(low, next_) - first
-                first = low
-                continue
-            batch = batches[place]
-            yield batch, first, min(next_, batch.next_offset)
-            first = batch.next_offset
-
     def _serve_fresh(
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> None:
@@ -344,13 +259,13 @@ class Channel:
         while room > 0 and budget > 0 and (border := self._border()) > self.cursor:
             batches, place = self.log.batches_at(self.cursor)
             if place >= len(batches):
-                self._lose(border)  # nothing readable is left before the head
+                self._step_to(border)  # nothing readable is left before the head
                 continue
             while place < len(batches) and room > 0 and budget > 0 and self.cursor < border:
                 batch = batches[place]
                 place += 1
                 if batch.first_offset > self.cursor:
-                    self._lose(min(border, batch.first_offset))
+                    self._step_to(min(border, batch.first_offset))
                 if self.cursor >= border or (
                     batch.delay_ns and self._defer_late(batch, border, now)
                 ):
@@ -367,17 +282,6 @@ class Channel:
                     room -= last - self.cursor
                 self.cursor = last
         self.skips.discard_below(self.cursor)
-
-    def _border(self) -> int:
-        """Step over skips at the cursor; where the run of deliverable offsets ends."""
-        if not self.skips:
-            return self.head
-        skip = self.skips.first_from(self.cursor)
-        while skip is not None and skip[0] <= self.cursor:
-            self.cursor = skip[1]
-            skip = self.skips.first_from(self.cursor)
-        self.skips.discard_below(self.cursor)
-        return self.head if skip is None else min(self.head, skip[0])
 
     def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
         deadline = consumer.flights.add(first, last, now)
@@ -396,9 +300,9 @@ class Channel:
                 kept += 1
         return kept
 
-    def _lose(self, next_: int) -> None:
+    def _step_to(self, next_: int) -> None:
         """Offsets up to ``next_`` are damaged in the log: step over them and count them."""
-        self.lost_count += next_ - self.cursor
+        self._lose(next_ - self.cursor)
         self.cursor = next_
 
     def _defer_late(self, batch: Batch, border: int, now: int) -> bool:
@@ -434,18 +338,62 @@ class Channel:
         if waiting:
             self._alarms.wake(self, min(waiting))
 
-    def _defer(self, deadline: int, first: int, next_: int, attempts: int) -> None:
-        self.deferred.add(deadline, first, next_, attempts)
-        self._alarms.wake(self, deadline)
-        self.changed = True
+    # --- dead letters --------------------------------------------------------------------------
 
-    def _requeue(self, first: int, next_: int, attempts: int) -> None:
-        """To the tail, as Go's memory queue has it: at most ``mem_queue_size`` messages go
-        first.
+    def limit_attempts(self, most: int, dead_letter_topic: str) -> None:
+        """Deliver a message at most so often (0: without end), then move it to that topic."""
+        self.max_attempts = most
+        self.dead_letter_topic = dead_letter_topic
+        again = self.spent.take(None)
+        if most:
+            again += [SpentRange(*e[:3]) for e in self.requeued.take_spent(most)]
+        for first, next_, attempts in again:
+            self._requeue(first, next_, attempts)
+
+    def take_spent(self, now: int) -> Parcel | None:
+        """Spent messages to be moved to the dead-letter topic, until ``settle``; None: none now.
+
+        One that is a dead letter already is not moved again, or it might go round in circles: it is
+        delivered on.
         """
-        after = min(self.head, self.cursor + self._options.mem_queue_size)
-        self.requeued.add(Requeued(first, next_, attempts, after))
+        entries = self.spent.take(MOVE_MESSAGES_MAX)
+        if not entries:
+            return None
+        parcel = Parcel([], [], Origins(self.topic_name, self.name, [], []))
+        budget = MOVE_BYTES_MAX
+        while entries and budget > 0:
+            first, next_, attempts = entries.pop(0)
+            try:
+                for batch, low, high in stored(self.log, first, next_, self._lose):
+                    if len(batch.note):
+                        self._requeue_again(low, high, attempts)
+                    else:
+                        budget -= parcel.add(batch, low, high, attempts, self.log.id_base)
+                    first = high
+                    if budget <= 0:
+                        break
+                else:
+                    first = next_
+            except StorageError as error:
+                logger.error("CHANNEL(%s): failed to read from the log - %s", self.name, error)
+                self._alarms.wake(self, now + READ_RETRY_NS)
+                budget = 0
+            if first < next_:
+                entries.insert(0, SpentRange(first, next_, attempts))
+        self.spent.put_back(entries)
+        self.spent.move(parcel.move)
         self.changed = True
+        return parcel if parcel.move else None
+
+    def settle(self, parcel: Parcel, now: int, *, moved: bool) -> None:
+        """The parcel is in the dead-letter topic, or it could not be: then once more, later."""
+        if not self.spent.end(parcel.move, moved):
+            return  # emptied meanwhile
+        if moved:
+            self.dead_letter_count += len(parcel.frames)
+        self.changed = True
+        if self.spent.count:
+            self._alarms.wake(self, now if moved else now + MOVE_RETRY_NS)
 
     # --- administration ------------------------------------------------------------------------
 
@@ -457,48 +405,6 @@ class Channel:
         self.paused = False
 
     def empty(self) -> None:
-        """Forget all: waiting, deferred and in flight. Later finishes of those fail."""
-        self.cursor = self.head
-        self.skips.clear()
-        self.requeued.clear()
-        self.deferred.clear()
-        for flights in self._holders():
-            flights.clear()
-        self._departed.clear()
+        super().empty()
         for consumer in self.consumers:
             self.refresh(consumer)
-        self.changed = True
-
-    # --- keeping progress ----------------------------------------------------------------------
-
-    def record(self, everything: bool) -> ChannelRecord:
-        """What the journal has to know; ``everything`` when the journal starts anew."""
-        self.changed = False
-        to_wall = self._clock.wall_ns() - self._clock.monotonic_ns()
-        reset, added, over = self.deferred.collect(everything)
-        unfinished = [entry for flights in self._holders() for entry in flights.ranges()]
-        unfinished += [(entry.first, entry.next, entry.attempts) for entry in self.requeued]
-        deferred = [(e.deadline + to_wall, e.first, e.next, e.attempts) for e in added]
-        return ChannelRecord(self.name, self.cursor, self.head, unfinished, list(self.skips),
-                             reset, deferred, over)  # fmt: skip
-
-    def restore(self, record: ChannelRecord, deferred: list[Deferral]) -> None:
-        """Go on from a record. What was in flight is delivered again, with one attempt more.
-
-        The record may lag behind the log or, after a power cut, be ahead of it: offsets that the
-        log has let go were finished, those behind its end are forgotten.
-        """
-        start, end = self.log.start_offset, self.log.next_offset
-        self.cursor = max(start, min(record.cursor, end))
-        self.head = max(start, min(record.head, end))
-        for first, next_ in record.skips:
-            self.skips.add(max(first, self.cursor), min(next_, self.head))
-        for first, next_, attempts in sorted(record.unfinished):
-            first, next_ = max(first, start), min(next_, end)
-            if first < next_:
-                self.requeued.add(Requeued(first, next_, attempts, self.cursor))
-        to_monotonic = self._clock.monotonic_ns() - self._clock.wall_ns()
-        for deadline, first, next_, attempts in deferred:
-            first, next_ = max(first, start), min(next_, end)
-            if first < next_:
-                self._defer(deadline + to_monotonic, first, next_, attempts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.broker.flights import Flights
@@ -18,6 +19,14 @@ class Delivery(NamedTuple):
     attempts: int
 
 
+class Locality(IntEnum):
+    """How near a consumer is; the nearer ones are served first (NSQ reference 3.11)."""
+
+    ZONE = 0
+    REGION = 1
+    ANYWHERE = 2
+
+
 class Consumer:
     """One subscriber. ``ready`` is NSQ's RDY: a level, never counted down.
 
@@ -29,6 +38,7 @@ class Consumer:
         "deliver",
         "finish_count",
         "flights",
+        "locality",
         "message_count",
         "ready",
         "requeue_count",
@@ -41,10 +51,12 @@ class Consumer:
         deliver: Callable[[list[Delivery]], None],
         timeout_ns: int,
         sample_rate: int = 0,
+        locality: Locality = Locality.ANYWHERE,
     ) -> None:
         self.deliver = deliver
         self.flights = Flights(timeout_ns)
         self.sample_rate = sample_rate
+        self.locality = locality
         self.ready = 0
         self.writable = True
         self.message_count = 0

@@ -47,6 +47,22 @@ class TopicRecord(msgspec.Struct, array_like=True, tag="t"):
     paused: bool = False
 
 
+class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
+    """What was set for one channel; None: as the flags say."""
+
+    name: str
+    max_attempts: int | None = None
+    dead_letter_topic: str | None = None
+
+
+class TopicSettings(msgspec.Struct, array_like=True, tag="b"):
+    """What was set for the topic; None: as the flags say."""
+
+    max_depth: int | None = None
+    max_bytes: int | None = None
+    overflow: str | None = None
+
+
 class GoneRecord(msgspec.Struct, array_like=True, tag="x"):
     """A channel or group was deleted."""
 
@@ -54,7 +70,9 @@ class GoneRecord(msgspec.Struct, array_like=True, tag="x"):
     group: str | None
 
 
-Record: TypeAlias = ChannelRecord | GroupRecord | TopicRecord | GoneRecord
+Record: TypeAlias = (
+    ChannelRecord | GroupRecord | TopicRecord | ChannelSettings | TopicSettings | GoneRecord
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
@@ -73,6 +91,8 @@ class Progress:
         self.paused = False
         self.channels: dict[str, ChannelRecord] = {}
         self.groups: dict[str, int] = {}
+        self.settings = TopicSettings()
+        self.channel_settings: dict[str, ChannelSettings] = {}
         self._deferred: dict[str, dict[int, Deferral]] = {}
 
     @classmethod
@@ -82,7 +102,8 @@ class Progress:
         for data in records:
             try:
                 progress._apply(_decoder.decode(data))
-            except msgspec.DecodeError as error:  # whole, by its checksum, but not of this version
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                # It is whole, by its checksum, but not of this version.
                 raise StorageError(f"cursor journal holds an unknown record: {error}") from error
         return progress
 
@@ -104,7 +125,12 @@ class Progress:
             case TopicRecord():
                 self.head = record.head
                 self.paused = record.paused
+            case ChannelSettings():
+                self.channel_settings[record.name] = record
+            case TopicSettings():
+                self.settings = record
             case GoneRecord():
+                self.channel_settings.pop(record.channel or "", None)
                 self.channels.pop(record.channel or "", None)
                 self._deferred.pop(record.channel or "", None)
                 self.groups.pop(record.group or "", None)

@@ -27,6 +27,13 @@ class Records(Protocol):
         """Bytes of every frame; 0 when they differ."""
         ...
 
+    @property
+    def note(self) -> bytes:
+        """What is stored behind their frames; then they have a batch of their own, and ``stride``
+        is 0. Mostly nothing.
+        """
+        ...
+
     def encode(self, first_id: int, timestamp_ns: int) -> tuple[Buffer, Positions | None]:
         """The frames back to back, and ``count + 1`` positions of them when ``stride`` is 0."""
         ...

@@ -31,7 +31,7 @@ def batches_of(
     """The batches that hold these publishes in their order, the first at ``first_offset``.
 
     Neighbours with the same delay share a batch when they are all single messages, or all of one
-    frame size.
+    frame size, and have no note.
     """
     batches = []
     start = 0
@@ -49,6 +49,8 @@ def _group_end(staged: list[Staged], start: int) -> int:
     first, delay_ns, _ = staged[start]
     single, stride, nbytes = first.count == 1, first.stride, first.nbytes
     end = start + 1
+    if first.note:
+        return end
     while end < len(staged):
         records = staged[end].records
         nbytes += records.nbytes
@@ -57,6 +59,8 @@ def _group_end(staged: list[Staged], start: int) -> int:
         if staged[end].delay_ns != delay_ns or single != (records.count == 1):
             break
         if not single and (not stride or records.stride != stride):
+            break
+        if not records.stride and records.note:
             break
         end += 1
     return end
@@ -76,4 +80,5 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
     if not stride and len(group) > 1:
         table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
     return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
-                       table=table, delay_ns=group[0].delay_ns)  # fmt: skip
+                       table=table, delay_ns=group[0].delay_ns,
+                       note=group[0].records.note)  # fmt: skip

@@ -12,22 +12,28 @@ after them.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from penstock.broker.alarms import Alarms
+from penstock.broker.bounds import Bounds, Overflow
 from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.limiter import Limiter
 from penstock.broker.progress import (
+    ChannelSettings,
     GoneRecord,
     GroupRecord,
     Progress,
     Record,
     TopicRecord,
+    TopicSettings,
     encode_record,
 )
 from penstock.broker.records import Records
+from penstock.broker.spent import dead_letter_topic
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
-from penstock.core.errors import StorageError
+from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
@@ -37,6 +43,8 @@ from penstock.storage.memory_log import MemoryLog
 from penstock.storage.retention import Retention
 
 logger = logging.getLogger(__name__)
+
+_NO_BOUNDS: Final = Bounds()
 
 
 class Topic:
@@ -52,6 +60,7 @@ class Topic:
         chance: Chance,
         alarms: Alarms,
         options: ChannelOptions,
+        bounds: Bounds = _NO_BOUNDS,
     ) -> None:
         self.name = name
         self.log = log
@@ -64,9 +73,13 @@ class Topic:
         self.message_count = 0
         self.message_bytes = 0
         self.exiting = False
+        self.settings = TopicSettings()
+        self.channel_settings: dict[str, ChannelSettings] = {}
+        self._bounds = bounds
+        self._limiter: Limiter | None = None
         self._journal = journal
         self._staged: list[Staged] = []
-        self._gone: list[GoneRecord] = []
+        self._news: list[Record] = []  # what is written once, not with every save
         self._changed = False
         self._save_failed = False  # then the journal is written anew, with all there is
         self._clock = clock
@@ -76,6 +89,7 @@ class Topic:
         if journal is not None:
             assert isinstance(log, Log)
             self._restore(log, Progress.replay(journal.records))
+        self._apply_bounds()
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -86,9 +100,14 @@ class Topic:
     def commit(self) -> tuple[list[Outcome], StorageError | None]:
         """Append all that is staged; those to be told, and the error that all of them met.
 
-        The caller tells them: at the ``fsync`` level only after the sync.
+        The caller tells them: at the ``fsync`` level only after the sync. Those that a full topic
+        refuses make a TopicFullError of it.
         """
         staged, self._staged = self._staged, []
+        if self._limiter is None:
+            outcomes = [item.done for item in staged]
+        else:
+            staged, outcomes = self._limiter.admit(staged)
         kept = self._within_bounds(staged) if self.ephemeral else staged
         error = None
         try:
@@ -98,7 +117,7 @@ class Topic:
                 self.message_bytes += records.nbytes
         except StorageError as failure:
             error = failure
-        return [item.done for item in staged], error
+        return outcomes, error
 
     def _append(self, staged: list[Staged]) -> None:
         if not staged:
@@ -109,6 +128,8 @@ class Topic:
         batches = batches_of(staged, log.next_offset, log.id_base, self._clock.wall_ns())
         log.append(batches)
         self._distribute(batches)
+        if self._limiter is not None:
+            self._limiter.added(batches)
 
     def _within_bounds(self, staged: list[Staged]) -> list[Staged]:
         """An ephemeral topic drops the newest that it has no room for while nobody takes them.
@@ -150,9 +171,10 @@ class Topic:
     def delete_channel(self, name: str) -> Channel:
         """Forget a channel and all it held. Raises KeyError."""
         channel = self.channels.pop(name)
+        self.channel_settings.pop(name, None)
         channel.empty()
         if not channel.ephemeral:
-            self._gone.append(GoneRecord(name, None))
+            self._news.append(GoneRecord(name, None))
             self._save_now()
         return channel
 
@@ -182,9 +204,11 @@ class Topic:
         self._changed = True
 
     def _new_channel(self, name: str) -> Channel:
-        return Channel(name, self.log, self.head, clock=self._clock, chance=self._chance,
-                       alarms=self._alarms, options=self._options,
-                       bounded=self.ephemeral)  # fmt: skip
+        channel = Channel(name, self.log, self.head, clock=self._clock, chance=self._chance,
+                          alarms=self._alarms, options=self._options, topic_name=self.name,
+                          bounded=self.ephemeral)  # fmt: skip
+        self._apply_attempts(channel)
+        return channel
 
     # --- administration ------------------------------------------------------------------------
 
@@ -209,12 +233,79 @@ class Topic:
 
     def empty(self) -> None:
         """Drop what no channel has been given yet."""
-        end = self.log.next_offset
-        if end > self.head:
-            for channel in self.channels.values():
-                channel.skip(self.head, end)
-            self.head = end
+        if self.log.next_offset > self.head:
+            self.skip_to(self.log.next_offset)
             self._save_now()
+
+    def skip_to(self, end: int) -> None:
+        """Go on from ``end``, at or behind ``head``; no channel is given what is before it."""
+        for channel in self.channels.values():
+            if end > channel.head:
+                channel.skip(channel.head, end)
+        self.head = end
+        self._changed = True
+
+    def seek(self, channel: Channel, offset: int) -> None:
+        """Let a channel go on from an offset of the log; what it held is forgotten.
+
+        Raises OffsetOutOfRangeError when the log does not hold it.
+        """
+        start, end = self.log.start_offset, self.log.next_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(self.name, 0, offset, start, end)
+        channel.seek(offset, self.head)
+        if self._limiter is not None:
+            self._limiter.reset()
+        self._save_now()
+
+    # --- settings ------------------------------------------------------------------------------
+
+    def configure(self, settings: TopicSettings) -> None:
+        """Bound the topic; what is None is as the flags say. Written down at once."""
+        self.settings = settings
+        self._apply_bounds()
+        self._news.append(settings)
+        self._save_now()
+
+    def configure_channel(self, settings: ChannelSettings) -> None:
+        """Bound the attempts of a channel; what is None is as the flags say. Written down at once.
+
+        Raises KeyError.
+        """
+        channel = self.channels[settings.name]
+        self.channel_settings[channel.name] = settings
+        self._apply_attempts(channel)
+        if not channel.ephemeral:
+            self._news.append(settings)
+            self._save_now()
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the topic may hold."""
+        own, default = self.settings, self._bounds
+        return Bounds(
+            default.max_depth if own.max_depth is None else own.max_depth,
+            default.max_bytes if own.max_bytes is None else own.max_bytes,
+            default.overflow if own.overflow is None else Overflow(own.overflow),
+        )
+
+    @property
+    def dropped_count(self) -> int:
+        """Messages dropped for want of room since the bounds were set."""
+        return self._limiter.dropped_count if self._limiter is not None else 0
+
+    def _apply_bounds(self) -> None:
+        bounds = self.bounds
+        self._limiter = Limiter(self, bounds, self._clock) if bounds else None
+
+    def _apply_attempts(self, channel: Channel) -> None:
+        own = self.channel_settings.get(channel.name, ChannelSettings(channel.name))
+        most = self._options.max_attempts if own.max_attempts is None else own.max_attempts
+        pattern = own.dead_letter_topic or self._options.dead_letter_topic
+        target = dead_letter_topic(pattern, self.name)
+        if target == self.name:  # a topic does not take its own dead letters
+            most = 0
+        channel.limit_attempts(most, target)
 
     # --- groups --------------------------------------------------------------------------------
 
@@ -228,7 +319,7 @@ class Topic:
     def delete_group(self, name: str) -> None:
         """Forget a group. Raises KeyError."""
         del self.groups[name]
-        self._gone.append(GoneRecord(None, name))
+        self._news.append(GoneRecord(None, name))
         self._changed = True
 
     # --- keeping progress ----------------------------------------------------------------------
@@ -250,7 +341,7 @@ class Topic:
             return
         compact = self._journal.wants_compaction or self._save_failed
         self._save_failed = True
-        records: list[Record] = [] if compact else list(self._gone)
+        records: list[Record] = self._settings() if compact else list(self._news)
         records.append(TopicRecord(self.head, self.paused))
         records += [GroupRecord(name, offset) for name, offset in self.groups.items()]
         records += [
@@ -263,11 +354,19 @@ class Topic:
             self._journal.replace(encoded)
         else:
             self._journal.append(encoded)
-        self._gone = []
+        self._news = []
         self._changed = self._save_failed = False
 
-    def _save_now(self) -> None:
+    def _settings(self) -> list[Record]:
+        own = [each for each in self.channel_settings.values() if not is_ephemeral(each.name)]
+        return [self.settings, *own] if self.settings != TopicSettings() else [*own]
+
+    def save_now(self) -> bool:
         """Write down at once, durably, what a crash must not undo; if that fails, with ``save``."""
+        self._save_now()
+        return not self.changed
+
+    def _save_now(self) -> None:
         self._changed = True
         try:
             self.save()
@@ -281,9 +380,12 @@ class Topic:
             self.head = max(self.log.start_offset, progress.head)
         self.paused = progress.paused
         self.groups = progress.groups
+        self.settings = progress.settings
+        self.channel_settings = progress.channel_settings
         for name, record in progress.channels.items():
             channel = self.channels[name] = self._new_channel(name)
             channel.restore(record, progress.deferred(name))
+            self._apply_attempts(channel)
             channel.advance(max(channel.head, self.head))  # the older record may be the channel's
         if self._distributes():
             self._advance(backlog=False)

@@ -33,7 +33,6 @@ async def _serve(options: NsqdOptions) -> int:
     from penstock.net.loop import stop_requested
     from penstock.nsq.nsqd.daemon import Nsqd
 
-    _allow_many_files()
     try:
         nsqd = await Nsqd.start(options)
     except PenstockError as error:
@@ -42,16 +41,6 @@ async def _serve(options: NsqdOptions) -> int:
     await stop_requested()
     await nsqd.close()
     return 0
-
-
-def _allow_many_files() -> None:
-    """Topics and connections cost some each; Go programs raise the limit by themselves too."""
-    import resource
-    from contextlib import suppress
-
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _calm_garbage_collector() -> None:

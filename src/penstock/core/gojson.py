@@ -2,7 +2,7 @@
 
 Writing: compact, UTF-8, `<`, `>`, `&`, U+2028 and U+2029 escaped, 1.0 as `1`. Reading into a
 struct: keys match in any case, `null` leaves a field alone, the last of equal keys wins, and
-types are strict (1.0 is no integer).
+types are strict (1.0 is no integer), in lists and in structs within structs as well.
 """
 
 from __future__ import annotations
@@ -92,6 +92,9 @@ class Kind(enum.Enum):
     INT32 = "int32"
 
 
+Schema = Kind | list["Schema"] | Mapping[str, "Schema"]
+"""What a value must be: a kind, a list (its one item is the schema of the items), or a struct."""
+
 _ZERO: dict[Kind, Any] = {Kind.STRING: "", Kind.BOOL: False, Kind.INT: 0, Kind.INT32: 0}
 _LIMIT = {Kind.INT: 1 << 63, Kind.INT32: 1 << 31}
 
@@ -107,24 +110,33 @@ def _refuse_constant(word: str) -> NoReturn:
 _decoder = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_refuse_constant)
 
 
-def loads_struct(data: bytes, fields: Mapping[str, Kind]) -> dict[str, Any]:
+def loads_struct(data: bytes, fields: Mapping[str, Schema]) -> dict[str, Any]:
     """The named fields of a JSON object, absent ones as Go's zero value; other keys are ignored.
 
-    ValueError when the bytes are not one JSON object (or null), or a value is not of its field's
-    kind.
+    ValueError when the bytes are not one JSON object (or null), or a value is not what its field
+    is to be.
     """
-    decoded = _decode(data)
-    result = {name: _ZERO[kind] for name, kind in fields.items()}
-    if decoded is None:
+    return _struct("the whole", fields, _decode(data))
+
+
+def _struct(name: str, fields: Mapping[str, Schema], value: Any) -> dict[str, Any]:
+    result = {field: _zero(schema) for field, schema in fields.items()}
+    if value is None:
         return result
-    if not isinstance(decoded, _Pairs):
-        raise ValueError(f"json: cannot unmarshal {_type_name(decoded)} into an object")
-    folded = {_fold(name): name for name in fields}
-    for key, value in decoded:
-        name = key if key in fields else folded.get(_fold(key))
-        if name is not None and value is not None:
-            result[name] = _checked(name, fields[name], value)
+    if not isinstance(value, _Pairs):
+        raise _misfit(value, name, "struct")
+    folded = {_fold(field): field for field in fields}
+    for key, item in value:
+        field = key if key in fields else folded.get(_fold(key))
+        if field is not None and item is not None:
+            result[field] = _checked(field, fields[field], item)
     return result
+
+
+def _zero(schema: Schema) -> Any:
+    if isinstance(schema, Kind):
+        return _ZERO[schema]
+    return [] if isinstance(schema, list) else _struct("", schema, None)
 
 
 def _decode(data: bytes) -> Any:
@@ -139,17 +151,28 @@ def _decode(data: bytes) -> Any:
     return value
 
 
-def _checked(name: str, kind: Kind, value: Any) -> Any:
-    if kind is Kind.STRING:
+def _checked(name: str, schema: Schema, value: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return _struct(name, schema, value)
+    if isinstance(schema, list):
+        if type(value) is not list:
+            raise _misfit(value, name, "list")
+        (each,) = schema
+        return [_zero(each) if item is None else _checked(name, each, item) for item in value]
+    if schema is Kind.STRING:
         fits = type(value) is str
         value = _SURROGATES.sub("\ufffd", value) if fits else value
-    elif kind is Kind.BOOL:
+    elif schema is Kind.BOOL:
         fits = type(value) is bool
     else:  # a bool is an int in Python, but not in Go
-        fits = type(value) is int and -_LIMIT[kind] <= value < _LIMIT[kind]
+        fits = type(value) is int and -_LIMIT[schema] <= value < _LIMIT[schema]
     if not fits:
-        raise ValueError(f"json: cannot unmarshal {_type_name(value)} into {name} of {kind.value}")
+        raise _misfit(value, name, schema.value)
     return value
+
+
+def _misfit(value: Any, name: str, wanted: str) -> ValueError:
+    return ValueError(f"json: cannot unmarshal {_type_name(value)} into {name} of type {wanted}")
 
 
 def _fold(key: str) -> str:

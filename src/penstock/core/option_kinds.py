@@ -84,10 +84,7 @@ class Int(Kind):
     def from_flag(self, text: str) -> int:
         if not _INT.fullmatch(text):
             raise ValueError("parse error")
-        value = int(_c_octal(text), 0)
-        if not -(1 << 63) <= value < 1 << 63:
-            raise ValueError("value out of range")
-        return value
+        return _in_64_bits(int(_c_octal(text), 0))
 
     def from_config(self, value: Any) -> int:
         if isinstance(value, str):
@@ -97,7 +94,7 @@ class Int(Kind):
                 raise ValueError(f"strconv.ParseInt: parsing {quote(value)}: value out of range")
             return int(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            return value
+            return _in_64_bits(value)
         raise ValueError(f"invalid int64 value type {_go_type(value)}")
 
     def show_default(self, value: Any) -> str:
@@ -117,7 +114,7 @@ class Duration(Kind):
         if isinstance(value, str):
             return parse_duration(value)
         if isinstance(value, int) and not isinstance(value, bool):
-            return value * MILLISECOND
+            return _in_64_bits(value * MILLISECOND)
         raise ValueError(f"invalid time.Duration value type {_go_type(value)}")
 
     def show(self, value: Any) -> str:
@@ -170,11 +167,11 @@ class Floats(_List):
 
     def from_config(self, value: Any) -> tuple[float, ...]:
         if isinstance(value, str):
-            return tuple(_float(word) for word in value.split(","))
-        numbers = isinstance(value, list) and all(type(item) in (float, int) for item in value)
-        if not numbers:
+            return tuple(_config_float(word) for word in value.split(","))
+        items = value if isinstance(value, list) else [value]
+        if not all(type(item) in (float, int) for item in items):
             raise ValueError(f"invalid []float64 value type {_go_type(value)}")
-        return tuple(float(item) for item in value)
+        return tuple(float(item) for item in items)
 
     def _words(self, value: Any) -> list[str]:
         return [f"{item:g}" for item in value]
@@ -240,6 +237,19 @@ def _float(word: str) -> float:
     value = float(word) if _FLOAT.fullmatch(word) else math.nan
     if math.isnan(value):
         raise FatalFlagError(f"Could not parse: {word}")
+    return value
+
+
+def _config_float(word: str) -> float:
+    try:
+        return _float(word)
+    except FatalFlagError:
+        raise ValueError(f"strconv.ParseFloat: parsing {quote(word)}: invalid syntax") from None
+
+
+def _in_64_bits(value: int) -> int:
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("value out of range")
     return value
 
 

@@ -166,7 +166,8 @@ def _read_table(path: str, program: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except OSError as error:
-        reason = f"open {path}: {(error.strerror or str(error)).lower()}"
+        verb = "read" if isinstance(error, IsADirectoryError) else "open"
+        reason = f"{verb} {path}: {(error.strerror or str(error)).lower()}"
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = f"toml: {error}"
     _die_as(program, f"failed to load config file {path} - {reason}")
@@ -190,7 +191,7 @@ def _config_values(
                 _die_as(program, f"failed parsing {each.key} {_shown(value)}")
             _die(
                 f"ERROR: Resolve failed to coerce value {_shown(value)}"
-                f" ({each.kind.show(each.initial())}) for field {_field(each.name)} - {error}"
+                f" ({each.kind.show(each.initial())}) for field {_field(each.key)} - {error}"
             )
     return values
 
@@ -203,12 +204,19 @@ def _shown(value: Any) -> str:
 
 
 _ACRONYMS = {"tcp", "http", "https", "tls", "id", "e2e", "udp", "ca"}
+_FIELDS = {
+    "deflate": "DeflateEnabled",
+    "snappy": "SnappyEnabled",
+    "nsqlookupd_tcp_addresses": "NSQLookupdTCPAddresses",
+}
+"""Keys that Go's programs call otherwise."""
 
 
-def _field(name: str) -> str:
-    """An option's name as a Go field: msg_timeout is MsgTimeout, tcp_address is TCPAddress."""
-    words = name.split("_")
-    return "".join(word.upper() if word in _ACRONYMS else word.capitalize() for word in words)
+def _field(key: str) -> str:
+    """A key as Go's field: msg_timeout is MsgTimeout, tcp_address is TCPAddress."""
+    words = key.split("_")
+    spelled = [word.upper() if word in _ACRONYMS else word.capitalize() for word in words]
+    return _FIELDS.get(key) or "".join(spelled)
 
 
 def _die(text: str) -> NoReturn:

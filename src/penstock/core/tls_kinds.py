@@ -20,7 +20,7 @@ class TlsRequired(enum.IntEnum):
 class TlsRequiredKind(Kind):
     """A switch (`true`, `false`) that also knows `tcp-https`: TLS for all but plain HTTP."""
 
-    placeholder = "value"
+    placeholder = ""
     is_switch = True
     is_choice = True
 
@@ -37,7 +37,7 @@ class TlsRequiredKind(Kind):
         return str(int(value))
 
     def show_default(self, value: Any) -> str:
-        return {TlsRequired.YES: "true", TlsRequired.EXCEPT_HTTP: "tcp-https"}.get(value, "false")
+        return {TlsRequired.YES: "true", TlsRequired.EXCEPT_HTTP: "tcp-https"}.get(value, "")
 
 
 class TlsMinVersionKind(Kind):

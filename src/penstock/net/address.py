@@ -25,14 +25,18 @@ def join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def host_of(address: Any) -> str:
+    """The IP of a socket's address, as in ``show_address``; empty for a unix socket."""
+    return address[0].removeprefix("::ffff:") if isinstance(address, tuple) else ""
+
+
 def show_address(address: Any) -> str:
     """A socket's address as Go shows it; IPv4 through a dual-stack socket is plain IPv4.
 
     A unix socket shows as its path; the unnamed end of one, a client's, as Go's `@`.
     """
     if isinstance(address, tuple):
-        host = address[0].removeprefix("::ffff:")
-        return join_host_port(host, address[1])
+        return join_host_port(host_of(address), address[1])
     if isinstance(address, bytes):
         address = address.decode("utf-8", "surrogateescape")
     return address or "@"

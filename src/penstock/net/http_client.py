@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from base64 import b64encode
 from collections.abc import Callable
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 import httptools
 
@@ -19,10 +20,19 @@ from penstock.net.address import join_host_port
 
 DEFAULT_MAX_BODY = 64 << 20
 _READ_SIZE = 64 * 1024
+_HEAD_MAX = 64 * 1024
+"""Bytes that an answer may take beyond twice its body: for the head, and chunks' sizes."""
 
 
 class HttpError(PenstockError):
-    """No usable answer came: no connection, a time-out, or bytes that are not HTTP."""
+    """No usable answer came: no connection, a time-out, or bytes that are not HTTP.
+
+    `reason` is that without the URL, which may hold secrets.
+    """
+
+    def __init__(self, method: str, url: str, reason: str) -> None:
+        super().__init__(f"{method} {url}: {reason}")
+        self.reason = reason
 
 
 class Answer(NamedTuple):
@@ -60,20 +70,26 @@ async def request(
 ) -> Answer:
     """One exchange with `url` (http or https); times in seconds, `max_body` in bytes.
 
-    HttpError names the URL and what went wrong; an answer of any status is returned.
+    A user and password in the URL are sent as basic authorization. HttpError names the URL and what
+    went wrong; an answer of any status is returned.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise HttpError(f"{method} {url}: not an http address")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        parts, host, port = SplitResult("", "", "", "", ""), None, None
+    if parts.scheme not in ("http", "https") or not host:
+        raise HttpError(method, url, "not an http address")
     tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
-    port = parts.port or (443 if tls else 80)
+    port = port or (443 if tls else 80)
     target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
-    head = _head(method, target, join_host_port(parts.hostname, port), headers or {}, len(body))
+    own = {**_authorization(parts), **(headers or {})}
     limit = DEFAULT_MAX_BODY if max_body is None else max_body
     try:
-        async with asyncio.timeout(seconds):
+        head = _head(method, target, join_host_port(host, port), own, len(body))
+        async with asyncio.timeout(seconds) as whole:
             async with asyncio.timeout(connect_timeout):
-                reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+                reader, writer = await asyncio.open_connection(host, port, ssl=tls)
             try:
                 writer.write(head + body)
                 return await _read(reader, _Collector(method, limit))
@@ -82,9 +98,17 @@ async def request(
                 with contextlib.suppress(OSError):
                     writer.transport.abort()
     except TimeoutError:
-        raise HttpError(f"{method} {url}: timed out") from None
+        reason = "timed out" if whole.expired() else "connecting timed out"
+        raise HttpError(method, url, reason) from None
     except (OSError, ValueError, httptools.HttpParserError) as error:
-        raise HttpError(f"{method} {url}: {error}") from error
+        raise HttpError(method, url, str(error) or type(error).__name__) from error
+
+
+def _authorization(parts: SplitResult) -> dict[str, str]:
+    if parts.username is None:
+        return {}
+    user = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
+    return {"Authorization": f"Basic {b64encode(user).decode()}"}
 
 
 def _head(method: str, target: str, host: str, headers: dict[str, str], length: int) -> bytes:
@@ -93,17 +117,21 @@ def _head(method: str, target: str, host: str, headers: dict[str, str], length: 
         fields["Content-Length"] = str(length)
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     if any("\r" in line or "\n" in line or not line.isprintable() for line in lines):
-        raise HttpError(f"{method} {target!r}: a line end or control character in the head")
+        raise ValueError("a line end or control character in the head")
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 async def _read(reader: asyncio.StreamReader, collector: _Collector) -> Answer:
     parser = httptools.HttpResponseParser(collector)
     collector.status_of = parser.get_status_code
+    unread = 2 * collector.max_body + _HEAD_MAX
     while not collector.done:
         data = await reader.read(_READ_SIZE)
         if not data:
             break
+        unread -= len(data)
+        if unread < 0:  # a head without end, most likely: bodies are counted by the collector
+            raise ValueError(f"the answer is longer than {collector.max_body} bytes")
         parser.feed_data(data)
     answer = collector.answer(at_end=True)
     if answer is None:
@@ -118,7 +146,7 @@ class _Collector:
         self.done = False
         self.status_of: Callable[[], int] = int
         self._is_head = method == "HEAD"
-        self._max_body = max_body
+        self.max_body = max_body
         self._status = 0
         self._headers: dict[str, str] = {}
         self._parts: list[bytes] = []
@@ -135,7 +163,7 @@ class _Collector:
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
         # The parser would hide the reason of an exception raised here; `answer` raises instead.
-        if self._size <= self._max_body:
+        if self._size <= self.max_body:
             self._parts.append(body)
         else:
             self._parts.clear()
@@ -151,8 +179,8 @@ class _Collector:
 
         ValueError when it was longer than allowed.
         """
-        if self._size > self._max_body:
-            raise ValueError(f"the answer is longer than {self._max_body} bytes")
+        if self._size > self.max_body:
+            raise ValueError(f"the answer is longer than {self.max_body} bytes")
         framed = "content-length" in self._headers or "transfer-encoding" in self._headers
         if not self._status or (not self.done and (framed or not at_end)):
             return None

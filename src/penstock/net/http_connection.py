@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reader.close()
+        self._abandon()
         self._slots.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -86,7 +87,13 @@ class Connection(asyncio.Protocol):
         self._eof = True
         self._reader.end()
         self._proceed()
+        self._abandon()
         return self._owes_answers()
+
+    def _abandon(self) -> None:
+        """Whoever still works on an answer may stop: most clients are gone when they say so."""
+        for slot in list(self._slots):
+            slot.later.abandon()
 
     def pause_writing(self) -> None:
         self._write_blocked = True
@@ -130,10 +137,12 @@ class Connection(asyncio.Protocol):
                 answer = self._failed(head, error)
         if type(answer) is Response and not self._slots:
             return self._write(answer, head, started)
-        slot = _Slot(later_of(answer, partial(self._failed, head)), head, started)
-        self._slots.append(slot)
-        if slot.later.response is None or self._slots[0] is slot:
-            slot.later.when_ready(self._settle)
+        later = answer
+        if type(later) is not Later:
+            later = later_of(answer, partial(self._failed, head))
+        self._slots.append(_Slot(later, head, started))
+        if later.response is None or len(self._slots) == 1:
+            later.when_ready(self._settle)
         self._pause_if_needed()
 
     def _failed(self, head: Head | None, error: BaseException) -> Response:

@@ -16,9 +16,11 @@ class Later:
     Cheaper than a future: completing writes at once, with no turn of the event loop between.
     """
 
-    __slots__ = ("_ready", "response")
+    __slots__ = ("_ready", "abandoned", "response")
 
     def __init__(self) -> None:
+        self.abandoned: Callable[[], None] | None = None
+        """Called when the client has gone, or sends no more, before it was answered."""
         self.response: Response | None = None
         self._ready: Callable[[], None] | None = None
 
@@ -29,6 +31,11 @@ class Later:
         self.response = response
         if self._ready is not None:
             self._ready()
+
+    def abandon(self) -> None:
+        """The client does not wait any longer."""
+        if self.response is None and self.abandoned is not None:
+            self.abandoned()
 
     def when_ready(self, call: Callable[[], None]) -> None:
         """Has `call` called at completion, or now if that was before."""

@@ -11,11 +11,14 @@ from collections.abc import Callable
 import httptools
 
 from penstock.net.http_head import BadRequest, HeadReader, bad_line
+from penstock.net.http_known import HEAD_END, LONGEST, Known
 from penstock.net.http_message import Bare, Request, Response
 from penstock.net.http_router import Route, Router
 
 MAX_HEAD = 64 * 1024
 """Bytes of a head, a chunk's line or a trailer, as a defence; Go allows a head of 1 MiB."""
+_PARTS_MAX = 256
+"""Pieces of a body that are kept apart: a tiny one costs many times its bytes."""
 CONTINUE = Bare(100, b"HTTP/1.1 100 Continue\r\n\r\n")
 
 Event = tuple[Request, Route] | Bare
@@ -38,7 +41,7 @@ class RequestReader(HeadReader):
         self._remote = remote
         self._route: Route
         self._request: Request | None = None  # whose body is being read
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._unread = 0  # bytes since a body's last one that were neither body nor a whole request
         self.events: list[Event] = []
         self.ended = False
@@ -54,11 +57,19 @@ class RequestReader(HeadReader):
         """Reads on; whatever is wrong with `data` shows in `events`."""
         if self.ended:
             return
+        is_start = not self.unfinished
+        if is_start:
+            data = self._take_known(data)
+            if not data:
+                return
+        before = len(self.events)
         self._unread += len(data)
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
             self._fail(error, data)
+        if is_start and len(self.events) == before + 1:
+            self._learn(data)
         if self._unread > MAX_HEAD and self.unfinished:
             self._refuse_raw("431 Request Header Fields Too Large")
 
@@ -116,6 +127,8 @@ class RequestReader(HeadReader):
         if self.size > self._route.max_body:
             self._refuse_too_large()
         self._parts.append(part)
+        if len(self._parts) >= _PARTS_MAX:
+            self._gather()
 
     def on_message_complete(self) -> None:
         self._target = b""
@@ -133,7 +146,42 @@ class RequestReader(HeadReader):
         self.unfinished = False
         self.ended = not request.head.keep_alive
 
+    # -- requests like others before
+
+    def _take_known(self, data: bytes) -> bytes:
+        """Takes the whole requests at the start whose heads are known; what follows them.
+
+        The parser does not see them: it stands between two requests, before and after.
+        """
+        find, length, start = self._router.known.find, len(data), 0
+        while True:
+            end = data.find(HEAD_END, start, start + LONGEST) + len(HEAD_END)
+            known = find(data[start:end])
+            if known is None or end + known.body_size > length:
+                return data[start:] if start else data
+            start = end + known.body_size
+            request = Request(known.head, known.param, data[end:start], self._remote)
+            self.events.append((request, known.route))
+            self.count += 1
+
+    def _learn(self, data: bytes) -> None:
+        """`data` brought one event; if it was a request and no more, its head is known now."""
+        event = self.events[-1]
+        if self.unfinished or self.ended or isinstance(event, Bare):
+            return
+        request, route = event
+        if b"transfer-encoding" not in request.headers:
+            known = Known(request.head, route, request.param, len(request.body))
+            self._router.known.learn(data, known)
+
     # -- what is out of the ordinary
+
+    def _gather(self) -> None:
+        """Makes one piece of many; it grows in place, so that no byte is copied again and again."""
+        first, *rest = self._parts
+        whole = first if isinstance(first, bytearray) else bytearray(first)
+        whole += b"".join(rest)
+        self._parts[:] = [whole]
 
     def _feed(self, data: bytes | memoryview) -> None:
         """Feeds the parser, which stops where a client would like to speak another protocol.

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
+from penstock.net.http_known import KnownHeads
 from penstock.net.http_later import Later
 from penstock.net.http_message import Request, Response, text
 
@@ -54,6 +55,7 @@ class Router:
 
     def __init__(self, pages: ErrorPages | None = None) -> None:
         self.pages = pages or ErrorPages()
+        self.known = KnownHeads()
         self._exact: dict[str, dict[str, Route]] = {}
         self._prefixes: dict[str, dict[str, Route]] = {}
 
@@ -80,6 +82,7 @@ class Router:
         prefix, colon, _ = path.partition(":")
         table = self._prefixes if colon else self._exact
         table.setdefault(prefix, {})[method] = route
+        self.known = KnownHeads()  # some may lead elsewhere now
 
     def resolve(self, method: str, path: str, query: bytes) -> tuple[Route, str]:
         """The route of a request and the path's parameter.

@@ -19,14 +19,18 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.net.gate import raise_file_limit
+
 _stop: asyncio.Event | None = None
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
     """Runs `main` to its end and returns its exit code (None counts as 0).
 
-    uvloop is used where it is installed; the environment's PENSTOCK_LOOP=asyncio turns it off.
+    uvloop is used where it is installed; the environment's PENSTOCK_LOOP=asyncio turns it off. As
+    in Go, the process may from now on open as many files as the system lets it.
     """
+    raise_file_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_with_signals(main)) or 0
 

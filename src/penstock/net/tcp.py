@@ -13,15 +13,15 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address, split_host_port
+from penstock.net.gate import Gate, ProtocolFactory
 
 BACKLOG = 1024
+ACCEPT_AT_ONCE = 8
+"""Connections that asyncio's own loop accepts in one pass: far fewer than the gate's reserve."""
 KEEP_ALIVE_S = 15
-
-ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 
 class ListenError(PenstockError):
@@ -58,6 +58,7 @@ async def listen(
     ListenError when the address is wrong or taken.
     """
     loop = asyncio.get_running_loop()
+    log = log or logging.getLogger("penstock.net.tcp")
     try:
         sock = _bind(address)
     except (OSError, ValueError) as error:
@@ -65,14 +66,14 @@ async def listen(
         raise ListenError(
             f"listen ({address}) failed - listen {network} {address}: {_reason(error)}"
         ) from error
+    gate = Gate(factory, what, log)
     if sock.family == socket.AF_UNIX:
-        server = await loop.create_unix_server(factory, sock=sock, backlog=BACKLOG, ssl=ssl)
+        server = await loop.create_unix_server(gate, sock=sock, backlog=ACCEPT_AT_ONCE, ssl=ssl)
     else:
-        server = await loop.create_server(factory, sock=sock, backlog=BACKLOG, ssl=ssl)
+        server = await loop.create_server(gate, sock=sock, backlog=ACCEPT_AT_ONCE, ssl=ssl)
+    sock.listen(BACKLOG)  # again: the loop has set its own number
     listener = Listener(server, sock)
-    (log or logging.getLogger("penstock.net.tcp")).info(
-        "%s: listening on %s", what, listener.address
-    )
+    log.info("%s: listening on %s", what, listener.address)
     return listener
 
 

@@ -45,13 +45,18 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 def text_response(body: str | bytes, status: int = 200) -> Response:
     """A string in the V1 envelope, such as the `OK` of /pub; an empty one has no content type."""
-    raw = body if isinstance(body, bytes) else body.encode()
+    raw = body if isinstance(body, bytes) else _encoded(body)
     return Response(status, raw, _TEXT if raw else None, (NSQ_HEADER,))
 
 
 def plain_response(body: str, status: int = 200) -> Response:
     """A string outside the envelope: /ping and a few of /debug."""
-    return Response(status, body.encode(), _TEXT)
+    return Response(status, _encoded(body), _TEXT)
+
+
+def _encoded(body: str) -> bytes:
+    # What clients sent that was no UTF-8 goes back as it came.
+    return body.encode("utf-8", "surrogateescape")
 
 
 @functools.lru_cache(maxsize=256)

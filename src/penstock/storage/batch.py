@@ -17,11 +17,12 @@ Little endian::
     52  u32  stride          bytes of every frame, 0 = sizes differ and a table follows
     56  u8   dialect         0 NSQ, 1 RocketMQ
     57  u8   version         1
-    58  u16  attributes      0
+    58  u16  attributes      bit 0: a note follows the frames; such a batch has a table
     60  u32  reserved        0
     64  u32 * (count + 1)    frame positions from the first frame, the last is their total (stride
     0)
         frames
+        note                 what the broker adds about its messages; no consumer receives it
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ Positions: TypeAlias = npt.NDArray[np.uint32]
 MAGIC: Final = b"PSB1"
 HEADER_BYTES: Final = 64
 BATCH_BYTES_MAX: Final = 1 << 30
+OFFSET_MAX: Final = (1 << 63) - 1
+"""The largest offset or id that files and indexes can hold."""
 _VERSION: Final = 1
+_HAS_NOTE: Final = 1
 _HEADER = struct.Struct("<4sIQQQqqIIBBHI")
 _PREFIX = struct.Struct("<4sIQ")
 _CHECKED = struct.Struct("<QQqqIIBBHI")
@@ -67,8 +71,9 @@ class TruncatedBatchError(CorruptBatchError):
 class Batch:
     """One batch over a buffer that it keeps alive; nothing is copied.
 
-    ``frames`` are the frames back to back, ``raw`` is the batch as stored. Offsets given to its
-    methods are log offsets, not places in the batch.
+    ``frames`` are the frames back to back, ``raw`` is the batch as stored, ``note`` what stands
+    behind the frames, mostly nothing. Offsets given to its methods are log offsets, not places in
+    the batch.
     """
 
     __slots__ = (
@@ -79,6 +84,7 @@ class Batch:
         "first_offset",
         "frames",
         "next_offset",
+        "note",
         "raw",
         "stride",
         "table",
@@ -97,6 +103,7 @@ class Batch:
         stride: int,
         table: Positions | None,
         dialect: int,
+        note: Buffer = b"",
     ) -> None:
         self.raw = raw
         self.frames = frames
@@ -109,6 +116,7 @@ class Batch:
         self.stride = stride
         self.table = table
         self.dialect = dialect
+        self.note = note
 
     @classmethod
     def parse(cls, buffer: Buffer, position: int = 0, verify: bool = True) -> Batch:
@@ -121,8 +129,10 @@ class Batch:
         if len(view) < HEADER_BYTES:
             raise TruncatedBatchError(f"{len(view)} bytes left, a batch header has {HEADER_BYTES}")
         (magic, length, _checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-         dialect, version, _attributes, _reserved) = _HEADER.unpack_from(view)  # fmt: skip
+         dialect, version, attributes, _reserved) = _HEADER.unpack_from(view)  # fmt: skip
         check_header(magic, length, count, stride, version)
+        if max(first_offset, first_id) > OFFSET_MAX - count:
+            raise CorruptBatchError(f"batch at an impossible offset, {first_offset}")
         if length > len(view):
             raise TruncatedBatchError(f"batch of {length} bytes, {len(view)} are left")
         raw = view[:length]
@@ -131,8 +141,12 @@ class Batch:
         if not stride:
             start += 4 * (count + 1)
             table = np.frombuffer(raw, np.uint32, count + 1, HEADER_BYTES)
-        batch = cls(raw, raw[start:], first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-                    table, dialect)  # fmt: skip
+        frames, note = raw[start:], memoryview(b"")
+        if attributes & _HAS_NOTE and table is not None:
+            end = int(table[-1])
+            frames, note = frames[:end], frames[end:]
+        batch = cls(raw, frames, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+                    table, dialect, note)  # fmt: skip
         if verify:
             batch.verify()
         return batch
@@ -155,22 +169,25 @@ class Batch:
         table: Positions | None = None,
         delay_ns: int = 0,
         dialect: int = Dialect.NSQ,
+        note: bytes = b"",
     ) -> Batch:
         """A new batch of ``count`` messages whose frames are given in one or more pieces.
 
-        ``table`` holds ``count + 1`` positions and is needed when ``stride`` is 0.
+        ``table`` holds ``count + 1`` positions and is needed when ``stride`` is 0, which it must be
+        for a batch with a ``note``.
         """
         assert count > 0
         assert (table is None) == bool(stride)
+        assert table is not None or not note
         checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-                                dialect, _VERSION, 0, 0)  # fmt: skip
+                                dialect, _VERSION, _HAS_NOTE if note else 0, 0)  # fmt: skip
         head = (checked,) if table is None else (checked, table.tobytes())
-        body = b"".join((*head, *frames))
+        body = b"".join((*head, *frames, note))
         prefix = _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body))
         raw = memoryview(prefix + body)
         start = HEADER_BYTES if table is None else HEADER_BYTES + 4 * (count + 1)
-        return cls(raw, raw[start:], first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-                   table, dialect)  # fmt: skip
+        return cls(raw, raw[start : len(raw) - len(note)], first_offset, first_id, timestamp_ns,
+                   delay_ns, count, stride, table, dialect, note)  # fmt: skip
 
     def position(self, offset: int) -> int:
         """Where in ``frames`` the message of this log offset starts."""

@@ -96,6 +96,12 @@ class Disk(Protocol):
         """Put ``data`` at ``path`` so that a crash leaves the old content or the new one."""
         ...
 
+    def rename(self, path: str, target: str) -> None:
+        """Give a file another name, in place of a file that has it; durable when both directories
+        are synced.
+        """
+        ...
+
     def sync_directory(self, path: str) -> None:
         """Make creations and deletions in the directory durable."""
         ...
@@ -244,6 +250,10 @@ class OsDisk:
                 raise
         if sync:
             self.sync_directory(os.path.dirname(path))
+
+    def rename(self, path: str, target: str) -> None:
+        with _reported(path):
+            os.rename(path, target)
 
     def sync_directory(self, path: str) -> None:
         with _reported(path):

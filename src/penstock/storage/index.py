@@ -74,6 +74,8 @@ class BlockIndex:
         index = cls()
         width = 8 * blocks
         start = _HEADER.size
+        if len(data) != start + 3 * width:
+            raise CorruptBatchError("index file has not the size that it says")
         for column in (index.offsets, index.positions, index.timestamps):
             column.frombytes(data[start : start + width])
             start += width

@@ -52,6 +52,8 @@ class LogOptions:
 class ReadableLog(Protocol):
     """What a channel needs of a log, on disk or in memory."""
 
+    id_base: int
+
     @property
     def start_offset(self) -> int: ...
 
@@ -375,6 +377,15 @@ class Log:
             if batch.timestamp_ns >= timestamp_ns:
                 return batch.first_offset
         return self.next_offset
+
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes the batches from the one that holds ``offset`` on have.
+
+        Within a block it is shared out evenly, so it costs no reading.
+        """
+        place = self._segment_of(offset)
+        later = sum(segment.size for segment in self._segments[place + 1 :])
+        return self._segments[place].bytes_from(offset) + later + self._unwritten_bytes
 
     # --- letting go ----------------------------------------------------------------------------
 

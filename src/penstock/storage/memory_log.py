@@ -96,6 +96,11 @@ class MemoryLog:
                 return batch.first_offset
         return self.next_offset
 
+    def bytes_from(self, offset: int) -> int:
+        """As ``Log.bytes_from``."""
+        batches, place = self.batches_at(offset)
+        return sum(len(batch.raw) for batch in batches[place:])
+
     @property
     def trimmable(self) -> bool:
         """As ``Log.trimmable``."""

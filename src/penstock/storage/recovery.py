@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from penstock.core.errors import StorageError
-from penstock.storage.batch import CorruptBatchError
+from penstock.storage.batch import OFFSET_MAX, CorruptBatchError
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
 from penstock.storage.index import BlockIndex
@@ -30,6 +30,8 @@ from penstock.storage.segment import Segment, parse_segment_name, segment_name
 logger = logging.getLogger(__name__)
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
+_GLANCE_BYTES: Final = 64 * 1024
+"""Read of a log to see whether its first message has the id that it should have."""
 _IDENTITY_FILE: Final = "queue.json"
 _QUARANTINE: Final = "quarantine"
 
@@ -37,7 +39,7 @@ _QUARANTINE: Final = "quarantine"
 class QueueIdentity(msgspec.Struct):
     """What a queue keeps for life, in ``queue.json``."""
 
-    id_base: int
+    id_base: Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
     version: int = 1
 
 
@@ -92,13 +94,31 @@ def _identity(disk: Disk, directory: str, firsts: list[int], new_id_base: int) -
     data = disk.read_file(path)
     if data is not None:
         try:
-            return msgspec.json.decode(data, type=QueueIdentity)
-        except msgspec.DecodeError as error:
+            identity = msgspec.json.decode(data, type=QueueIdentity)
+            if _fits(disk, directory, firsts, identity.id_base):
+                return identity
+            logger.error("%s: is of another queue; taking the ids from the messages", path)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             logger.error("%s: %s; taking the ids from the messages", path, error)
     found = _id_base_of_messages(disk, directory, firsts)
     identity = QueueIdentity(new_id_base if found is None else found)
     disk.replace_file(path, msgspec.json.encode(identity))
     return identity
+
+
+def _fits(disk: Disk, directory: str, firsts: list[int], id_base: int) -> bool:
+    """Whether the messages have the ids that this base gives them.
+
+    With a wrong one all of them would pass for another queue's, and be cut off.
+    """
+    if not firsts:
+        return True
+    file = disk.open(_segment_path(directory, firsts[0]))
+    found = scan(file.read(0, _GLANCE_BYTES), firsts[0], id_base, more=True)
+    file.close()
+    if found.batches:
+        return True
+    return _id_base_of_messages(disk, directory, firsts) in (None, id_base)
 
 
 def _id_base_of_messages(disk: Disk, directory: str, firsts: list[int]) -> int | None:

@@ -95,6 +95,18 @@ class Segment:
         end = positions[number + 1] if number + 1 < len(positions) else self.file.size
         return positions[number], end
 
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes of the file lie behind the messages before ``offset``."""
+        if offset >= self.next_offset:
+            return 0
+        number = self.index.block_of(offset)
+        start, end = self.span(number)
+        offsets = self.index.offsets
+        first = offsets[number]
+        next_ = offsets[number + 1] if number + 1 < len(offsets) else self.next_offset
+        done = max(0, offset - first) * (end - start) // max(1, next_ - first)
+        return self.file.size - start - done
+
     def block(self, number: int, cache: BlockCache) -> Block:
         """A block, checked; damaged batches are left out, and the log says so."""
         start, end = self.span(number)

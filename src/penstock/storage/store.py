@@ -16,7 +16,12 @@ from penstock.storage.log import Log, LogOptions
 from penstock.storage.recovery import RecoveryReport, open_log
 
 _TOPICS = "topics"
-_JOURNAL = "cursors.journal"
+JOURNAL_FILE = "cursors.journal"
+
+
+def queue_directory(topic: str, queue: int) -> str:
+    """Where a queue's files are, relative to the data path."""
+    return os.path.join(_TOPICS, f"{topic}@{queue}")
 
 
 class Store:
@@ -45,9 +50,9 @@ class Store:
         self, topic: str, queue: int, new_id_base: int
     ) -> tuple[Log, Journal, RecoveryReport]:
         """The log and cursor journal of a queue, made when they are not there."""
-        directory = os.path.join(self.data_path, _TOPICS, f"{topic}@{queue}")
+        directory = os.path.join(self.data_path, queue_directory(topic, queue))
         log, report = open_log(self.disk, directory, new_id_base, self._cache, self.options)
-        return log, Journal(self.disk, os.path.join(directory, _JOURNAL)), report
+        return log, Journal(self.disk, os.path.join(directory, JOURNAL_FILE)), report
 
     def read_file(self, name: str) -> bytes | None:
         """A file directly under the data path; None when it is not there."""

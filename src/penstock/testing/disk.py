@@ -22,7 +22,7 @@ SECTOR_BYTES: Final = 512
 
 Operation = Literal[
     "open", "append", "read", "sync", "truncate", "replace", "remove", "list",
-    "make_directory", "sync_directory",
+    "make_directory", "rename", "sync_directory",
 ]  # fmt: skip
 
 
@@ -180,6 +180,7 @@ class FaultyDisk:
         self._directories = {"/", *directories}
         self._durable_files: dict[str, _Inode] = {}
         self._durable_directories = set(self._directories)
+        self._renamed: list[tuple[str, _Inode]] = []
         self._locked: set[str] = set()
         self._faults: list[Fault] = []
         self._room: int | None = None
@@ -237,6 +238,14 @@ class FaultyDisk:
         if sync:
             self.sync_directory(os.path.dirname(path))
 
+    def rename(self, path: str, target: str) -> None:
+        self._need_directory(target)
+        self.meet_faults("rename", path)
+        if path not in self._files:
+            raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
+        inode = self._files[target] = self._files.pop(path)
+        self._renamed.append((path, inode))
+
     def sync_directory(self, path: str) -> None:
         self.meet_faults("sync_directory", path)
         for child in list(self._children(path, self._durable_files)):
@@ -279,6 +288,7 @@ class FaultyDisk:
         for path in sorted(names):
             choices = [i for i in (self._files.get(path), self._durable_files.get(path)) if i]
             replaced[path] = choices[chance.below(len(choices))]
+        self._keep_renamed(replaced)
         self._directories = {path for path in directories if _rooted(path, directories)}
         self._files = {
             path: _Inode(inode.after_power_cut(chance))
@@ -289,6 +299,13 @@ class FaultyDisk:
             inode.sync()
         self._durable_files = dict(self._files)
         self._durable_directories = set(self._directories)
+
+    def _keep_renamed(self, left: dict[str, _Inode]) -> None:
+        """A renamed file has its old name or its new one, whatever reached the disk."""
+        for path, inode in self._renamed:
+            if self._durable_files.get(path) is inode and inode not in left.values():
+                left[path] = inode
+        self._renamed.clear()
 
     @staticmethod
     def _survivors(durable: set[str], live: set[str], chance: Chance) -> set[str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 from penstock.broker.backlog import DUE_IN_ORDER_MAX, Deferred, Requeue, Requeued, Waiting
 
 
@@ -146,3 +148,95 @@ def test_what_is_due_in_masses_comes_in_the_order_of_the_log() -> None:
     assert sorted(offsets) == [(o, o // (total - 100)) for o in range(total)]
     assert (deferred.count, deferred.next_deadline()) == (1, 5000)
     assert sorted(deferred.collect(everything=False)[2]) == list(range(total))
+
+
+# --- single messages of what is deferred ---------------------------------------------------------
+
+
+def deferred_ranges() -> Deferred:
+    deferred = Deferred()
+    deferred.add(30, 0, 4, 1)
+    deferred.add(10, 7, 8, 2)
+    deferred.add(-5, 9, 11, 65535)  # a time before the machine was started
+    return deferred
+
+
+def test_values_of_any_size_come_back() -> None:
+    deferred = Deferred()
+    entries = [Waiting(-(1 << 62), 0, 1, 0), Waiting(1 << 64, (1 << 63) - 2, (1 << 63) - 1, 65535),
+               Waiting(5, 1 << 40, (1 << 40) + (1 << 31), 1)]  # fmt: skip
+    for entry in entries:
+        deferred.add(*entry)
+    assert sorted(deferred) == sorted(entries)
+    assert deferred.due(1 << 65) == sorted(entries)
+
+
+def test_taking_out_cuts_ranges() -> None:
+    deferred = deferred_ranges()
+    assert deferred.collect(everything=False)[0]
+    assert sorted(deferred.take([2, 9, 100])) == [Waiting(-5, 9, 10, 65535), Waiting(30, 2, 3, 1)]
+    rest = [Waiting(-5, 10, 11, 65535), Waiting(10, 7, 8, 2), Waiting(30, 0, 2, 1),
+            Waiting(30, 3, 4, 1)]  # fmt: skip
+    assert sorted(deferred) == rest
+    assert (deferred.count, deferred.floor(), deferred.next_deadline()) == (5, 0, -5)
+    reset, added, over = deferred.collect(everything=False)
+    assert (reset, over) == (False, [9])
+    assert sorted(added) == [rest[0], rest[2], rest[3]]
+    assert deferred.take([55]) == []
+
+
+def test_dropping_takes_what_comes_next() -> None:
+    deferred = deferred_ranges()
+    assert deferred.drop(4) == 4
+    assert list(deferred) == [Waiting(30, 1, 4, 1)]
+    assert deferred.drop(9) == 3
+    assert deferred.count == 0
+
+
+def test_the_soonest_in_pages() -> None:
+    deferred = deferred_ranges()
+    found: list[tuple[int, int]] = []
+    while page := deferred.soonest(2, found[-1] if found else None):
+        assert len(page) <= 2
+        assert all(entry.next == entry.first + 1 for entry in page)
+        found += [(entry.deadline, entry.first) for entry in page]
+    assert found == [(-5, 9), (-5, 10), (10, 7), (30, 0), (30, 1), (30, 2), (30, 3)]
+
+
+def test_by_offset() -> None:
+    deferred = deferred_ranges()
+    assert [entry.first for entry in deferred.nearest(2, 2)] == [0, 7]
+    assert [entry.first for entry in deferred.nearest(4, 9)] == [7, 9]
+    assert [entry.first for entry in deferred.newest(2)] == [9, 7]
+
+
+def test_a_deferral_costs_less_than_100_bytes() -> None:
+    tracemalloc.start()
+    deferred = Deferred()
+    for offset in range(20_000):
+        deferred.add(10**18 + offset * 7919 % 10**6, offset, offset + 1, 1)
+    deferred.collect(everything=True)
+    nbytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert nbytes < 100 * 20_000
+
+
+# --- what was requeued ---------------------------------------------------------------------------
+
+
+def test_requeued_messages_are_dropped_from_the_oldest_on() -> None:
+    requeue = Requeue()
+    requeue.add(Requeued(0, 3, 1, 0))
+    requeue.add(Requeued(9, 10, 1, 0))
+    assert requeue.drop(2) == 2
+    assert list(requeue) == [Requeued(2, 3, 1, 0), Requeued(9, 10, 1, 0)]
+    assert requeue.drop(5) == 2
+    assert requeue.count == 0
+
+
+def test_those_with_enough_attempts_are_taken_out() -> None:
+    requeue = Requeue()
+    for first, attempts in enumerate((1, 5, 2, 6)):
+        requeue.add(Requeued(first, first + 1, attempts, 0))
+    assert [entry.first for entry in requeue.take_spent(5)] == [1, 3]
+    assert ([entry.first for entry in requeue], requeue.count) == ([0, 2], 2)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.consumer import Consumer, Delivery, Locality
+
+from .conftest import Reader, World
 
 
 def deliver(deliveries: list[Delivery]) -> None:
@@ -30,3 +32,27 @@ def test_no_room_while_the_peer_does_not_read() -> None:
     assert consumer.room() == 0
     consumer.writable = True
     assert consumer.room() == 5
+
+
+# --- near ones first -----------------------------------------------------------------------------
+
+
+def test_the_nearest_with_room_come_first(world: World) -> None:
+    channel = world.channel()
+    readers = {}
+    for locality in (Locality.ANYWHERE, Locality.REGION, Locality.ZONE):
+        reader = readers[locality] = Reader(world, channel, 0)
+        channel.remove_consumer(reader.consumer)
+        reader.consumer.locality = locality
+        channel.add_consumer(reader.consumer)
+        reader.ready(2)
+    world.fill(5)
+    assert readers[Locality.ZONE].offsets() == [0, 1]
+    assert readers[Locality.REGION].offsets() == [2, 3]
+    assert readers[Locality.ANYWHERE].offsets() == [4]
+    assert channel.delivered_counts == [2, 2, 1]
+    assert channel.delivered_count == 5
+    readers[Locality.ZONE].leave()
+    readers[Locality.REGION].finish(2, 3)
+    world.fill(1)
+    assert readers[Locality.REGION].offsets() == [5]

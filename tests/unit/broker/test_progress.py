@@ -5,12 +5,14 @@ import pytest
 
 from penstock.broker.progress import (
     ChannelRecord,
+    ChannelSettings,
     Deferral,
     GoneRecord,
     GroupRecord,
     Progress,
     Record,
     TopicRecord,
+    TopicSettings,
     encode_record,
 )
 from penstock.core.errors import StorageError
@@ -118,7 +120,43 @@ def test_a_record_without_a_later_field_is_read() -> None:
     assert Progress.replay([msgspec.msgpack.encode(["t", 7])]).head == 7
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", msgspec.msgpack.encode(["z", 1])])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", msgspec.msgpack.encode(["z", 1]), b"\x93\xa1x\xa1\xff\xc0"]
+)
 def test_an_unknown_record_is_refused(data: bytes) -> None:
     with pytest.raises(StorageError, match="cursor journal holds an unknown record"):
         Progress.replay([encode_record(TopicRecord(1)), data])
+
+
+# --- settings, and journals of before ------------------------------------------------------------
+
+
+def test_records_as_the_first_version_wrote_them() -> None:
+    """Bytes from before there were settings: such journals must open for ever."""
+    progress = Progress.replay(
+        [
+            bytes.fromhex("99a163a163070c91930305029192090ac39194cf17979cfe362a000505060190"),
+            bytes.fromhex("93a167a16704"),
+            bytes.fromhex("93a1740cc3"),
+            bytes.fromhex("93a178a36f6c64c0"),
+        ]
+    )
+    expected = ChannelRecord("c", 7, 12, [(3, 5, 2)], [(9, 10)], True,
+                             [(1_700_000_000_000_000_005, 5, 6, 1)], [])  # fmt: skip
+    assert progress.channels == {"c": expected}
+    assert (progress.head, progress.paused, progress.groups) == (12, True, {"g": 4})
+    assert (progress.settings, progress.channel_settings) == (TopicSettings(), {})
+
+
+def test_settings_come_back_and_go_with_their_channel() -> None:
+    own, other = ChannelSettings("c", 5, "dead"), ChannelSettings("d", 0)
+    progress = replay(TopicSettings(7), own, other, TopicSettings(8, 9, "refuse"))
+    assert progress.settings == TopicSettings(8, 9, "refuse")
+    assert progress.channel_settings == {"c": own, "d": other}
+    assert replay(own, other, GoneRecord("c", None)).channel_settings == {"d": other}
+
+
+def test_old_writers_and_new_readers_agree_on_the_bytes() -> None:
+    """What did not change is still written as it was."""
+    assert encode_record(GroupRecord("g", 4)).hex() == "93a167a16704"
+    assert encode_record(TopicRecord(12, paused=True)).hex() == "93a1740cc3"

@@ -275,11 +275,7 @@ def test_help() -> None:
             "--max-deflate-level=10",
             "failed to instantiate nsqd - --max-deflate-level must be [1,9]",
         ),
-        (
-            "--auth-http-address=127.0.0.1:1",
-            "failed to instantiate nsqd - --auth-http-address is not supported yet; "
-            "leave it out to run without",
-        ),
+        ("--sync-timeout=0", "failed to instantiate nsqd - --sync-timeout must be greater than 0"),
     ],
 )
 def test_values_that_cannot_work(tmp_path: Path, flag: str, text: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.gojson import Kind, dumps, format_float, loads_struct
+from penstock.core.gojson import Kind, Schema, dumps, format_float, loads_struct
 
 FIELDS = {"name": Kind.STRING, "on": Kind.BOOL, "size": Kind.INT, "rate": Kind.INT32}
 EMPTY = {"name": "", "on": False, "size": 0, "rate": 0}
@@ -131,3 +131,54 @@ def test_loads_struct(data: bytes, changes: dict[str, Any]) -> None:
 def test_loads_struct_refuses(data: bytes) -> None:
     with pytest.raises(ValueError):
         loads_struct(data, FIELDS)
+
+
+NESTED: dict[str, Schema] = {
+    "words": [Kind.STRING],
+    "items": [{"size": Kind.INT, "words": [Kind.STRING]}],
+    "one": {"on": Kind.BOOL},
+}
+NOTHING = {"words": [], "items": [], "one": {"on": False}}
+
+
+@pytest.mark.parametrize(
+    ("data", "changes"),
+    [
+        (b"{}", {}),
+        (b'{"words": null, "items": null, "one": null}', {}),
+        (b'{"words": ["a", null, "b"]}', {"words": ["a", "", "b"]}),
+        (b'{"words": ["a"], "WORDS": []}', {"words": []}),
+        (
+            b'{"items": [null, {"Size": 3, "words": ["x"], "other": 1}]}',
+            {"items": [{"size": 0, "words": []}, {"size": 3, "words": ["x"]}]},
+        ),
+        (b'{"one": {"on": true}}', {"one": {"on": True}}),
+    ],
+)
+def test_lists_and_structs_within(data: bytes, changes: dict[str, Any]) -> None:
+    assert loads_struct(data, NESTED) == {**NOTHING, **changes}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"[]", "array into the whole of type struct"),
+        (b'{"words": "a"}', "string into words of type list"),
+        (b'{"words": {}}', "object into words of type list"),
+        (b'{"words": [[]]}', "array into words of type string"),
+        (b'{"items": [[]]}', "array into items of type struct"),
+        (b'{"items": [{"size": 1.0}]}', "number 1.0 into size of type int"),
+        (b'{"one": []}', "array into one of type struct"),
+    ],
+)
+def test_what_does_not_fit_is_named(data: bytes, reason: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        loads_struct(data, NESTED)
+    assert str(caught.value) == f"json: cannot unmarshal {reason}"
+
+
+def test_zero_values_are_not_shared() -> None:
+    first, second = loads_struct(b"{}", NESTED), loads_struct(b"{}", NESTED)
+    first["words"].append("x")
+    first["one"]["on"] = True
+    assert second == NOTHING

@@ -86,6 +86,7 @@ def test_from_flag_refuses(kind: Kind, text: str, reason: str) -> None:
         (STRINGS, "", ()),
         (FLOATS, [0.5, 1], (0.5, 1.0)),
         (FLOATS, "0.5,0.9", (0.5, 0.9)),
+        (FLOATS, 0.5, (0.5,)),
         (LOG_LEVEL, "debug", logging.DEBUG),
     ],
 )
@@ -100,6 +101,7 @@ def test_from_config(kind: Kind, toml: Any, value: Any) -> None:
         (BOOL, 1.5, "invalid bool value type float64"),
         (INT, "x", 'strconv.ParseInt: parsing "x": invalid syntax'),
         (INT, NINES, f'strconv.ParseInt: parsing "{NINES}": value out of range'),
+        (INT, 1 << 63, "value out of range"),
         (INT, 1.5, "invalid int64 value type float64"),
         (INT, True, "invalid int64 value type bool"),
         (DURATION, 1.5, "invalid time.Duration value type float64"),
@@ -107,6 +109,8 @@ def test_from_config(kind: Kind, toml: Any, value: Any) -> None:
         (STRINGS, [1], "invalid []string value type []interface {}"),
         (STRINGS, {}, "invalid []string value type map[string]interface {}"),
         (FLOATS, [True], "invalid []float64 value type []interface {}"),
+        (FLOATS, "0.5,x", 'strconv.ParseFloat: parsing "x": invalid syntax'),
+        (DURATION, 1 << 50, "value out of range"),
     ],
 )
 def test_from_config_refuses(kind: Kind, toml: Any, reason: str) -> None:

@@ -139,7 +139,7 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
         ),
         (
             "nsqlookupd_tcp_addresses = [1, true]",
-            "ERROR: Resolve failed to coerce value [1 true] ([]) for field LookupdTCPAddresses"
+            "ERROR: Resolve failed to coerce value [1 true] ([]) for field NSQLookupdTCPAddresses"
             " - invalid []string value type []interface {}",
         ),
         ('log_level = "loud"\nmsg_timeout = "5"', "FATAL: failed parsing log_level loud"),

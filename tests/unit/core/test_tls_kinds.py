@@ -25,7 +25,8 @@ def test_tls_required_refuses_and_shows() -> None:
     assert str(caught.value) == 'strconv.ParseBool: parsing "maybe": invalid syntax'
     assert TLS_REQUIRED.from_config(True) is TlsRequired.YES
     assert TLS_REQUIRED.show(TlsRequired.EXCEPT_HTTP) == "1"
-    assert TLS_REQUIRED.show_default(TlsRequired.NO) == "false"
+    assert TLS_REQUIRED.show_default(TlsRequired.NO) == ""
+    assert TLS_REQUIRED.show_default(TlsRequired.EXCEPT_HTTP) == "tcp-https"
 
 
 @pytest.mark.parametrize(("text", "number"), [("", 769), ("tls1.0", 769), ("TLS1.3", 772)])

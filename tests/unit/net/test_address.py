@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.address import join_host_port, show_address, split_host_port
+from penstock.net.address import host_of, join_host_port, show_address, split_host_port
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,18 @@ def test_join() -> None:
 )
 def test_show(address: Any, shown: str) -> None:
     assert show_address(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        (("127.0.0.1", 5), "127.0.0.1"),
+        (("::ffff:10.0.0.1", 5, 0, 0), "10.0.0.1"),
+        (("::1", 5, 0, 0), "::1"),
+        ("/tmp/x:1.sock", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_host(address: Any, host: str) -> None:
+    assert host_of(address) == host

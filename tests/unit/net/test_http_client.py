@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -27,6 +29,14 @@ class Scripted(asyncio.Protocol):
         self.transport.write(self.answer)
         if self.ends:
             self.transport.close()
+
+
+@contextmanager
+def closing_all() -> Iterator[list[socket.socket]]:
+    sockets: list[socket.socket] = []
+    yield sockets
+    for each in sockets:
+        each.close()
 
 
 @pytest.fixture
@@ -109,3 +119,45 @@ async def test_no_http_address(url: str) -> None:
 async def test_no_line_ends_into_the_head(script: Callable[..., str]) -> None:
     with pytest.raises(HttpError, match="control character"):
         await get(script(b""), 5, headers={"A": "b\r\nC: d"})
+
+
+async def test_a_url_that_cannot_be_read() -> None:
+    for url in ("http://[::1", "http://h:99999/", "http://h:x/"):
+        with pytest.raises(HttpError, match="not an http address"):
+            await get(url, 5)
+
+
+async def test_the_reason_leaves_the_url_out(script: Callable[..., str]) -> None:
+    url = script(b"", ends=True)
+    with pytest.raises(HttpError) as caught:
+        await get(f"{url}/?secret=s3cret", 5)
+    assert caught.value.reason == "the connection ended before the answer did"
+
+
+async def test_user_and_password_of_the_url(script: Callable[..., str]) -> None:
+    url = script(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    assert (await get(url.replace("//", "//us%20er:p%40ss@"), 5)).status == 200
+    assert b"\r\nAuthorization: Basic dXMgZXI6cEBzcw==\r\n" in Scripted.seen
+    assert b"\r\nHost: " + url.removeprefix("http://").encode() + b"\r\n" in Scripted.seen
+
+
+async def test_a_head_without_end_is_cut_off(script: Callable[..., str]) -> None:
+    url = script(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (1 << 20))
+    with pytest.raises(HttpError, match="longer than 1000 bytes"):
+        await get(url, 5, max_body=1000)
+
+
+async def test_connecting_has_a_limit_of_its_own() -> None:
+    full = socket.socket()
+    full.bind(("127.0.0.1", 0))
+    full.listen(0)  # room for one connection that nobody accepts
+    address = full.getsockname()
+    with full, socket.create_connection(address), closing_all() as others:
+        for _ in range(8):
+            other = socket.socket()
+            others.append(other)
+            other.setblocking(False)
+            other.connect_ex(address)
+        with pytest.raises(HttpError, match="connecting timed out"):
+            await http_client.request("GET", f"http://127.0.0.1:{address[1]}", 5,
+                                      connect_timeout=0.05)  # fmt: skip

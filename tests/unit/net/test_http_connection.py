@@ -365,3 +365,25 @@ async def test_a_slow_reader_stops_the_reading(serve: Serve) -> None:
     for _ in range(50):
         assert len((await wire.read_response())[2]) == 1_000_000
     assert answered == 50
+
+
+@pytest.mark.parametrize("half", [True, False])
+async def test_whoever_still_works_on_an_answer_hears_that_the_client_is_gone(
+    router: Router, serve: Serve, half: bool
+) -> None:
+    later = Later()
+    gone = asyncio.Event()
+    later.abandoned = gone.set
+    router.add("GET", "/long", lambda request: later)
+    wire = await (await serve(router))()
+    wire.send(b"GET /long HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert await wire.is_silent()
+    assert not gone.is_set()
+    if half:
+        wire.half_close()
+    else:
+        wire.close()
+    await asyncio.wait_for(gone.wait(), 5)
+    later.complete(text("so far"))
+    if half:
+        assert (await wire.read_response())[2] == b"so far"

@@ -20,6 +20,18 @@ def test_later() -> None:
         later.complete(response)
 
 
+def test_whoever_works_on_it_hears_that_nobody_waits() -> None:
+    heard = []
+    later = Later()
+    later.abandon()  # nobody cares
+    later.abandoned = lambda: heard.append(1)
+    later.abandon()
+    assert heard == [1]
+    later.complete(Response())
+    later.abandon()
+    assert heard == [1], "it is answered"
+
+
 def test_later_completed_before_anybody_waits() -> None:
     calls = []
     later = Later()

@@ -266,3 +266,14 @@ def test_requests_know_their_client(reader: RequestReader) -> None:
     assert isinstance(event, tuple)
     assert isinstance(event[0], Request)
     assert event[0].remote == "1.2.3.4:5"
+
+
+def test_a_body_of_tiny_chunks_is_held_as_one_piece() -> None:
+    reader = new_reader()
+    reader.feed(b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+    count = LIMIT // 2
+    for _ in range(count):
+        reader.feed(b"2\r\nab\r\n")
+        assert len(reader._parts) < 256
+    reader.feed(b"0\r\n\r\n")
+    assert requests(reader) == [("/echo", b"ab" * count)]

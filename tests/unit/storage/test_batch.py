@@ -19,6 +19,7 @@ from penstock.storage.batch import (
     check_header,
     iter_batches,
 )
+from penstock.storage.scan import scan
 from tests.unit.storage.samples import bodies_of, make
 
 EQUAL = (b"one", b"two", b"six")
@@ -186,3 +187,24 @@ def test_iteration_leaves_out_a_cut_last_batch_and_stops_at_a_bad_one() -> None:
     with pytest.raises(CorruptBatchError):
         next(iterator)
     assert len(list(iter_batches(spoiled, verify=False))) == 3
+
+
+def test_a_note_stands_behind_the_frames_and_is_no_part_of_them() -> None:
+    table = np.array([0, 2, 5], np.uint32)
+    built = Batch.build(7, 70, 1, 2, 0, [b"ab", b"cde"], table=table, note=b"whence")
+    for batch in (built, Batch.parse(built.raw)):
+        assert bytes(batch.frames) == b"abcde"
+        assert bytes(batch.note) == b"whence"
+        assert bytes(batch.slice(8, 9)) == b"cde"
+    assert len(built.raw) == 64 + 12 + 5 + 6
+    flipped = bytearray(built.raw)
+    flipped[-1] ^= 1
+    with pytest.raises(CorruptBatchError):
+        Batch.parse(flipped)
+    assert scan(bytes(built.raw)).batches[0].note == b"whence"
+
+
+def test_only_a_batch_with_a_table_has_room_for_a_note() -> None:
+    with pytest.raises(AssertionError):
+        Batch.build(0, 0, 1, 1, 2, [b"ab"], note=b"x")
+    assert bytes(Batch.parse(Batch.build(0, 0, 1, 1, 2, [b"ab"]).raw).note) == b""

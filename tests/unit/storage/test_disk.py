@@ -69,6 +69,22 @@ def test_a_file_is_replaced_as_a_whole(place: tuple[Disk, str]) -> None:
     assert disk.list(root) == ["f"]
 
 
+def test_a_file_gets_another_name(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.make_directory(f"{root}/a")
+    disk.replace_file(f"{root}/one", b"1")
+    disk.replace_file(f"{root}/a/two", b"2")
+    disk.rename(f"{root}/one", f"{root}/a/two")
+    assert disk.list(root) == ["a"]
+    assert disk.read_file(f"{root}/a/two") == b"1"
+    with pytest.raises(StorageError, match=f"{root}/one: "):
+        disk.rename(f"{root}/one", f"{root}/a/two")
+    disk.replace_file(f"{root}/one", b"1")
+    with pytest.raises(StorageError):
+        disk.rename(f"{root}/one", f"{root}/nowhere/one")
+    assert disk.read_file(f"{root}/one") == b"1"
+
+
 def test_a_directory_is_locked_once(place: tuple[Disk, str]) -> None:
     disk, root = place
     lock = disk.lock(root)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
+from xxhash import xxh3_64_intdigest
 
 from penstock.storage.batch import CorruptBatchError
 from penstock.storage.index import BLOCK_BYTES, BlockIndex
@@ -68,3 +71,11 @@ def test_every_flipped_bit_and_every_cut_of_the_file_is_found() -> None:
             BlockIndex.decode(data[:size])
     with pytest.raises(CorruptBatchError):
         BlockIndex.decode(data + b"\0")
+
+
+def test_a_right_checksum_does_not_make_a_wrong_number_of_blocks_right() -> None:
+    data = index((0, 10), (5, 20)).encode(300_000, 9, 21)
+    for blocks in (1, 3, 2**32 - 1):
+        body = data[12:36] + struct.pack("<I", blocks) + data[40:]
+        with pytest.raises(CorruptBatchError, match="size"):
+            BlockIndex.decode(data[:4] + struct.pack("<Q", xxh3_64_intdigest(body)) + body)

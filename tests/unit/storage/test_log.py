@@ -16,7 +16,7 @@ from penstock.core.errors import (
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from penstock.storage.index import BlockIndex
-from penstock.storage.log import CHECKPOINT_BYTES, UNWRITTEN_BYTES_MAX, Log
+from penstock.storage.log import CHECKPOINT_BYTES, UNWRITTEN_BYTES_MAX, Log, LogOptions
 from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import (
@@ -505,3 +505,26 @@ def test_reading_back_20_000_single_message_batches_is_quick() -> None:
         offset = batches[-1].next_offset
     assert count == 20_000
     assert time.perf_counter() - began < 2  # 10 times what it takes
+
+
+# --- how much lies ahead -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file_bytes", [300, 1 << 20])
+def test_bytes_from_an_offset_on(disk: FaultyDisk, file_bytes: int) -> None:
+    log = new_log(disk, max_bytes_per_file=file_bytes)
+    fill(log, *[1] * 20)
+    options = LogOptions(max_bytes_per_file=file_bytes)
+    for current in (log, reopen(disk, options)[0]):
+        assert current.bytes_from(0) == current.nbytes
+        assert current.bytes_from(20) == 0
+        assert current.bytes_from(10) == pytest.approx(current.nbytes / 2, rel=0.1)
+        steps = [current.bytes_from(offset) for offset in range(21)]
+        assert steps == sorted(steps, reverse=True)
+
+
+def test_what_is_not_written_yet_counts_too(disk: FaultyDisk) -> None:
+    log = new_log(disk, durability=Durability.MEMORY)
+    fill(log, 3)
+    assert log.nbytes == 0
+    assert log.bytes_from(0) > 0

@@ -121,3 +121,10 @@ def test_there_is_nothing_to_sync_and_nothing_is_left_in_the_end() -> None:
         assert (log.failure, log.unsynced_messages, log.damaged_bytes) == (None, 0, 0)
         end(log)
         assert log.nbytes == 0
+
+
+def test_bytes_from_an_offset_on() -> None:
+    log = filled((b"a", b"b"), (b"c",))
+    assert log.bytes_from(0) == log.nbytes
+    assert 0 < log.bytes_from(2) < log.nbytes
+    assert log.bytes_from(3) == 0

@@ -38,7 +38,18 @@ def test_the_ids_of_a_queue_stay() -> None:
     assert reopen(disk, id_base=99)[0].id_base == ID_BASE
 
 
-@pytest.mark.parametrize("spoil", [None, b"", b"{", b'{"id_base":"x"}'])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        None,
+        b"",
+        b"{",
+        b'{"id_base":"x"}',
+        b'{"id_base":-1}',
+        b'{"id_base":9223372036854775808}',
+        b'{"id_base":5001}',
+    ],
+)
 def test_a_lost_identity_is_taken_from_the_messages(spoil: bytes | None) -> None:
     disk = new_disk()
     written = fill(new_log(disk, max_bytes_per_file=150), 1, 1)

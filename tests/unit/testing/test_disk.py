@@ -80,6 +80,32 @@ def test_a_replacement_is_old_or_new() -> None:
     assert None not in found
 
 
+def test_a_renamed_file_has_one_of_its_names_at_least() -> None:
+    """And the file that had the new name is there as long as it was not replaced."""
+    found = set()
+    for seed in range(60):
+        disk = FaultyDisk("/d", "/e")
+        disk.replace_file("/d/f", b"new")
+        disk.replace_file("/e/f", b"old")
+        disk.rename("/d/f", "/e/f")
+        disk.crash(SystemChance(seed))
+        found.add((disk.read_file("/d/f"), disk.read_file("/e/f")))
+    assert {(b"new", b"old"), (None, b"new")} <= found <= {
+        (b"new", b"old"), (None, b"new"), (b"new", b"new"),
+    }  # fmt: skip
+
+
+def test_a_rename_that_was_synced_stays() -> None:
+    for seed in range(20):
+        disk = FaultyDisk("/d", "/e")
+        disk.replace_file("/d/f", b"new")
+        disk.rename("/d/f", "/e/f")
+        disk.sync_directory("/e")
+        disk.sync_directory("/d")
+        disk.crash(SystemChance(seed))
+        assert disk.paths() == ["/e/f"]
+
+
 def test_a_cut_that_was_not_synced_may_be_undone() -> None:
     def prepare(disk: FaultyDisk) -> None:
         disk.replace_file("/d/f", b"0123456789")

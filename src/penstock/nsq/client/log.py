@@ -12,6 +12,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -20,6 +21,10 @@ from penstock.nsq.client.errors import ClientError
 
 if TYPE_CHECKING:
     from penstock.storage.batch import Batch
+
+
+_ANSWER_BYTES_MAX = (1 << 30) + (64 << 20)
+"""Bytes of an answer: the largest batch, or the most that /log/fetch puts together."""
 
 
 class LogError(ClientError):
@@ -121,17 +126,19 @@ class LogClient:
         """The names of the node's topics."""
         query = {"format": "json", "include_clients": "false", "include_mem": "false"}
         answer = self._json("GET", "/stats", "", query)
-        return [str(topic["topic_name"]) for topic in answer.get("topics") or []]
+        with self._understanding():
+            return [str(topic["topic_name"]) for topic in answer.get("topics") or []]
 
     def offsets(self, topic: str) -> Offsets:
         """The bounds of the topic's queues and the offsets of its groups."""
         answer = self._json("GET", "/log/offsets", topic, {})
-        queues = [QueueBounds(**queue) for queue in answer["queues"]]
-        groups = {
-            group: {int(queue): offset for queue, offset in offsets.items()}
-            for group, offsets in answer.get("groups", {}).items()
-        }
-        return Offsets(answer["node"], answer["topic"], queues, groups)
+        with self._understanding():
+            queues = [QueueBounds(**queue) for queue in answer["queues"]]
+            groups = {
+                group: {int(queue): offset for queue, offset in offsets.items()}
+                for group, offsets in answer.get("groups", {}).items()
+            }
+            return Offsets(answer["node"], answer["topic"], queues, groups)
 
     def fetch(
         self, topic: str, offset: int, *, queue: int = 0, max_bytes: int = 4 * 1024 * 1024
@@ -148,13 +155,16 @@ class LogClient:
             start, end = refusal.get("start", -1), refusal.get("end", -1)
             raise OffsetOutOfRange(topic, self.node, offset, start, end)
         self._check(response, body, topic)
-        start, end = (int(response.headers[f"X-Penstock-{name}"]) for name in ("Start", "End"))
+        with self._understanding():
+            start, end = (int(response.headers[f"X-Penstock-{name}"]) for name in ("Start", "End"))
         return Fetched(body, start, end)
 
     def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int:
         """The offset of the first message published at this time (wall clock, ns) or later."""
         query = {"queue": queue, "timestamp_ns": timestamp_ns}
-        return int(self._json("GET", "/log/offset_at", topic, query)["offset"])
+        answer = self._json("GET", "/log/offset_at", topic, query)
+        with self._understanding():
+            return int(answer["offset"])
 
     def commit(self, topic: str, group: str, offsets: Mapping[int, int]) -> None:
         """The group has read each queue up to, not including, this offset.
@@ -174,6 +184,14 @@ class LogClient:
         response, data = self._request(method, path, topic, query, body)
         self._check(response, data, topic)
         return _parsed(data)
+
+    @contextmanager
+    def _understanding(self) -> Iterator[None]:
+        """Somebody else's server may listen there, and answer 200 to anything."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LogError(self.node, 200, "the answer is none of a Penstock node") from None
 
     def _check(self, response: http.client.HTTPResponse, body: bytes, topic: str) -> None:
         if response.status == 200:
@@ -205,10 +223,19 @@ class LogClient:
         try:
             self._connection.request(method, target, body)
             response = self._connection.getresponse()
-            return response, response.read()
+            return response, _body(response)
         except BaseException:
             self._connection.close()  # half an exchange leaves the connection of no use
             raise
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """All of it; HTTPException when it claims to be longer than any node's answer."""
+    if response.chunked:  # not by a node, but perhaps by a proxy in between
+        return response.read(_ANSWER_BYTES_MAX)
+    if (response.length or 0) > _ANSWER_BYTES_MAX:
+        raise http.client.HTTPException(f"an answer of {response.length} bytes")
+    return response.read()
 
 
 def _is_stale(error: Exception) -> bool:
@@ -218,6 +245,6 @@ def _is_stale(error: Exception) -> bool:
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(body or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}

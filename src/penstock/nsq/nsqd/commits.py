@@ -34,6 +34,9 @@ FEW: Final = 2
 AT_ONCE: Final = 32
 """After a pass that brought so few publishes, so many are committed at once, each by itself: one or
 two producers that wait for every OK would only wait for the pass to end."""
+MANY: Final = 4096
+"""So many share a commit, and no more: the objects of a pass that reads megabytes of tiny publishes
+would take a hundred times their bytes."""
 
 
 class Commits:
@@ -66,6 +69,8 @@ class Commits:
             if not self._staged:
                 self._loop.call_soon(self._end_pass)
             self._staged += 1
+            if self._staged % MANY == 0:
+                self.commit()
 
     def _end_pass(self) -> None:
         """Commit what this pass of the loop has staged; how much that was tells what to do next."""

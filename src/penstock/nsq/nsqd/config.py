@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.logs import LEVELS, parse_level
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import ApiError, NsqRouter, json_response, text_response
+from penstock.nsq.nsqd.statsd import resolved_prefix
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -85,15 +86,13 @@ class ConfigApi:
             return nsqd.broadcast_tcp_port
         if name == "broadcast_http_port":
             return nsqd.broadcast_http_port
+        if name == "tls_required":
+            return int(nsqd.options.tls_needed)
         if name == "statsd_prefix":
-            return self._statsd_prefix(value)
+            address = nsqd.options.broadcast_address
+            return resolved_prefix(value, address, nsqd.broadcast_http_port)
         if isinstance(value, IntEnum):
             return int(value)
         if isinstance(value, Enum):
             return value.value
         return list(value) if isinstance(value, tuple) else value
-
-    def _statsd_prefix(self, prefix: str) -> str:
-        host = f"{self._nsqd.options.broadcast_address}:{self._nsqd.broadcast_http_port}"
-        prefix = prefix.replace("%s", host.replace(".", "_").replace(":", "_"))
-        return prefix if not prefix or prefix.endswith(".") else f"{prefix}."

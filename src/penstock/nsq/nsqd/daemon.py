@@ -6,22 +6,33 @@ import logging
 import os
 import socket
 
+from penstock.broker.bounds import Bounds
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channel import Channel, ChannelOptions
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.errors import ConfigError, PenstockError, StorageError, TooManyFilesError
+from penstock.core.tls_kinds import TlsRequired
 from penstock.net import tcp
+from penstock.net.gate import file_limit
+from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import HttpServer
 from penstock.net.tasks import spawn
+from penstock.net.tls_server import over_tls
 from penstock.nsq.nsqd import lookup, metadata
+from penstock.nsq.nsqd.auth import GuardedSession
+from penstock.nsq.nsqd.auth_servers import AuthServers
 from penstock.nsq.nsqd.commits import Commits
+from penstock.nsq.nsqd.dead_letters import DeadLetters
 from penstock.nsq.nsqd.housekeeping import Housekeeping
 from penstock.nsq.nsqd.http import NsqdApi
+from penstock.nsq.nsqd.https import TlsRequiredRouter, server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.session import Session
+from penstock.nsq.nsqd.statsd_push import StatsdPush
 from penstock.nsq.protocol.identify import Features
+from penstock.nsq.takeover.importer import import_queues
 from penstock.nsq.version import NSQ_VERSION, version_line
 from penstock.storage.disk import OsDisk
 from penstock.storage.log import LogOptions
@@ -29,6 +40,11 @@ from penstock.storage.retention import Retention
 from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.nsqd")
+
+FILES_OF_A_TOPIC = 2
+"""Its segment and its journal. New topics may take half of the file handles, so that none is left
+without connections, and no connection without a topic to publish to.
+"""
 
 
 class Nsqd:
@@ -40,26 +56,40 @@ class Nsqd:
         self.options = options
         self.clock = clock
         self.started_ns = clock.wall_ns()
+        self.gc_pauses = GcPauses(clock)
         self.hostname = socket.gethostname()
         self.limits = options.limits()
+        self.tls = server_tls(options)
+        self.tls_required = options.tls_needed is not TlsRequired.NO
         self.features = Features(
             NSQ_VERSION,
-            deflate=False,
+            tls_v1=self.tls is not None,
+            deflate=options.deflate,
             max_deflate_level=options.max_deflate_level,
-            snappy=False,
+            snappy=options.snappy,
+            auth_required=bool(options.auth_http_addresses),
             topology_region=options.topology_region,
             topology_zone=options.topology_zone,
         )
+        self.auth_servers = AuthServers.of(options)
         self.sessions: dict[Session, None] = {}
         self.broker = _open_broker(options, clock)
+        self._topics_max = file_limit() // (2 * FILES_OF_A_TOPIC)
         self.commits = Commits(clock, options.durability, options.sync_every)
+        self.dead_letters = DeadLetters(self)
         self.metadata = metadata.MetadataFile(self.broker)
         self.housekeeping = Housekeeping(self)
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
+        self.statsd = StatsdPush(self)
         self._http = HttpServer(NsqdApi(self).router(), log=logger, clock=clock)
+        self._plain_http = self._http
+        if options.tls_needed is TlsRequired.YES:
+            router = TlsRequiredRouter(lambda: self.https_port)
+            self._plain_http = HttpServer(router, log=logger, clock=clock)
         self._tcp_listener: tcp.Listener | None = None
         self._http_listener: tcp.Listener | None = None
+        self._https_listener: tcp.Listener | None = None
 
     @classmethod
     async def start(cls, options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqd:
@@ -90,17 +120,27 @@ class Nsqd:
             raise PenstockError(f"failed to persist metadata - {error}") from error
         options = self.options
         try:
-            self._tcp_listener = await tcp.listen(
-                lambda: Session(self), options.tcp_address, "TCP", logger
-            )
+            self._tcp_listener = await tcp.listen(self._session, options.tcp_address, "TCP", logger)
+            # Before plain HTTP, which may have to name its port.
+            if self.tls is not None and options.https_address:
+                self._https_listener = await tcp.listen(
+                    over_tls(self.tls, self._http, logger), options.https_address, "HTTPS", logger
+                )
             if options.http_address:
                 self._http_listener = await tcp.listen(
-                    self._http, options.http_address, "HTTP", logger
+                    self._plain_http, options.http_address, "HTTP", logger
                 )
         except tcp.ListenError as error:
             raise PenstockError(f"failed to instantiate nsqd - {error}") from error
         self.lookup.set_addresses(options.lookupd_tcp_addresses)
         self.housekeeping.start()
+        self.gc_pauses.start()
+        self.statsd.start()
+
+    def _session(self) -> Session:
+        if self.auth_servers is None:
+            return Session(self)
+        return GuardedSession(self, self.auth_servers)
 
     # --- topics and channels -------------------------------------------------------------------
 
@@ -108,6 +148,9 @@ class Nsqd:
         """The topic of that name, made when it is not there. Raises StorageError."""
         topic = self.broker.topics.get(name)
         if topic is None:
+            if len(self.broker.topics) >= self._topics_max:
+                raise TooManyFilesError(f"{self._topics_max} topics are the most that the limit on "
+                                        "open files leaves room for")  # fmt: skip
             topic = self.broker.topic(name)
             logger.info("TOPIC(%s): created", name)
             self.lookup.register(name)
@@ -193,6 +236,10 @@ class Nsqd:
         return self._http_listener.port if self._http_listener else 0
 
     @property
+    def https_port(self) -> int:
+        return self._https_listener.port if self._https_listener else 0
+
+    @property
     def broadcast_http_port(self) -> int:
         return self.options.broadcast_http_port or max(0, self.http_port)
 
@@ -223,14 +270,17 @@ class Nsqd:
 
         Without ``save`` nsqd.dat stays as it is: what it said was perhaps not even read.
         """
-        for listener in (self._tcp_listener, self._http_listener):
+        for listener in (self._tcp_listener, self._http_listener, self._https_listener):
             if listener is not None:
                 await listener.close()
         self.housekeeping.stop()
+        self.gc_pauses.stop()
+        await self.statsd.close()
         await self.commits.settle()
         for session in list(self.sessions):
             session.close()
-        self._http.close_connections()
+        for server in {self._http, self._plain_http}:
+            server.close_connections()
         await self.lookup.close()
         try:
             if save:
@@ -257,11 +307,15 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
         raise ConfigError(f"failed to lock data-path: {error}") from error
     broker_options = BrokerOptions(
         node_id=options.node_id,
-        channel=ChannelOptions(max(0, options.mem_queue_size), options.max_msg_timeout),
+        channel=ChannelOptions(max(0, options.mem_queue_size), options.max_msg_timeout,
+                               options.latency_window(), options.max_attempts,
+                               options.dead_letter_topic),
         retention=Retention(options.retention_time, options.retention_bytes),
+        bounds=Bounds(options.max_depth, options.max_bytes, options.overflow),
     )
     try:
+        import_queues(store, clock, options.node_id, options.max_msg_size)
         return Broker(store, clock, SystemChance(), broker_options)
-    except StorageError:
+    except PenstockError:
         store.close()
         raise

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.units import MILLISECOND, SECOND
+from penstock.core.units import MILLISECOND
 from penstock.net.tasks import spawn
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ logger = logging.getLogger("penstock.nsqd")
 TICK_S: Final = 0.01
 SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
 _SAVE_SHARE: Final = 10  # the journal may take at most this part of the time
-_DEFAULT_SYNC_NS: Final = 2 * SECOND
 
 
 class Housekeeping:
@@ -54,6 +53,8 @@ class Housekeeping:
     def _deadlines(self, now: int) -> None:
         for channel in self._nsqd.broker.tick(now):
             channel.dispatch(now)
+            if channel.spent.count:
+                self._nsqd.dead_letters.move(channel, now)
 
     def _save(self, now: int) -> None:
         self._nsqd.broker.save()
@@ -61,7 +62,7 @@ class Housekeeping:
         self._save_at = now + max(SAVE_INTERVAL_NS, _SAVE_SHARE * spent)
 
     def _sync(self, now: int) -> None:
-        self._sync_at = now + (self._nsqd.options.sync_timeout or _DEFAULT_SYNC_NS)
+        self._sync_at = now + self._nsqd.options.sync_timeout
         self._nsqd.broker.trim()
         for topic in self._nsqd.broker.topics.values():
             if topic.log.unsynced_messages:

@@ -6,12 +6,13 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.bounds import TopicFullError
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.http import Later, Request, Response
-from penstock.nsq.debug_pages import add_debug_pages
+from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.http_api import (
     ApiError,
     NsqRouter,
@@ -21,8 +22,12 @@ from penstock.nsq.http_api import (
     text_response,
 )
 from penstock.nsq.nsqd import stats
+from penstock.nsq.nsqd.browse_api import BrowseApi
 from penstock.nsq.nsqd.config import ConfigApi
 from penstock.nsq.nsqd.log_api import LogApi
+from penstock.nsq.nsqd.prometheus import Metrics
+from penstock.nsq.nsqd.replay_api import ReplayApi
+from penstock.nsq.nsqd.settings_api import SettingsApi
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.version import NSQ_VERSION
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
 _OK = text_response("OK")
 _PONG = plain_response("OK")
 _EXITING = error_response(503, "EXITING")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FULL = error_response(503, "TOPIC_FULL")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class NsqdApi:
@@ -57,16 +63,20 @@ class NsqdApi:
         router.v1("POST", "/topic/empty", self._empty_topic)
         router.v1("POST", "/topic/pause", partial(self._pause_topic, True))
         router.v1("POST", "/topic/unpause", partial(self._pause_topic, False))
-        router.v1("POST", "/channel/create", self._create_channel)
         router.v1("POST", "/channel/delete", self._delete_channel)
         router.v1("POST", "/channel/empty", self._empty_channel)
         router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
         ConfigApi(self._nsqd).add_routes(router)
         LogApi(self._nsqd).add_routes(router)
+        ReplayApi(self._nsqd).add_routes(router)
+        SettingsApi(self._nsqd).add_routes(router)
+        BrowseApi(self._nsqd).add_routes(router)
         add_debug_pages(router, index="/debug/pprof/")
+        if options.metrics:
+            router.add("GET", "/metrics", Metrics(self._nsqd).handle, quiet=True)
         router.add("PUT", "/debug/setblockrate", _set_block_rate)
-        router.add("POST", "/debug/freememory", lambda request: Response())
+        router.add("POST", "/debug/freememory", free_memory)
         return router
 
     # --- looking -------------------------------------------------------------------------------
@@ -111,9 +121,8 @@ class NsqdApi:
         return _OK if records is None else self._publish(topic, records, delay)
 
     def _topic_to_publish(self, query: Query) -> Topic:
-        name = query.topic("INVALID_TOPIC")
-        topic = self._nsqd.broker.topics.get(name)
-        return self._made(name) if topic is None else topic
+        topic = self._nsqd.broker.topics.get(query.get("topic") or "")
+        return self._made(query.topic("INVALID_TOPIC")) if topic is None else topic
 
     def _made(self, name: str) -> Topic:
         try:
@@ -173,10 +182,6 @@ class NsqdApi:
             self._nsqd.distribute(topic)
         await self._write_metadata()
 
-    def _create_channel(self, request: Request) -> None:
-        name, channel = Query.parse(request.query).topic_and_channel()
-        self._nsqd.channel(self._existing_topic(name), channel)
-
     def _delete_channel(self, request: Request) -> None:
         self._nsqd.delete_channel(*self._existing_channel(request))
 
@@ -217,7 +222,10 @@ class NsqdApi:
 
 
 def _answer(later: Later, error: StorageError | None) -> None:
-    later.complete(_OK if error is None else _EXITING)
+    if error is None:
+        later.complete(_OK)
+    else:
+        later.complete(_FULL if isinstance(error, TopicFullError) else _EXITING)
 
 
 def _set_block_rate(request: Request) -> Response:

@@ -93,7 +93,7 @@ class LogApi:
         query = Query.parse(request.query)
         topic = self._topic(query)
         group = query.required("group")
-        if not group or len(group) > 256:
+        if not 0 < len(group) <= 256 or not group.isprintable():
             raise ApiError(400, "INVALID_ARG_GROUP")
         if group not in topic.groups and len(topic.groups) >= GROUPS_MAX:
             raise ApiError(400, "TOO_MANY_GROUPS")
@@ -104,7 +104,7 @@ class LogApi:
     def _committed_offset(self, request: Request, topic: Topic) -> int | None:
         try:
             commit = msgspec.json.decode(request.body or b'{"offsets":{}}', type=GroupCommit)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise ApiError(400, "INVALID_BODY") from None
         if not commit.offsets:
             return None

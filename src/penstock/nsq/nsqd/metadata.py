@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from penstock.broker.broker import Broker
 from penstock.broker.topic import Topic
@@ -18,6 +18,7 @@ from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
 from penstock.net.tasks import spawn
 from penstock.nsq.version import NSQ_VERSION
+from penstock.storage.store import Store
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -43,39 +44,60 @@ def _channels(topic: Topic) -> list[dict[str, Any]]:
     ]
 
 
-def load(broker: Broker) -> None:
-    """Make the topics and channels that the file names, and pause those that it says are.
+class TopicEntry(NamedTuple):
+    """A topic in the file, its name not checked; channels are names and whether they are paused."""
+
+    name: str
+    paused: bool
+    channels: list[tuple[str, bool]]
+
+
+def read(store: Store) -> list[TopicEntry]:
+    """What the file of a data path says; nothing when there is none.
 
     Raises ConfigError when the file is not what nsqd writes, StorageError when it cannot be read.
     """
-    data = broker.store.read_file(FILE_NAME)
+    data = store.read_file(FILE_NAME)
     if data is None:
-        return
+        return []
     try:
-        content = json.loads(data)
-        for entry in content.get("topics") or []:
-            _load_topic(broker, entry)
+        return [_topic_entry(entry) for entry in json.loads(data).get("topics") or []]
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
-        path = f"{broker.store.data_path}/{FILE_NAME}"
+        path = f"{store.data_path}/{FILE_NAME}"
         raise ConfigError(
             f"failed to load metadata - failed to parse metadata in {path} - {error}"
         ) from error
 
 
-def _load_topic(broker: Broker, entry: dict[str, Any]) -> None:
+def _topic_entry(entry: dict[str, Any]) -> TopicEntry:
+    channels = [_name_and_pause(channel) for channel in entry.get("channels") or []]
+    return TopicEntry(*_name_and_pause(entry), channels)
+
+
+def _name_and_pause(entry: dict[str, Any]) -> tuple[str, bool]:
     name = entry["name"]
-    if not is_valid_name(name):
-        logger.warning("skipping creation of invalid topic %s", name)
-        return
-    topic = broker.topic(name)
-    topic.paused = bool(entry.get("paused"))
-    for channel_entry in entry.get("channels") or []:
-        channel_name = channel_entry["name"]
-        if not is_valid_name(channel_name):
-            logger.warning("skipping creation of invalid channel %s", channel_name)
+    if not isinstance(name, str):
+        raise TypeError(f"a name is no text: {name!r}")
+    return name, bool(entry.get("paused"))
+
+
+def load(broker: Broker) -> None:
+    """Make the topics and channels that the file names, and pause those that it says are.
+
+    Raises ConfigError when the file is not what nsqd writes, StorageError when it cannot be read.
+    """
+    for entry in read(broker.store):
+        if not is_valid_name(entry.name):
+            logger.warning("skipping creation of invalid topic %s", entry.name)
             continue
-        topic.channel(channel_name).paused = bool(channel_entry.get("paused"))
-    topic.distribute()
+        topic = broker.topic(entry.name)
+        topic.paused = entry.paused
+        for name, paused in entry.channels:
+            if is_valid_name(name):
+                topic.channel(name).paused = paused
+            else:
+                logger.warning("skipping creation of invalid channel %s", name)
+        topic.distribute()
 
 
 class MetadataFile:

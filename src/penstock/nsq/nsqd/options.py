@@ -8,16 +8,42 @@ from __future__ import annotations
 
 import logging
 import socket
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
+from penstock.broker.bounds import Overflow
+from penstock.broker.spent import MAX_ATTEMPTS_MAX, dead_letter_topic
 from penstock.core.errors import ConfigError
+from penstock.core.names import is_valid_name
 from penstock.core.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind
 from penstock.core.options import Options, option
 from penstock.core.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.nsq.protocol.limits import Limits
 from penstock.storage.durability import Durability
+
+EXPERIMENTS: Final = frozenset(("topology-aware-consumption",))
+
+
+class OverflowKind(Kind):
+    """``refuse`` or ``drop-oldest``."""
+
+    placeholder = "policy"
+    is_choice = True
+
+    def from_flag(self, text: str) -> Overflow:
+        try:
+            return Overflow(text.lower())
+        except ValueError:
+            raise ValueError(f"unknown overflow policy '{text}' (refuse, drop-oldest)") from None
+
+    def from_config(self, value: Any) -> Overflow:
+        return self.from_flag(str(value))
+
+    def show(self, value: Any) -> str:
+        return str(value.value)
+
+    show_default = show
 
 
 class DurabilityKind(Kind):
@@ -61,7 +87,9 @@ class NsqdOptions(Options):
 
     tcp_address: str = option("0.0.0.0:4150", "<addr>:<port> or unix socket for TCP clients")
     http_address: str = option("0.0.0.0:4151", "<addr>:<port> or unix socket for HTTP; empty: off")
-    https_address: str = option("0.0.0.0:4152", "<addr>:<port> for HTTPS clients (not yet)")
+    https_address: str = option(
+        "0.0.0.0:4152", "<addr>:<port> for HTTPS clients, with --tls-cert; empty: off"
+    )
     broadcast_address: str = option(
         help="address that nsqlookupd tells consumers", factory=socket.gethostname
     )
@@ -72,10 +100,10 @@ class NsqdOptions(Options):
         flag="lookupd-tcp-address", key="nsqlookupd_tcp_addresses",
     )  # fmt: skip
     http_client_connect_timeout: int = option(
-        2 * SECOND, "time to connect to nsqlookupd's HTTP", kind=DURATION
+        2 * SECOND, "time to connect to nsqlookupd's HTTP or an auth server", kind=DURATION
     )
     http_client_request_timeout: int = option(
-        5 * SECOND, "time for a whole request to nsqlookupd's HTTP", kind=DURATION
+        5 * SECOND, "time for a whole request to them", kind=DURATION
     )
     topology_region: str = option("", "region of this node")
     topology_zone: str = option("", "zone of this node")
@@ -102,11 +130,26 @@ class NsqdOptions(Options):
     max_msg_timeout: int = option(15 * MINUTE, "longest time a message may be in flight",
                                   kind=DURATION)  # fmt: skip
     max_msg_size: int = option(1024 * 1024, "bytes of the largest message")
-    max_req_timeout: int = option(1 * HOUR, "longest deferral of a message", kind=DURATION)
+    max_req_timeout: int = option(1 * HOUR, "longest deferral of a message (2562047h: any)",
+                                  kind=DURATION)  # fmt: skip
+    max_attempts: int = option(
+        0, "deliveries of a message before it moves to the dead-letter topic (0: any number)"
+    )
+    dead_letter_topic: str = option("%s.dead", "where it moves to (%s: its topic)")
+    max_depth: int = option(0, "messages that a topic may hold unfinished (0: any number)")
+    max_bytes: int = option(0, "bytes that a topic may hold unfinished (0: any number)")
+    overflow: Overflow = option(
+        Overflow.REFUSE, "what a full topic does with a publish: refuse or drop-oldest",
+        kind=OverflowKind(),
+    )  # fmt: skip
     max_body_size: int = option(5 * 1024 * 1024, "bytes of the largest command body")
     max_heartbeat_interval: int = option(1 * MINUTE, "longest heartbeat interval of a client",
                                          kind=DURATION)  # fmt: skip
     max_rdy_count: int = option(2500, "largest RDY of a client")
+    magic_timeout: int = option(
+        1 * MINUTE, "time for a new connection to say which protocol it speaks", kind=DURATION,
+        hidden=True,
+    )  # fmt: skip
     max_output_buffer_size: int = option(64 * 1024, "largest output buffer of a client")
     max_output_buffer_timeout: int = option(30 * SECOND, "longest output delay of a client",
                                             kind=DURATION)  # fmt: skip
@@ -116,37 +159,41 @@ class NsqdOptions(Options):
                                         "for none", kind=DURATION)  # fmt: skip
     max_channel_consumers: int = option(0, "consumers of one channel (0: any number)")
 
-    statsd_address: str = option("", "UDP <addr>:<port> of a statsd (not yet)")
+    statsd_address: str = option("", "UDP <addr>:<port> of a statsd")
     statsd_interval: int = option(1 * MINUTE, "time between two pushes to statsd", kind=DURATION)
     statsd_mem_stats: bool = option(default=True, help="push memory and GC figures too")
     statsd_prefix: str = option("nsq.%s", "prefix of the keys (%s: host and port)")
     statsd_udp_packet_size: int = option(508, "bytes of a packet to statsd")
     statsd_exclude_ephemeral: bool = option(default=False, help="leave #ephemeral names out")
     e2e_processing_latency_percentiles: tuple[float, ...] = option(
-        (), "quantiles of the time from publish to finish, in (0, 1], comma-separated "
-        "(not yet)",
+        (), "quantiles of the time from publish to finish, in (0, 1], comma-separated",
         flag="e2e-processing-latency-percentile", key="e2e_processing_latency_percentiles",
         kind=FLOATS,
     )  # fmt: skip
     e2e_processing_latency_window_time: int = option(10 * MINUTE, "time that they cover",
                                                      kind=DURATION)  # fmt: skip
+    metrics: bool = option(default=False, help="offer /metrics, for Prometheus, over HTTP")
 
     auth_http_addresses: tuple[str, ...] = option(
-        (), "address or URL of an auth server, may be given several times (not yet)",
+        (), "address or URL of an auth server (may be given several times)",
         flag="auth-http-address", key="auth_http_addresses",
     )  # fmt: skip
     auth_http_request_method: str = option("get", "how auth servers are asked: get or post")
-    tls_cert: str = option("", "certificate file (not yet)")
-    tls_key: str = option("", "key file (not yet)")
-    tls_client_auth_policy: str = option("", "client certificates: require or require-verify")
-    tls_root_ca_file: str = option("", "CA file for client certificates")
-    tls_required: TlsRequired = option(TlsRequired.NO, "true, false or tcp-https (not yet)",
-                                       kind=TLS_REQUIRED)  # fmt: skip
+    tls_cert: str = option("", "certificate file (PEM); TLS is offered with it")
+    tls_key: str = option("", "key file (PEM) of the certificate")
+    tls_client_auth_policy: str = option(
+        "", "client certificates: require (any) or require-verify; turns --tls-required on"
+    )
+    tls_root_ca_file: str = option("", "CA file (PEM) for client certificates and https")
+    tls_required: TlsRequired = option(
+        TlsRequired.NO, "who must use TLS: true (all), tcp-https (all but plain HTTP) or false",
+        kind=TLS_REQUIRED,
+    )  # fmt: skip
     tls_min_version: int = option(769, "lowest TLS version: tls1.0 to tls1.3",
                                   kind=TLS_MIN_VERSION)  # fmt: skip
-    deflate: bool = option(default=True, help="offer deflate compression (not yet)")
+    deflate: bool = option(default=True, help="offer deflate compression")
     max_deflate_level: int = option(6, "highest deflate level, 1 to 9")
-    snappy: bool = option(default=True, help="offer snappy compression (not yet)")
+    snappy: bool = option(default=True, help="offer snappy compression")
     enable_experiment: tuple[str, ...] = option((), "experimental feature to switch on")
 
     queue_scan_worker_pool_max: int = option(4, "no effect: deadlines are kept in one heap")
@@ -165,30 +212,45 @@ class NsqdOptions(Options):
         for percentile in self.e2e_processing_latency_percentiles:
             if not 0 < percentile <= 1:
                 raise ConfigError(f"invalid E2E processing latency percentile: {percentile:g}")
-        tls_wanted = self.tls_required is not TlsRequired.NO or self.tls_client_auth_policy
-        if tls_wanted and not (self.tls_cert and self.tls_key):
+        self._check_intervals()
+        self._check_bounds()
+        if self.tls_needed is not TlsRequired.NO and not (self.tls_cert or self.tls_key):
             raise ConfigError("cannot require TLS client connections without TLS key and cert")
-        self._refuse_what_is_missing()
 
-    def _refuse_what_is_missing(self) -> None:
-        """Security that is asked for and not there must not be passed over in silence."""
-        for flag, value in (
-            ("--tls-cert", self.tls_cert),
-            ("--tls-key", self.tls_key),
-            ("--tls-root-ca-file", self.tls_root_ca_file),
-            ("--auth-http-address", self.auth_http_addresses),
-        ):
-            if value:
-                raise ConfigError(f"{flag} is not supported yet; leave it out to run without")
+    @property
+    def tls_needed(self) -> TlsRequired:
+        """Who must use TLS: a policy for client certificates alone asks it of all."""
+        if self.tls_client_auth_policy and self.tls_required is TlsRequired.NO:
+            return TlsRequired.YES
+        return self.tls_required
+
+    def _check_intervals(self) -> None:
+        """Go's nsqd panics at an interval of 0, sooner or later; ours says so at the start."""
+        if self.sync_timeout <= 0:
+            raise ConfigError("--sync-timeout must be greater than 0")
+        if self.statsd_address and self.statsd_interval <= 0:
+            raise ConfigError("--statsd-interval must be greater than 0")
+        if self.e2e_processing_latency_percentiles and self.e2e_processing_latency_window_time <= 0:
+            raise ConfigError("--e2e-processing-latency-window-time must be greater than 0")
+
+    def _check_bounds(self) -> None:
+        """Bounds that Go's nsqd does not have."""
+        if not 0 <= self.max_attempts <= MAX_ATTEMPTS_MAX:
+            raise ConfigError(f"--max-attempts must be [0,{MAX_ATTEMPTS_MAX}]")
+        if not is_valid_name(dead_letter_topic(self.dead_letter_topic, "t")):
+            raise ConfigError(f"--dead-letter-topic={self.dead_letter_topic} makes no topic name")
+        if self.max_depth < 0 or self.max_bytes < 0:
+            raise ConfigError("--max-depth and --max-bytes must not be negative")
 
     def without_effect(self) -> list[str]:
-        """The flags that were given and do nothing yet, but leave nobody unprotected."""
-        given = {
-            "--statsd-address": self.statsd_address,
-            "--e2e-processing-latency-percentile": self.e2e_processing_latency_percentiles,
-            "--enable-experiment": self.enable_experiment,
-        }
-        return [flag for flag, value in given.items() if value]
+        """The flags that were given and do nothing, but leave nobody unprotected."""
+        unknown = [name for name in self.enable_experiment if name not in EXPERIMENTS]
+        return [f"--enable-experiment={name}" for name in unknown]
+
+    def latency_window(self) -> int:
+        """Over how long latencies are measured, in nanoseconds; 0 when nobody asks for them."""
+        asked = self.e2e_processing_latency_percentiles
+        return self.e2e_processing_latency_window_time if asked else 0
 
     def limits(self) -> Limits:
         """What a client may ask for."""

@@ -17,7 +17,8 @@ class Outbox:
     flush).
     """
 
-    __slots__ = ("_loop", "_nbytes", "_pending", "_timer", "_transport", "size", "timeout")
+    __slots__ = ("_flushes_soon", "_loop", "_nbytes", "_pending", "_timer", "_transport", "size",
+                 "timeout")  # fmt: skip
 
     def __init__(self, transport: asyncio.Transport, size: int, timeout: int) -> None:
         self.size = size
@@ -26,7 +27,13 @@ class Outbox:
         self._pending: list[Buffer] = []
         self._nbytes = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._flushes_soon = False
         self._loop = asyncio.get_running_loop()
+
+    def use(self, transport: asyncio.Transport) -> None:
+        """From now on write there; what waits goes out to where it was meant for."""
+        self.flush()
+        self._transport = transport
 
     def send(self, frame: bytes) -> None:
         """A response or error: flushes all."""
@@ -35,6 +42,18 @@ class Outbox:
             self.flush()
         else:
             self._transport.write(frame)
+
+    def answer(self, frame: bytes, more_owed: bool) -> None:
+        """The answer to a publish. With ``more_owed`` it waits for those that follow it, as a
+        commit gives them, but not for long: each write costs as much as publishing does.
+        """
+        if not more_owed:
+            self.send(frame)
+            return
+        self._pending.append(frame)
+        if not self._flushes_soon:
+            self._flushes_soon = True
+            self._loop.call_soon(self._flush_soon)
 
     def buffer(self, frames: list[Buffer], nbytes: int, more_to_come: bool) -> None:
         """Messages; ``more_to_come`` tells that the client has room for others."""
@@ -56,6 +75,10 @@ class Outbox:
                 self._transport.write(pending[0])
             else:
                 self._transport.writelines(pending)
+
+    def _flush_soon(self) -> None:
+        self._flushes_soon = False
+        self.flush()
 
     def close(self) -> None:
         """Drop what waits and the timer."""

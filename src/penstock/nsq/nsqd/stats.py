@@ -6,16 +6,20 @@ The keys, their order and the widths of the text are NSQ's: dashboards and scrip
 from __future__ import annotations
 
 import gc
-import mmap
 import sys
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
-from penstock.core.units import SECOND, format_duration
+from penstock.core.quantiles import Summary
+from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duration
+from penstock.net import process
+from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import Query, json_response, text_response
+from penstock.nsq.nsqd.tls_stats import tls_fields
 from penstock.nsq.version import NSQ_VERSION, version_line
 
 if TYPE_CHECKING:
@@ -23,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.nsq.nsqd.session import Session
 
 _FALSE = ("false", "0")
-_NO_LATENCY = {"count": 0, "percentiles": None}
 
 
 def handle(nsqd: Nsqd, request: Request) -> Response:
@@ -49,38 +52,35 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
         "version": NSQ_VERSION,
         "health": nsqd.health,
         "start_time": nsqd.started_ns // SECOND,
-        "topics": [_topic(topic, channel, sessions) for topic in topics],
+        "topics": [_topic(nsqd, topic, channel, sessions) for topic in topics],
     }
     if unknown:
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
-        stats["memory"] = memory()
+        stats["memory"] = memory(nsqd.gc_pauses)
     producers = _producers(nsqd, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
     return stats
 
 
-def memory() -> dict[str, int]:
-    """Go's memory keys with the nearest figures CPython has; those without one are 0."""
+def memory(pauses: GcPauses) -> dict[str, int]:
+    """Go's memory keys with the nearest figures CPython has.
+
+    Objects are blocks that Python's allocator has given out, bytes in use are those of the process
+    in RAM, idle ones what the C library keeps free. CPython returns memory without counting it and
+    starts a collection by the number of objects, not of bytes: those two are 0.
+    """
     return {
         "heap_objects": sys.getallocatedblocks(),
-        "heap_idle_bytes": 0,
-        "heap_in_use_bytes": _resident_bytes(),
+        "heap_idle_bytes": process.free_heap(),
+        "heap_in_use_bytes": process.memory().resident,
         "heap_released_bytes": 0,
-        "gc_pause_usec_100": 0,
-        "gc_pause_usec_99": 0,
-        "gc_pause_usec_95": 0,
+        "gc_pause_usec_100": pauses.percentile(100) // MICROSECOND,
+        "gc_pause_usec_99": pauses.percentile(99) // MICROSECOND,
+        "gc_pause_usec_95": pauses.percentile(95) // MICROSECOND,
         "next_gc_bytes": 0,
         "gc_total_runs": sum(generation["collections"] for generation in gc.get_stats()),
     }
-
-
-def _resident_bytes() -> int:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * mmap.PAGESIZE
-    except OSError:  # not Linux
-        return 0
 
 
 Sessions = dict[Channel, list["Session"]]
@@ -94,21 +94,39 @@ def _sessions_by_channel(nsqd: Nsqd) -> Sessions:
     return sessions
 
 
-def _topic(topic: Topic, channel: str, sessions: Sessions | None) -> dict[str, Any]:
+def latency_of(channels: Iterable[Channel]) -> Summary | None:
+    """The latencies of all these channels together; None when nothing measures any."""
+    measured = [channel.latency.summary() for channel in channels if channel.latency is not None]
+    return Summary.merged(measured) if measured else None
+
+
+def _latency(channels: Iterable[Channel], percentiles: Sequence[float]) -> dict[str, Any]:
+    """Latencies as NSQ shows them (NSQ reference 3.13), in nanoseconds."""
+    summary = latency_of(channels)
+    if summary is None:
+        return {"count": 0, "percentiles": None}
+    values = [{"quantile": each, "value": summary.quantile(each)} for each in percentiles]
+    return {"count": summary.count, "percentiles": values}
+
+
+def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) -> dict[str, Any]:
     names = [name for name in sorted(topic.channels) if channel in ("", name)]
+    percentiles = nsqd.options.e2e_processing_latency_percentiles
     return {
         "topic_name": topic.name,
-        "channels": [_channel(topic.channels[name], sessions) for name in names],
+        "channels": [_channel(topic.channels[name], percentiles, sessions) for name in names],
         "depth": topic.depth,
         "backend_depth": topic.backend_depth,
         "message_count": topic.message_count,
         "message_bytes": topic.message_bytes,
         "paused": topic.paused,
-        "e2e_processing_latency": _NO_LATENCY,
+        "e2e_processing_latency": _latency(topic.channels.values(), percentiles),
     }
 
 
-def _channel(channel: Channel, sessions: Sessions | None) -> dict[str, Any]:
+def _channel(
+    channel: Channel, percentiles: Sequence[float], sessions: Sessions | None
+) -> dict[str, Any]:
     clients = None
     if sessions is not None:
         clients = [_client(session) for session in sessions.get(channel, ())]
@@ -119,17 +137,24 @@ def _channel(channel: Channel, sessions: Sessions | None) -> dict[str, Any]:
         "in_flight_count": channel.in_flight_count,
         "deferred_count": channel.deferred_count,
         "message_count": channel.message_count,
-        "global_msg_count": channel.delivered_count,
+        **_delivered(channel),
         "requeue_count": channel.requeue_count,
         "timeout_count": channel.timeout_count,
         "client_count": len(channel.consumers),
         "clients": clients,
         "paused": channel.paused,
-        "e2e_processing_latency": _NO_LATENCY,
+        "e2e_processing_latency": _latency([channel], percentiles),
     }
-    if not channel.delivered_count:
-        del stats["global_msg_count"]
+    if channel.dead_letter_count:
+        stats["dead_letter_count"] = channel.dead_letter_count
     return stats
+
+
+def _delivered(channel: Channel) -> dict[str, int]:
+    """How many messages went to consumers, by how near those are; none of a kind, no key."""
+    names = ("zone_local_msg_count", "region_local_msg_count", "global_msg_count")
+    counts = zip(names, channel.delivered_counts, strict=True)
+    return {name: count for name, count in counts if count}
 
 
 def _client(session: Session, topic: str = "") -> dict[str, Any]:
@@ -150,21 +175,31 @@ def _client(session: Session, topic: str = "") -> dict[str, Any]:
         "requeue_count": consumer.requeue_count if consumer else 0,
         "connect_ts": session.connected_ns // SECOND,
         "sample_rate": identity.sample_rate,
-        "deflate": False,
-        "snappy": False,
+        "deflate": session.compression == "deflate",
+        "snappy": session.compression == "snappy",
         "user_agent": identity.user_agent,
+        **_authorized(session),
         "topology_zone": identity.topology_zone,
         "topology_region": identity.topology_region,
         "pub_counts": counts,
-        "tls": False,
-        "tls_cipher_suite": "",
-        "tls_version": "",
-        "tls_negotiated_protocol": "",
-        "tls_negotiated_protocol_is_mutual": False,
+        **tls_fields(session.tls),
     }
     if not counts:
         del client["pub_counts"]
     return client
+
+
+def _authorized(session: Session) -> dict[str, Any]:
+    """What auth servers said of a connection; as in Go's, false and empty values are left out."""
+    granted = session.authorizations
+    if granted is None:
+        return {}
+    fields = {
+        "authed": bool(granted.entries),
+        "auth_identity": granted.identity,
+        "auth_identity_url": granted.identity_url,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _producers(nsqd: Nsqd, topic: str) -> list[dict[str, Any]]:
@@ -204,7 +239,8 @@ def _topic_lines(topic: dict[str, Any], now: int) -> list[str]:
     prefix = "*P " if topic["paused"] else "   "
     lines = [
         f"\n{prefix}[{topic['topic_name']:<15}] depth: {topic['depth']:<5} "
-        f"be-depth: {topic['backend_depth']:<5} msgs: {topic['message_count']:<8} e2e%: \n"
+        f"be-depth: {topic['backend_depth']:<5} msgs: {topic['message_count']:<8} "
+        f"e2e%: {_percentiles(topic)}\n"
     ]
     for channel in topic["channels"]:
         prefix = "   *P " if channel["paused"] else "      "
@@ -212,10 +248,24 @@ def _topic_lines(topic: dict[str, Any], now: int) -> list[str]:
             f"{prefix}[{channel['channel_name']:<25}] depth: {channel['depth']:<5} "
             f"be-depth: {channel['backend_depth']:<5} inflt: {channel['in_flight_count']:<4} "
             f"def: {channel['deferred_count']:<4} re-q: {channel['requeue_count']:<5} "
-            f"timeout: {channel['timeout_count']:<5} msgs: {channel['message_count']:<8} e2e%: \n"
+            f"timeout: {channel['timeout_count']:<5} msgs: {channel['message_count']:<8} "
+            f"e2e%: {_percentiles(channel)}\n"
         )
         lines += [_client_line(client, now) for client in channel["clients"] or ()]
     return lines
+
+
+def _percentiles(stats: dict[str, Any]) -> str:
+    values = stats["e2e_processing_latency"]["percentiles"] or ()
+    return ", ".join(human_duration(each["value"]) for each in values)
+
+
+def human_duration(ns: float) -> str:
+    """Nanoseconds with one decimal in the unit that fits, as NSQ shows latencies: `45.6ms`."""
+    for size, unit in ((SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us")):
+        if ns > size:
+            return f"{ns / size:.1f}{unit}"
+    return f"{ns:.1f}ns"
 
 
 def _client_line(client: dict[str, Any], now: int) -> str:

@@ -11,6 +11,7 @@ import struct
 from binascii import hexlify
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,7 @@ class Bodies:
     count: int
     nbytes: int
     stride: int
+    note: ClassVar[bytes] = b""
 
     def encode(self, first_id: int, timestamp_ns: int) -> Encoded:
         """The message frames, with consecutive ids from ``first_id`` and attempts 1.

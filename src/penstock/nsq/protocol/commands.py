@@ -43,6 +43,7 @@ from penstock.nsq.protocol.events import (
     Failure,
     Finish,
     Identify,
+    MpubLine,
     Nop,
     Publish,
     Ready,
@@ -69,6 +70,7 @@ __all__ = [
     "Failure",
     "Finish",
     "Identify",
+    "MpubLine",
     "Nop",
     "Publish",
     "Ready",
@@ -98,9 +100,8 @@ class CommandReader:
     """The commands of one connection.
 
     The session sets ``state`` and ``heartbeats_disabled`` as the connection's life goes on, and
-    ``tls_required`` while nothing but IDENTIFY is welcome. ``before_mpub``, when set, is asked with
-    the topic before the body of an MPUB is read (nsqd authorises and creates the topic there); a
-    Failure it returns becomes the event.
+    ``tls_required`` while nothing but IDENTIFY is welcome. With ``announce_mpub`` the line of an
+    MPUB is an event of its own, because nsqd authorises and creates the topic before the body.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class CommandReader:
         self.state = State.INIT
         self.heartbeats_disabled = False
         self.tls_required = tls_required
-        self.before_mpub: Callable[[str], Failure | None] | None = None
+        self.announce_mpub = False
         self._data: bytes | bytearray = b""
         self._pos = 0
         self._line_start = 0
@@ -439,10 +440,9 @@ class CommandReader:
             return self._fail("E_BAD_TOPIC", text, "MPUB")
         self._command = "MPUB"
         self._topic = topic
-        failure = self.before_mpub(topic) if self.before_mpub is not None else None
-        if failure is not None:
-            self._resume = self._ended
-            return failure
+        if self.announce_mpub:
+            self._resume = self._mpub_size
+            return MpubLine(topic)
         return self._mpub_size()
 
     def _mpub_size(self) -> Event | None:

@@ -52,6 +52,16 @@ class Publish:
 
 
 @dataclass(slots=True)
+class MpubLine:
+    """The line of an MPUB on a valid topic name has come; its body follows.
+
+    Comes before the Publish, and only when asked for (``CommandReader.announce_mpub``).
+    """
+
+    topic: str
+
+
+@dataclass(slots=True)
 class Ready:
     """RDY, within the range the server allows."""
 
@@ -123,6 +133,7 @@ Event = (
     Identify
     | Auth
     | Subscribe
+    | MpubLine
     | Publish
     | Ready
     | Finish

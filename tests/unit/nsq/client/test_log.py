@@ -141,3 +141,16 @@ def test_a_node_that_is_gone_for_good(client: LogClient) -> None:
         assert client.offset_at("t", 1) == 8
     with pytest.raises(NodeUnreachable):
         client.offset_at("t", 1)
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"queues": 5, "topics": 5, "offset": "x"}, None])
+def test_somebody_elses_server(node: FakeHttp, client: LogClient, answer: object) -> None:
+    for path in ("/stats", "/log/offsets", "/log/fetch", "/log/offset_at"):
+        node.json(path, answer)
+    for ask in (
+        lambda: client.offsets("t"),
+        lambda: client.fetch("t", 5),
+        lambda: client.offset_at("t", 5),
+    ):
+        with pytest.raises(LogError, match="the answer is none of a Penstock node"):
+            ask()

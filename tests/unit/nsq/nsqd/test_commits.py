@@ -15,7 +15,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError, TooManyFilesError
-from penstock.nsq.nsqd.commits import Commits
+from penstock.nsq.nsqd.commits import MANY, Commits
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
@@ -114,6 +114,29 @@ async def test_a_pass_of_the_loop_shares_one_write(bench: Bench, writes: list[st
     bench.publish("d")
     await asyncio.sleep(0)
     assert len(writes) == 2
+
+
+async def test_very_many_publishes_of_a_pass_do_not_wait_for_its_end(
+    bench: Bench, writes: list[str]
+) -> None:
+    for number in range(MANY + 10):
+        bench.publish(str(number))
+    assert (len(bench.told), len(writes)) == (MANY, 1)
+    await asyncio.sleep(0)
+    assert bench.told == [(str(number), None) for number in range(MANY + 10)]
+    assert len(writes) == 2
+
+
+@pytest.mark.parametrize("count", [1, 50])
+async def test_the_publisher_is_told_before_consumers_are_served(bench: Bench, count: int) -> None:
+    """One that subscribes too gets its OK first, as from Go's nsqd."""
+    offsets = bench.consume()
+    seen: list[int] = []
+    bodies = Bodies.from_list([b"%d" % number for number in range(count)])
+    bench.commits.publish(bench.topic, bodies, 0, lambda error: seen.append(len(offsets)))
+    bench.commits.commit()
+    assert seen == [0]
+    assert len(offsets) == count
 
 
 async def test_every_topic_has_its_own_write(bench: Bench, writes: list[str]) -> None:

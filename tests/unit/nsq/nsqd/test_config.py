@@ -17,6 +17,16 @@ from .conftest import Running, Start
     ("name", "shown"),
     [
         ("id", b"7"),
+        ("log_prefix", b"[nsqd] "),
+        ("statsd_address", b""),
+        ("statsd_interval", b"60000000000"),
+        ("statsd_mem_stats", b"true"),
+        ("statsd_udp_packet_size", b"508"),
+        ("statsd_exclude_ephemeral", b"false"),
+        ("e2e_processing_latency_percentiles", b"[]"),
+        ("e2e_processing_latency_window_time", b"600000000000"),
+        ("enable_experiment", b"[]"),
+        ("metrics", b"false"),
         ("broadcast_address", b"127.0.0.1"),
         ("msg_timeout", b"60000000000"),
         ("snappy", b"true"),
@@ -42,6 +52,12 @@ async def test_what_was_decided_at_the_start_is_filled_in(start: Start) -> None:
     nsqd = await start(data_path=_new(nsqd), broadcast_http_port=9, statsd_prefix="")
     assert (await nsqd.get("/config/broadcast_http_port"))[1] == b"9"
     assert (await nsqd.get("/config/statsd_prefix"))[1] == b""
+
+
+async def test_percentiles_as_numbers(start: Start) -> None:
+    nsqd = await start(e2e_processing_latency_percentiles=(1.0, 0.99, 0.5))
+    shown = await nsqd.get("/config/e2e_processing_latency_percentiles")
+    assert shown == (200, b"[1,0.99,0.5]")
 
 
 def _new(nsqd: Running) -> str:

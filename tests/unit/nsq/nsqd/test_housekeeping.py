@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.broker import Broker
-from penstock.core.units import MILLISECOND, SECOND
+from penstock.core.units import MILLISECOND
 from penstock.nsq.nsqd import housekeeping
 
 from .conftest import Running, Start
@@ -18,12 +18,6 @@ async def test_logs_are_synced_by_the_clock(start: Start) -> None:
     await nsqd.publish("t", b"x")
     log = nsqd.nsqd.broker.topics["t"].log
     await nsqd.until(lambda: log.unsynced_messages == 0)
-
-
-async def test_a_sync_timeout_of_zero_is_the_default(start: Start) -> None:
-    nsqd = await start(sync_timeout=0)
-    await nsqd.until(lambda: nsqd.nsqd.housekeeping._sync_at > 0)
-    assert nsqd.nsqd.housekeeping._sync_at > nsqd.nsqd.clock.monotonic_ns() + SECOND
 
 
 async def test_consumed_segments_go(start: Start) -> None:

@@ -68,6 +68,7 @@ async def test_deferred(start: Start) -> None:
         ("/pub?topic=t", b"x" * 11, 413, "MSG_TOO_BIG"),
         ("/pub?topic=t&defer=1.5", b"x", 400, "INVALID_DEFER"),
         ("/pub?topic=t&defer=-1", b"x", 400, "INVALID_DEFER"),
+        ("/pub?topic=t&defer=" + "9" * 5000, b"x", 400, "INVALID_DEFER"),
         ("/pub?topic=t&defer=99999999999999999999", b"x", 400, "INVALID_DEFER"),
         ("/mpub?topic=t", b"x" * 101, 413, "BODY_TOO_BIG"),
         ("/mpub?topic=t", b"x\n" + b"y" * 11, 413, "MSG_TOO_BIG"),

@@ -130,6 +130,7 @@ async def test_groups_survive_a_restart(filled: Running, start: Start) -> None:
     [
         (b"{", "INVALID_BODY"),
         (b"[]", "INVALID_BODY"),
+        (b'{"offsets":{"\xff":1}}', "INVALID_BODY"),
         (b'{"offsets":{"0":"x"}}', "INVALID_BODY"),
         (b'{"offsets":{"1":5}}', "INVALID_ARG_QUEUE"),
         (b'{"offsets":{"0":5,"1":5}}', "INVALID_ARG_QUEUE"),
@@ -146,7 +147,7 @@ async def test_bad_commits(filled: Running, body: bytes, code: str) -> None:
 async def test_group_names_and_numbers_are_bounded(
     filled: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("", "x" * 257):
+    for name in ("", "x" * 257, "%ff", "%ed%a0%80", "a%0ab"):
         assert await commit(filled, name) == (400, b'{"message":"INVALID_ARG_GROUP"}')
     monkeypatch.setattr(log_api, "GROUPS_MAX", 1)
     assert (await commit(filled, "g"))[0] == 200

@@ -110,6 +110,7 @@ async def test_invalid_names_are_skipped_with_a_warning(
         '{"topics":[{}]}',
         '{"topics":[{"name":5}]}',
         '{"topics":[{"name":"t","channels":[7]}]}',
+        '{"topics":[{"name":"t","channels":[{"name":null}]}]}',
         "[" * 100_000,
         "\udcff",
     ],

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.bounds import Overflow
 from penstock.core.errors import ConfigError
 from penstock.core.options import load
 from penstock.core.tls_kinds import TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.nsq.nsqd.options import DurabilityKind, NsqdOptions, default_node_id
+from penstock.nsq.nsqd.options import DurabilityKind, NsqdOptions, OverflowKind, default_node_id
 from penstock.storage.durability import Durability
 
 
@@ -73,6 +74,14 @@ def test_an_unknown_durability_is_refused(capsys: pytest.CaptureFixture[str]) ->
             {"e2e_processing_latency_percentiles": (0.5, 1.5)},
             "invalid E2E processing latency percentile: 1.5",
         ),
+        ({"sync_timeout": 0}, "--sync-timeout must be greater than 0"),
+        ({"max_attempts": 65536}, "--max-attempts must be [0,65535]"),
+        ({"dead_letter_topic": "no name"}, "--dead-letter-topic=no name makes no topic name"),
+        ({"max_depth": -1}, "--max-depth and --max-bytes must not be negative"),
+        (
+            {"statsd_address": "127.0.0.1:9", "statsd_interval": 0},
+            "--statsd-interval must be greater than 0",
+        ),
         (
             {"tls_required": TlsRequired.YES},
             "cannot require TLS client connections without TLS key and cert",
@@ -85,12 +94,34 @@ def test_values_that_cannot_work_are_refused(changes: dict[str, Any], text: str)
     assert str(refused.value) == text
 
 
-@pytest.mark.parametrize("changes", [{"auth_http_addresses": ("a:1",)}, {"tls_cert": "x.pem"}])
-def test_missing_security_is_never_passed_over(changes: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        NsqdOptions(**changes).check()
-
-
 def test_the_node_id_comes_from_the_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
     assert default_node_id() == 16
+
+
+def test_a_policy_for_client_certificates_asks_tls_of_all() -> None:
+    given = ("--tls-cert=c", "--tls-key=k")
+    assert parse(*given).tls_needed is TlsRequired.NO
+    assert parse(*given, "--tls-client-auth-policy=require").tls_needed is TlsRequired.YES
+    both = ("--tls-client-auth-policy=require", "--tls-required=tcp-https")
+    assert parse(*given, *both).tls_needed is TlsRequired.EXCEPT_HTTP
+
+
+@pytest.mark.parametrize("policy", list(Overflow))
+def test_overflow(policy: Overflow) -> None:
+    assert parse(f"--overflow={policy.value}").overflow is policy
+    kind = OverflowKind()
+    assert kind.from_config(policy.value) is policy
+    assert kind.show(policy) == policy.value
+
+
+def test_an_unknown_overflow_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse("--overflow=burn")
+    assert ended.value.code == 2
+    assert "unknown overflow policy 'burn' (refuse, drop-oldest)" in capsys.readouterr().err
+
+
+def test_unknown_experiments_have_no_effect() -> None:
+    options = parse("--enable-experiment=topology-aware-consumption", "--enable-experiment=x")
+    assert options.without_effect() == ["--enable-experiment=x"]

@@ -41,6 +41,33 @@ async def test_a_response_goes_out_at_once_and_takes_the_messages_along() -> Non
     assert len(writes) == 2
 
 
+async def test_the_answers_of_one_commit_leave_together() -> None:
+    box, writes = outbox(100, 0)
+    box.answer(b"OK1", more_owed=True)
+    box.answer(b"OK2", more_owed=True)
+    assert writes == []
+    box.answer(b"OK3", more_owed=False)
+    assert writes == [b"OK1OK2OK3"]
+    await asyncio.sleep(0)
+    assert len(writes) == 1
+
+
+async def test_an_answer_waits_for_others_only_until_the_loop_comes_round() -> None:
+    box, writes = outbox(100, 0)
+    for answer in (b"OK1", b"OK2"):
+        box.answer(answer, more_owed=True)
+        assert answer not in writes
+        await asyncio.sleep(0)
+    assert writes == [b"OK1", b"OK2"]
+
+
+async def test_an_error_follows_the_answers_that_waited() -> None:
+    box, writes = outbox(100, 0)
+    box.answer(b"OK", more_owed=True)
+    box.send(b"ERR")
+    assert writes == [b"OKERR"]
+
+
 async def test_a_full_buffer_leaves() -> None:
     box, writes = outbox(4, 0)
     box.buffer([b"m1"], 2, more_to_come=True)
@@ -95,3 +122,12 @@ async def test_closing_drops_what_waits() -> None:
     box.close()
     await asyncio.sleep(0.02)
     assert writes == []
+
+
+async def test_what_waits_goes_to_the_transport_it_was_meant_for() -> None:
+    box, writes = outbox(100, 0)
+    other = Transport()
+    box.buffer([b"m1"], 2, more_to_come=True)
+    box.use(cast(asyncio.Transport, other))
+    box.send(b"OK")
+    assert (writes, other.writes) == ([b"m1"], [b"OK"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.nsq.nsqd import daemon, session
+from penstock.nsq.nsqd import connection, daemon
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.frames import error
 from penstock.storage.durability import Durability
@@ -136,10 +136,8 @@ async def test_the_magic_may_come_in_pieces(nsqd: Running) -> None:
     assert await client.ask(pub("t", b"x")) == b"OK"
 
 
-async def test_without_a_magic_there_are_no_heartbeats_and_soon_an_end(
-    nsqd: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "MAGIC_TIMEOUT_S", 0.1)
+async def test_without_a_magic_there_are_no_heartbeats_and_soon_an_end(start: Start) -> None:
+    nsqd = await start(magic_timeout=100 * MILLISECOND)
     client = await nsqd.connect(b" ")
     assert await client.closed()
 
@@ -450,7 +448,7 @@ async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
 async def test_a_client_that_reads_no_answers_is_heard_no_more(
     nsqd: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_UNSENT_BYTES_MAX", 20_000)
+    monkeypatch.setattr(connection, "_UNSENT_BYTES_MAX", 20_000)
     client = await nsqd.connect()
     own = await session_of(nsqd, client)
     own.transport.set_write_buffer_limits(high=10_000)
@@ -479,7 +477,7 @@ async def test_a_client_that_reads_no_answers_is_heard_no_more(
 async def test_commands_behind_a_slow_sync_are_bounded(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_HELD_BYTES_MAX", 10_000)
+    monkeypatch.setattr(connection, "_HELD_BYTES_MAX", 10_000)
     disk, gate = slow_disk(monkeypatch)
     nsqd = await start(durability=Durability.FSYNC, data_path="/data")
     client = await nsqd.connect()

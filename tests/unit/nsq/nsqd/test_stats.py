@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import re
+import time
+from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import ConfigError
 from penstock.nsq.nsqd import stats
 
-from .conftest import Running, mpub, pub
+from .conftest import MILLISECOND, Running, Start, mpub, options, pub
 
 
 async def test_an_empty_broker(nsqd: Running) -> None:
@@ -88,11 +93,81 @@ async def test_bad_queries(nsqd: Running) -> None:
     assert await nsqd.get("/stats?x=%zz") == (400, b'{"message":"INVALID_REQUEST"}')
 
 
-def test_memory_figures_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stats.memory()["heap_in_use_bytes"] > 1_000_000
+async def test_memory_figures(nsqd: Running) -> None:
+    gc.collect()
+    memory = (await nsqd.json("/stats?format=json"))["memory"]
+    assert memory["heap_in_use_bytes"] > 10_000_000
+    assert memory["heap_objects"] > 10_000
+    assert memory["gc_total_runs"] > 0
+    pauses = [memory[f"gc_pause_usec_{percent}"] for percent in (100, 99, 95)]
+    assert pauses[0] > 0
+    assert pauses == sorted(pauses, reverse=True)
 
-    def missing(path: str) -> None:
-        raise FileNotFoundError(path)
 
-    monkeypatch.setattr("builtins.open", missing)
-    assert stats.memory()["heap_in_use_bytes"] == 0
+# --- latencies ---------------------------------------------------------------------------------
+
+
+async def finish_one(nsqd: Running, topic: str, channel: str) -> None:
+    consumer = await nsqd.consumer(topic, channel)
+    consumer.send(b"FIN %s\n" % (await consumer.message()).id)
+    found = nsqd.nsqd.broker.topics[topic].channels[channel]
+    await nsqd.until(lambda: found.in_flight_count == 0)
+
+
+async def test_latencies_of_channels_and_their_topic(start: Start) -> None:
+    nsqd = await start(e2e_processing_latency_percentiles=(0.99, 0.5))
+    for name in ("a", "b"):
+        nsqd.nsqd.channel(nsqd.nsqd.topic("t"), name)
+    before = time.time_ns()
+    await nsqd.publish("t", b"x")
+    await finish_one(nsqd, "t", "a")
+    assert (await nsqd.channel("t", "b"))["e2e_processing_latency"] == {
+        "count": 0,
+        "percentiles": [{"quantile": 0.99, "value": 0}, {"quantile": 0.5, "value": 0}],
+    }
+    await asyncio.sleep(0.02)
+    await finish_one(nsqd, "t", "b")
+    longest = time.time_ns() - before
+    found = await nsqd.topic("t")
+    first, second = (each["e2e_processing_latency"] for each in found["channels"])
+    assert first["count"] == second["count"] == 1
+    slow, quick = (each["percentiles"][0]["value"] for each in (second, first))
+    assert 0 < quick < 20 * MILLISECOND < slow < longest
+    assert found["e2e_processing_latency"] == {
+        "count": 2,
+        "percentiles": [{"quantile": 0.99, "value": slow}, {"quantile": 0.5, "value": quick}],
+    }
+    text = (await nsqd.get("/stats?topic=t"))[1].decode()
+    assert f" e2e%: {stats.human_duration(slow)}, {stats.human_duration(quick)}\n" in text
+
+
+def test_a_window_of_nothing_is_refused(tmp_path: Path) -> None:
+    wrong = options(
+        tmp_path, e2e_processing_latency_percentiles=(0.5,), e2e_processing_latency_window_time=0
+    )
+    with pytest.raises(ConfigError, match="--e2e-processing-latency-window-time must be"):
+        wrong.check()
+    options(tmp_path, e2e_processing_latency_window_time=0).check()
+
+
+async def test_a_topic_without_channels_has_no_latency(start: Start) -> None:
+    nsqd = await start(e2e_processing_latency_percentiles=(0.5,))
+    await nsqd.publish("t", b"x")
+    found = (await nsqd.topic("t"))["e2e_processing_latency"]
+    assert found == {"count": 0, "percentiles": None}
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (0, "0.0ns"),
+        (1000, "1000.0ns"),
+        (1001, "1.0us"),
+        (45_600_000, "45.6ms"),
+        (1_000_000_000, "1000.0ms"),
+        (1_234_000_000, "1.2s"),
+        (3_600_000_000_000, "3600.0s"),
+    ],
+)
+def test_durations_as_nsq_shows_latencies(ns: float, shown: str) -> None:
+    assert stats.human_duration(ns) == shown

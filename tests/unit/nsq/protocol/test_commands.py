@@ -282,20 +282,30 @@ def test_a_failed_mpub_tells_the_topic_that_exists_by_now() -> None:
     assert only(b"PUB mine\n" + i32(0)).topic is None
 
 
-def test_before_mpub_is_asked_before_the_body() -> None:
-    asked = []
-
-    def refuse(topic: str) -> Failure:
-        asked.append(topic)
-        return Failure("E_AUTH_FIRST", "E_AUTH_FIRST AUTH required before MPUB", True, "MPUB")
-
+def test_the_line_of_an_mpub_may_be_an_event_of_its_own() -> None:
     reader = CommandReader()
-    reader.before_mpub = refuse
+    reader.announce_mpub = True
+    reader.receive_data(b"MPUB mi!ne\n")
+    assert failure_of(reader.next_event()).startswith("E_BAD_TOPIC")
+    reader = CommandReader()
+    reader.announce_mpub = True
     reader.receive_data(b"MPUB mine\n")
-    assert failure_of(reader.next_event()) == "E_AUTH_FIRST AUTH required before MPUB"
-    assert asked == ["mine"]
-    reader.receive_data(c.NOP)
+    assert reader.next_event() == c.MpubLine("mine")
     assert reader.next_event() is None
+    body = i32(1) + i32(2) + b"hi"
+    reader.receive_data(i32(len(body)) + body + c.NOP)
+    event = reader.next_event()
+    assert isinstance(event, c.Publish)
+    assert (event.command, event.bodies.count) == ("MPUB", 1)
+    assert reader.next_event() == c.Nop()
+
+
+def test_the_end_of_input_after_the_line_of_an_mpub() -> None:
+    reader = CommandReader()
+    reader.announce_mpub = True
+    reader.receive_data(b"MPUB mine\n")
+    assert reader.next_event() == c.MpubLine("mine")
+    assert failure_of(reader.eof()) == "E_BAD_BODY MPUB failed to read body size"
 
 
 @pytest.mark.parametrize("declared", [1, 500])

@@ -1,0 +1,73 @@
+"""What a benchmark shows and keeps: a line for each server, and all figures as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness import Result, environment
+
+RESULTS = Path(__file__).parent / "results"
+OURS = "penstock"
+
+Table = dict[str, dict[str, Result]]
+"""Measured part -> server -> its result."""
+
+
+def print_part(part: str, by_server: Mapping[str, Result]) -> None:
+    """One line for each server; the ratio is ours over this one."""
+    ours = by_server.get(OURS)
+    for server, result in by_server.items():
+        other = None if server == OURS else ours
+        shown = _rate(result, other) if result.latency is None else _delays(result, other)
+        print(
+            f"{part:30} {server:12} {shown}  server {result.cpu_us:7.2f} us/msg "
+            f"{result.server_load:4.2f} CPU {result.peak_mb:6,.0f} MB, "
+            f"clients {result.client_load:4.2f} CPU",
+            flush=True,
+        )
+
+
+def _rate(result: Result, ours: Result | None) -> str:
+    ratio = "" if ours is None else f"{ours.rate / result.rate:.2f} x"
+    return f"{result.rate:11,.0f} msg/s {ratio:>15}"
+
+
+def _delays(result: Result, ours: Result | None) -> str:
+    assert result.latency is not None
+    ratios = ""
+    if ours is not None and ours.latency is not None:
+        p50, p99 = ours.latency.p50 / result.latency.p50, ours.latency.p99 / result.latency.p99
+        ratios = f"{p50:.2f} x {p99:.2f} x"
+    return f"{result.latency.p50:7,.0f} {result.latency.p99:6,.0f} us {ratios:>15}"
+
+
+def save(kind: str, table: Table, more: Mapping[str, object]) -> None:
+    """Write the figures as JSON; names starting with `local-` are not kept in the repository."""
+    RESULTS.mkdir(exist_ok=True)
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    figures = {
+        part: {server: _figures(result) for server, result in by_server.items()}
+        for part, by_server in table.items()
+    }
+    path = RESULTS / f"local-nsqd-{kind}-{stamp}.json"
+    content = {"environment": environment(), **more, "figures": figures}
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    print(f"written to {path}")
+
+
+def _figures(result: Result) -> dict[str, object]:
+    figures: dict[str, object] = {
+        "messages": result.messages,
+        "msg_per_s": round(result.rate),
+        "server_cpu_us_per_msg": round(result.cpu_us, 3),
+        "server_cpus": round(result.server_load, 2),
+        "server_peak_mb": round(result.peak_mb, 1),
+        "client_cpus": round(result.client_load, 2),
+    }
+    if result.latency is not None:
+        figures["delay_us"] = {name: round(us) for name, us in asdict(result.latency).items()}
+    return figures

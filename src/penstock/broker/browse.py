@@ -1,0 +1,123 @@
+"""Looking at the messages of a topic or a channel without taking any.
+
+A look has its bounds: only so many places of the log are read for one page, as each may cost a
+block of a file. A page that ends early says where the next one starts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterator
+from enum import Enum
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from penstock.broker.channel import Channel
+from penstock.storage.batch import Batch
+from penstock.storage.log import BatchRun, ReadableLog
+
+PLACES_MAX: Final = 16
+_FIRST_OFFSET = attrgetter("first_offset")
+_FIRST = attrgetter("first")
+_NEXT = attrgetter("next")
+
+
+class State(Enum):
+    """Where a message stands in a channel."""
+
+    WAITING = "waiting"
+    IN_FLIGHT = "in_flight"
+    REQUEUED = "requeued"
+    DEFERRED = "deferred"
+    SPENT = "spent"
+
+
+class Stretch(NamedTuple):
+    """Messages ``[first, next)`` in the same state. ``deadline`` is monotonic ns, of deferred
+    ones.
+    """
+
+    first: int
+    next: int
+    state: State
+    attempts: int
+    deadline: int | None = None
+
+
+def oldest(channel: Channel, low: int, limit: int) -> list[Stretch]:
+    """The first ``limit`` messages from offset ``low`` on that the channel needs, in order."""
+    deferred = channel.deferred.nearest(low, limit)
+    stretches = [s for s in _stretches(channel) if s.next > low and s.next > s.first]
+    stretches += [Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline)
+                  for e in deferred]  # fmt: skip
+    found = []
+    for stretch in heapq.nsmallest(limit, stretches, key=_FIRST):
+        first = max(stretch.first, low)
+        found.append(stretch._replace(first=first, next=min(stretch.next, first + limit)))
+        limit -= found[-1].next - first
+        if limit <= 0:
+            break
+    return found
+
+
+def newest(channel: Channel, limit: int) -> list[Stretch]:
+    """The last ``limit`` messages that the channel needs, in order."""
+    deferred = channel.deferred.newest(limit)
+    stretches = [s for s in _stretches(channel) if s.next > s.first]
+    stretches += [Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline)
+                  for e in deferred]  # fmt: skip
+    found: list[Stretch] = []
+    for stretch in heapq.nlargest(limit, stretches, key=_NEXT):
+        found.append(stretch._replace(first=max(stretch.first, stretch.next - limit)))
+        limit -= stretch.next - found[-1].first
+        if limit <= 0:
+            break
+    return found[::-1]
+
+
+def _stretches(channel: Channel) -> Iterator[Stretch]:
+    """All but the deferred."""
+    for first, next_, attempts in channel.flying():
+        yield Stretch(first, next_, State.IN_FLIGHT, attempts)
+    for entry in channel.requeued:
+        yield Stretch(entry.first, entry.next, State.REQUEUED, entry.attempts)
+    for spent in channel.spent:
+        yield Stretch(spent.first, spent.next, State.SPENT, spent.attempts)
+    for first, next_ in channel.backlog():
+        yield Stretch(first, next_, State.WAITING, 0)
+
+
+class PageEndError(Exception):
+    """Enough was read for one page."""
+
+
+class Reader:
+    """Finds the batches of single messages, in any order; remembers the places it has read."""
+
+    def __init__(self, log: ReadableLog, places_max: int = PLACES_MAX) -> None:
+        self._log = log
+        self._left = places_max
+        self._runs: list[BatchRun] = []
+
+    def batch(self, offset: int) -> Batch | None:
+        """The batch that holds ``offset``; None when it is not there any more or damaged.
+
+        Raises PageEndError, StorageError.
+        """
+        for batches, _ in self._runs:
+            if batches[0].first_offset <= offset < batches[-1].next_offset:
+                return _holding(batches[bisect_right(batches, offset, key=_FIRST_OFFSET) - 1],
+                                offset)  # fmt: skip
+        if not self._left:
+            raise PageEndError
+        self._left -= 1
+        batches, place = self._log.batches_at(offset)
+        if place >= len(batches):
+            return None
+        self._runs.append((batches, place))
+        return _holding(batches[place], offset)
+
+
+def _holding(batch: Batch, offset: int) -> Batch | None:
+    return batch if batch.first_offset <= offset < batch.next_offset else None

@@ -1,0 +1,152 @@
+"""Keeping a topic within its bounds: publishes are refused, or the oldest messages dropped.
+
+Looking how full a topic is costs a walk over its channels, so it is looked at only when what was
+seen the last time may be used up: messages that were finished meanwhile make more room, never less.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.bounds import Bounds, Fill, Overflow
+from penstock.broker.staging import Outcome, Staged
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.storage.batch import Batch
+
+if TYPE_CHECKING:
+    from penstock.broker.channel import Channel
+    from penstock.broker.topic import Topic
+
+logger = logging.getLogger(__name__)
+
+DROPS_LOGGED_EVERY_NS: Final = 10 * 10**9
+
+
+class Limiter:
+    """The bounds of one topic, and how much more it may take."""
+
+    __slots__ = ("_bytes_left", "_clock", "_log_at", "_logged", "_messages_left", "_promised",
+                 "_topic", "bounds", "dropped_count", "refuses")  # fmt: skip
+
+    def __init__(self, topic: Topic, bounds: Bounds, clock: Clock) -> None:
+        self.bounds = bounds
+        self.refuses = bounds.overflow is Overflow.REFUSE
+        self.dropped_count = 0
+        self._topic = topic
+        self._clock = clock
+        self._logged = 0  # drops that the log was told of
+        self._log_at = 0
+        self._promised = 0, 0  # messages and bytes that the commit under way has admitted
+        self.reset()
+
+    def reset(self) -> None:
+        """More may be needed than when it was looked at."""
+        self._messages_left = self._bytes_left = 0
+
+    # --- refusing ------------------------------------------------------------------------------
+
+    def admit(self, staged: list[Staged]) -> tuple[list[Staged], list[Outcome]]:
+        """The publishes that fit, and whom to tell of all of them, in their order.
+
+        The others are told of a TopicFullError.
+        """
+        if not self.refuses:
+            return staged, [item.done for item in staged]
+        admitted = []
+        outcomes: list[Outcome] = []
+        looked = False
+        self._promised = 0, 0
+        for item in staged:
+            messages, nbytes = item.records.count, item.records.nbytes
+            if not looked and not self._fits(messages, nbytes):
+                self._measure()  # what this commit has admitted is not in the log yet
+                self._messages_left -= self._promised[0]
+                self._bytes_left -= self._promised[1]
+                looked = True
+            if self._fits(messages, nbytes):
+                self._take(messages, nbytes)
+                self._promised = self._promised[0] + messages, self._promised[1] + nbytes
+                admitted.append(item)
+                outcomes.append(item.done)
+            else:
+                outcomes.append(partial(_refuse, item.done, self.bounds))
+        return admitted, outcomes
+
+    # --- dropping ------------------------------------------------------------------------------
+
+    def added(self, batches: list[Batch]) -> None:
+        """These were published: drop the oldest of the channels that lag, and of the topic, down to
+        the bounds. What is in flight is not dropped.
+        """
+        messages = batches[-1].next_offset - batches[0].first_offset
+        nbytes = sum(len(batch.raw) for batch in batches)
+        if self.refuses:  # they take more than their bodies
+            self._bytes_left -= nbytes - self._promised[1]
+            return
+        if self._fits(messages, nbytes):
+            self._take(messages, nbytes)
+            return
+        topic, size = self._topic, self._mean_bytes()
+        dropped = 0
+        for channel in topic.channels.values():
+            dropped += channel.drop_oldest(self._fill_of(channel, size).surplus(self.bounds))
+        surplus = min(self._waiting().surplus(self.bounds), topic.depth)
+        if surplus:
+            topic.skip_to(topic.head + surplus)
+        self._note(dropped + surplus)
+        self._measure()
+
+    def _note(self, dropped: int) -> None:
+        self.dropped_count += dropped
+        now = self._clock.monotonic_ns()
+        if self.dropped_count > self._logged and (not self._logged or now >= self._log_at):
+            logger.warning("TOPIC(%s): full: dropped %d messages, the oldest first",
+                           self._topic.name, self.dropped_count - self._logged)  # fmt: skip
+            self._logged = self.dropped_count
+            self._log_at = now + DROPS_LOGGED_EVERY_NS
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def fill(self) -> Fill:
+        """What the topic and the fullest of its channels hold."""
+        size = self._mean_bytes()
+        fills = [self._fill_of(channel, size) for channel in self._topic.channels.values()]
+        fills.append(self._waiting())
+        return Fill(max(fill.messages for fill in fills), max(fill.nbytes for fill in fills))
+
+    def _waiting(self) -> Fill:
+        return Fill(self._topic.depth, self._topic.log.bytes_from(self._topic.head))
+
+    def _mean_bytes(self) -> float:
+        log = self._topic.log
+        return log.nbytes / max(1, log.next_offset - log.start_offset)
+
+    def _fill_of(self, channel: Channel, mean_bytes: float) -> Fill:
+        """What one channel needs, with what waits in the topic for it."""
+        log, skipped = self._topic.log, len(channel.skips)
+        ahead = log.next_offset - channel.cursor
+        behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
+        share = (ahead - skipped) / ahead if ahead else 0
+        nbytes = log.bytes_from(channel.cursor) * share + behind * mean_bytes
+        return Fill(ahead - skipped + behind, int(nbytes))
+
+    def _measure(self) -> None:
+        fill = self.fill()
+        self._messages_left = self.bounds.max_depth - fill.messages
+        self._bytes_left = self.bounds.max_bytes - fill.nbytes
+
+    def _fits(self, messages: int, nbytes: int) -> bool:
+        return (messages <= self._messages_left or not self.bounds.max_depth) and (
+            nbytes <= self._bytes_left or not self.bounds.max_bytes
+        )
+
+    def _take(self, messages: int, nbytes: int) -> None:
+        self._messages_left -= messages
+        self._bytes_left -= nbytes
+
+
+def _refuse(done: Outcome, bounds: Bounds, error: StorageError | None) -> None:
+    done(error or bounds.refusal())

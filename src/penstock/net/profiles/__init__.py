@@ -1,0 +1,1 @@
+"""Profiles of the running process, in the format of pprof."""

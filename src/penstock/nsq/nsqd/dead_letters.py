@@ -1,0 +1,49 @@
+"""Moving spent messages to their dead-letter topics: published there first, then finished here."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.broker.channel import Channel
+from penstock.broker.spent import Parcel, encode_origins
+from penstock.core.errors import StorageError
+from penstock.nsq.protocol.letters import Letters
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+logger = logging.getLogger("penstock.nsqd")
+
+
+class DeadLetters:
+    """The carrier of all channels' dead letters."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+
+    def move(self, channel: Channel, now: int) -> None:
+        """Publish what the channel has given up; when that is committed it is finished there.
+
+        What cannot be published stays with the channel, which asks again a second later.
+        """
+        parcel = channel.take_spent(now)
+        channel.dispatch(now)  # those that must be delivered on after all
+        if parcel is None:
+            return
+        done = partial(self._moved, channel, parcel)
+        try:
+            topic = self._nsqd.topic(channel.dead_letter_topic)
+        except StorageError as error:
+            done(error)
+            return
+        letters = Letters(parcel.frames, encode_origins(parcel.origins))
+        self._nsqd.commits.publish(topic, letters, 0, done)
+
+    def _moved(self, channel: Channel, parcel: Parcel, error: StorageError | None) -> None:
+        if error is not None:
+            logger.error("CHANNEL(%s:%s): failed to move %d messages to %s, trying again - %s",
+                         channel.topic_name, channel.name, len(parcel.frames),
+                         channel.dead_letter_topic, error)  # fmt: skip
+        channel.settle(parcel, self._nsqd.clock.monotonic_ns(), moved=error is None)

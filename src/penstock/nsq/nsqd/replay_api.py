@@ -1,0 +1,59 @@
+"""Channels that start, or go on, at a place of the log: /channel/create with one, /channel/seek."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.errors import OffsetOutOfRangeError
+from penstock.net.http import Request
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.targets import existing_channel, existing_topic, out_of_range, position
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+logger = logging.getLogger("penstock.nsqd")
+
+
+class ReplayApi:
+    """The endpoints of one nsqd that choose where a channel reads."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("POST", "/channel/create", self._create)
+        router.v1("POST", "/channel/seek", self._seek)
+
+    def _create(self, request: Request) -> Any:
+        """As NSQ has it; with a position the channel must be a new one, and starts there."""
+        query = Query.parse(request.query)
+        _, name = query.topic_and_channel()
+        topic = existing_topic(self._nsqd, query)
+        try:
+            offset = position(query, topic, self._nsqd.clock.wall_ns())
+        except OffsetOutOfRangeError as error:
+            return out_of_range(error)
+        if offset is None:
+            self._nsqd.channel(topic, name)
+            return None
+        if name in topic.channels:
+            raise ApiError(409, "CHANNEL_EXISTS")
+        topic.seek(self._nsqd.channel(topic, name), offset)
+        return {"offset": offset}
+
+    def _seek(self, request: Request) -> Any:
+        """Move a channel's cursor; what it held is forgotten, as when it is emptied."""
+        query = Query.parse(request.query)
+        topic, channel = existing_channel(self._nsqd, query)
+        try:
+            offset = position(query, topic, self._nsqd.clock.wall_ns())
+        except OffsetOutOfRangeError as error:
+            return out_of_range(error)
+        if offset is None:
+            raise ApiError(400, "MISSING_ARG_OFFSET")
+        topic.seek(channel, offset)
+        logger.info("CHANNEL(%s:%s): moved to offset %d", topic.name, channel.name, offset)
+        channel.dispatch(self._nsqd.clock.monotonic_ns())
+        return {"offset": offset}

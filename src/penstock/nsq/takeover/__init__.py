@@ -1,0 +1,1 @@
+"""Taking over the data path of Go's nsqd: its queue files become part of our log, once."""

@@ -1,0 +1,183 @@
+"""Where Penstock's nsqd differs from Go's on purpose: each difference once, with what shows it.
+
+This table is the source of "What differs from Go's nsqd" in docs/nsqd.md:
+`make differences` writes it there, `test_differences.py` checks that it did.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+TCP, HTTP, CLI = "tcp.jsonl", "http.jsonl", "nsqd-cli.jsonl"
+PAGE = Path(__file__).parents[2] / "docs" / "nsqd.md"
+HEADING = "## What differs from Go's nsqd\n"
+WIDTH = 100
+
+
+class Difference(NamedTuple):
+    """One difference, as a user reads it.
+
+    `cases` are the recorded exchanges in which it shows, as (file, name). `tests` show it as well:
+    `file::function`, from the folder of tests.
+    """
+
+    text: str
+    cases: tuple[tuple[str, str], ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+DIFFERENCES = (
+    Difference(
+        "Publishes survive `kill -9` by default (`--durability`); Go's nsqd loses what it has in "
+        "memory.",
+        tests=("crash/test_kill_loop.py::test_acknowledged_messages_survive_kills",),
+    ),
+    Difference(
+        "Deferred messages keep their time over a restart; Go's nsqd delivers them at once.",
+        tests=("unit/nsq/nsqd/test_daemon.py::test_deferrals_keep_their_deadlines",),
+    ),
+    Difference(
+        "Time-outs and deferrals come within some 10 ms of their time; Go's nsqd looks every "
+        "100 ms, and at a new channel after up to 5 s. `--queue-scan-*` are accepted without "
+        "effect.",
+        tests=("conformance/test_nsqd_delivery.py::test_many_in_flight_all_time_out",),
+    ),
+    Difference(
+        "`sample_rate` N delivers N percent, as the documentation says; Go's nsqd delivers N + 1.",
+        cases=((TCP, "sample-rate-1"),),
+    ),
+    Difference(
+        "When the data path disappears, publishing goes on: the log keeps its files open.",
+        cases=((TCP, "disk-failure"),),
+    ),
+    Difference(
+        "A damaged part of a file costs the batches in it, which are put aside and counted; Go's "
+        "nsqd gives up the rest of the file.",
+        tests=("conformance/test_nsqd_node.py::test_a_damaged_data_file_harms_nothing_else",),
+    ),
+    Difference(
+        "An error reaches a client that is still sending before the connection is closed; Go's "
+        "nsqd resets the connection, and the error may be lost.",
+        tests=(
+            "conformance/test_nsqd_connections.py::"
+            "test_an_error_arrives_although_the_client_goes_on_sending",
+        ),
+    ),
+    Difference(
+        "A connection that does not send its four bytes of magic is closed after 60 seconds, and "
+        "holds up no exit.",
+        tests=(
+            "unit/nsq/nsqd/test_session.py::"
+            "test_without_a_magic_there_are_no_heartbeats_and_soon_an_end",
+            "unit/cli/test_nsqd.py::test_idle_and_silent_connections_do_not_hold_it_up",
+        ),
+    ),
+    Difference(
+        "`--output-buffer-timeout=0` means no timer, and an interval of 0 for `--sync-timeout` or "
+        "`--statsd-interval` is refused at the start; Go's nsqd panics at all three, sooner or "
+        "later.",
+        cases=((CLI, "statsd-interval-0"),),
+        tests=(
+            "conformance/test_nsqd_delivery.py::test_without_a_buffer_timeout_there_is_no_timer",
+            "conformance/test_nsqd_cli.py::test_an_interval_of_zero_is_refused_at_the_start",
+        ),
+    ),
+    Difference(
+        "In a configuration file, 1 is true and 0 is false (Go's nsqd has it the other way round), "
+        "and a percentile may be an integer (Go's nsqd panics).",
+        cases=(
+            (CLI, "config-bool-1-means-false"),
+            (CLI, "config-bool-0-means-true"),
+            (CLI, "config-percentiles-int"),
+        ),
+    ),
+    Difference(
+        "A syntax error in a configuration file is told in the words of Python's TOML parser.",
+        cases=((CLI, "config-toml-bad"),),
+    ),
+    Difference(
+        "`/stats` lists every topic of `pub_counts`; Go's nsqd shows one of them.",
+        tests=("unit/nsq/nsqd/test_stats.py::test_counts",),
+    ),
+    Difference(
+        "`nsqd.dat` has `[]` where there are no topics or channels; Go's nsqd writes `null`. Both "
+        "read both.",
+        tests=(
+            "unit/nsq/nsqd/test_metadata.py::test_a_fresh_start_writes_the_file",
+            "unit/nsq/nsqd/test_metadata.py::test_the_file_makes_topics_and_channels",
+        ),
+    ),
+    Difference(
+        "`/debug/setblockrate` and `/debug/freememory` answer 200, where the handlers of Go's nsqd "
+        "fail; the pages under `/debug/pprof/` show what Python has to tell.",
+        cases=((HTTP, "debug-put/setblockrate?rate=1"), (HTTP, "debug-post/freememory")),
+    ),
+    Difference(
+        "Which TLS versions and suites there are is OpenSSL's decision: most builds have none "
+        "below TLS 1.2, whatever `--tls-min-version` says.",
+        tests=("unit/net/test_tls.py::test_old_versions_can_be_allowed",),
+    ),
+    Difference(
+        "Counters for statsd start anew with a topic that was deleted and made again; Go's nsqd "
+        "sends a negative number.",
+        tests=(
+            "unit/nsq/nsqd/test_statsd.py::test_counters_are_told_as_differences",
+            "unit/nsq/nsqd/test_statsd.py::test_a_topic_that_was_gone_for_a_while_starts_anew",
+        ),
+    ),
+    Difference(
+        "AUTH: secrets stay out of the log and of redirects, and what an auth server may answer is "
+        "bounded ([security](security.md) has the limits).",
+        tests=(
+            "unit/nsq/nsqd/test_auth.py::test_a_secret_that_is_too_long",
+            "unit/nsq/nsqd/test_auth_servers.py::test_redirects_are_followed",
+            "unit/nsq/nsqd/test_auth_servers.py::test_each_in_turn_from_a_random_one_on",
+        ),
+    ),
+    Difference(
+        "HTTP requests with bare line feeds or unknown methods are answered 400.",
+        tests=("unit/net/test_http_reader.py::test_refusals",),
+    ),
+)
+
+
+def reason(file: str, name: str) -> str | None:
+    """Why this recorded case does not hold; None where it must."""
+    for difference in DIFFERENCES:
+        if (file, name) in difference.cases:
+            return difference.text
+    return None
+
+
+def section() -> str:
+    """The section of the documentation, heading included, up to the next heading."""
+    bullets = [
+        textwrap.fill(
+            f"- {difference.text}",
+            WIDTH,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for difference in DIFFERENCES
+    ]
+    return "\n".join([HEADING, *bullets, ""])
+
+
+def split(page: str) -> tuple[str, str, str]:
+    """The page before the section, the section, and what follows it."""
+    start = page.index(HEADING)
+    end = page.find("\n## ", start) + 1 or len(page)
+    return page[:start], page[start:end], page[end:]
+
+
+def main() -> None:
+    """Write the section into the page."""
+    before, _, after = split(PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(f"{before}{section()}{chr(10) if after else ''}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

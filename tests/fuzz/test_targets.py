@@ -1,0 +1,37 @@
+"""Every decoder against damaged input, briefly and always the same; `make fuzz` looks further."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fuzz.catalogue import TARGETS
+from tests.fuzz.mutate import mutations
+
+INPUTS = 1500
+SECONDS_MAX = 1.0
+
+
+@pytest.fixture(autouse=True)
+def _no_log() -> Iterator[None]:
+    """Thousands of damaged files would be reported, each in its own line."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_keeps_its_promises_on_damaged_input(name: str) -> None:
+    target = TARGETS[name]
+    end = time.monotonic() + SECONDS_MAX
+    for number, data in enumerate(mutations(target.seeds, target.words, INPUTS, seed=1)):
+        try:
+            target.run(data)
+        except BaseException as error:
+            error.add_note(f"input {number}: {data!r}")
+            raise
+        if number > len(target.seeds) and time.monotonic() > end:
+            break

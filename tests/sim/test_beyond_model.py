@@ -1,0 +1,228 @@
+"""The same story with what NSQ has not: dead letters, bounds, seeking, cancelled deferrals."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+
+from penstock.broker.bounds import TopicFullError
+from penstock.broker.channel import Channel
+from penstock.broker.progress import ChannelSettings, TopicSettings
+from penstock.broker.spent import Parcel, decode_origins, encode_origins
+from penstock.core.errors import StorageError
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.letters import Letters
+from penstock.storage.batch import Batch
+from tests.sim.test_broker_model import _BODY_AT, _ID, _PROFILES, SECOND, BrokerMachine
+
+
+class BeyondMachine(BrokerMachine):
+    """A topic that is bounded, and channels that give up, go back and forget.
+
+    Dead letters go to a place that cannot fail of itself; whether it takes them, and whether the
+    broker lives to hear of it, is drawn.
+    """
+
+    # --- dead letters --------------------------------------------------------------------------
+
+    @precondition(lambda self: self.model.channels)
+    @rule(data=st.data(), most=st.sampled_from([0, 1, 2, 3]))
+    def limit_attempts(self, data: st.DataObject, most: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model.channels)))
+        self.topic.configure_channel(ChannelSettings(name, most))
+        self.model.channels[name].max_attempts = most
+        self.progress_written()
+        self.dispatch()
+
+    @precondition(lambda self: any(c.spent.count for c in self.topic.channels.values()))
+    @rule()
+    def publish_dead_letters(self) -> None:
+        for channel in self.topic.channels.values():
+            if channel.spent.count:
+                self.begin_move(channel)
+
+    @precondition(lambda self: self.parcels)
+    @rule(taken=st.booleans())
+    def settle_dead_letters(self, taken: bool) -> None:
+        for channel in list(self.parcels):
+            self.end_move(channel, taken)
+        self.dispatch()
+
+    def carry_dead_letters(self, channel: Channel) -> None:
+        while channel in self.parcels or self.begin_move(channel):
+            self.end_move(channel, taken=True)
+
+    def open(self) -> None:
+        super().open()
+        self.parcels: dict[Channel, tuple[Parcel, set[int]]] = {}
+        self.skipped = getattr(self, "skipped", False)  # the topic has dropped what it held itself
+
+    def end_move(self, channel: Channel, taken: bool) -> None:
+        """The outcome; the channel may have been emptied, moved or deleted meanwhile."""
+        parcel, moved = self.parcels.pop(channel)
+        before = channel.dead_letter_count
+        channel.settle(parcel, self.clock.monotonic_ns(), moved=taken)
+        if channel.dead_letter_count > before:
+            assert taken
+            self.model.channels[channel.name].give_up(moved)
+
+    def begin_move(self, channel: Channel) -> bool:
+        """Publish some; False when there is nothing, or nothing could be read."""
+        model = self.model.channels[channel.name]
+        now = self.clock.monotonic_ns()
+        parcel = channel.take_spent(now)
+        if parcel is None:
+            return False
+        letters = Letters(parcel.frames, encode_origins(parcel.origins))
+        frames, table = letters.encode(7, now)
+        batch = Batch.build(0, 7, now, letters.count, 0, [frames], table=table, note=letters.note)
+        origins = decode_origins(Batch.parse(batch.raw).note)
+        assert origins is not None
+        assert (origins.topic, origins.channel) == ("t", channel.name)
+        moved = set()
+        for index, (identifier, attempts) in enumerate(
+            zip(origins.ids, origins.attempts, strict=True)
+        ):
+            offset = identifier - self.log.id_base
+            frame = bytes(batch.slice(index, index + 1))
+            assert frame[_BODY_AT:] == self.model.bodies[offset]
+            assert frame[_ID] == b"%016x" % (7 + index)
+            assert offset in model.owed | model.may_come
+            assert offset not in model.held
+            if offset not in model.uncertain:
+                assert attempts == model.attempts[offset]
+            assert attempts >= model.max_attempts > 0
+            moved.add(offset)
+        assert channel not in self.parcels, "one move at a time"
+        self.parcels[channel] = parcel, moved
+        return True
+
+    # --- bounds --------------------------------------------------------------------------------
+
+    @rule(
+        depth=st.sampled_from([0, 3, 10, 30]),
+        nbytes=st.sampled_from([0, 0, 1500]),
+        overflow=st.sampled_from([None, "refuse", "drop-oldest"]),
+    )
+    def bound(self, depth: int, nbytes: int, overflow: str | None) -> None:
+        self.topic.configure(TopicSettings(depth, nbytes, overflow))
+        self.progress_written()
+
+    @rule(
+        sizes=st.lists(st.integers(0, 60), min_size=1, max_size=8),
+        equal=st.booleans(),
+        delay=st.sampled_from([0, 0, 0, 1, 3 * SECOND, 20 * SECOND]),
+        parts=st.integers(1, 3),
+    )
+    def publish(self, sizes: list[int], equal: bool, delay: int, parts: int) -> None:
+        """As before, but a full topic refuses single publishes, or drops old messages."""
+        groups = [[self.body(sizes[0] if equal else size) for size in sizes] for _ in range(parts)]
+        outcomes: list[StorageError | None] = []
+        for bodies in groups:
+            self.topic.stage(Bodies.from_list(bodies), delay, outcomes.append)
+        bounds = self.topic.bounds
+        refuses = bounds and bounds.overflow.value == "refuse"
+        used = self.used()
+        before = self.log.next_offset
+        told, error = self.topic.commit()
+        for done in told:
+            done(error)
+        assert len(outcomes) == parts
+        if error is not None:
+            note(f"refused: {error}")
+            assert self.log.next_offset == before
+            self.ghosts.update(body for bodies in groups for body in bodies)
+            return
+        assert not self.broken or self.log.next_offset == before
+        due = self.clock.monotonic_ns() + delay if delay else 0
+        for bodies, outcome in zip(groups, outcomes, strict=True):
+            if refuses and bounds.max_depth and not bounds.max_bytes:
+                assert (outcome is None) == (used + len(bodies) <= bounds.max_depth)
+            if outcome is None:
+                used += len(bodies)
+                self.model.publish(bodies, due)
+            else:
+                assert refuses
+                assert isinstance(outcome, TopicFullError)
+        if bounds and not refuses:
+            self.note_drops(bounds.max_depth)
+        self.dispatch()
+
+    def used(self) -> int:
+        """What the fullest channel and the topic hold, counted plainly."""
+        end = self.log.next_offset
+        held = [end - c.head + c.unfinished_count for c in self.topic.channels.values()]
+        return max([*held, self.topic.depth])
+
+    def note_drops(self, max_depth: int) -> None:
+        for name, channel in self.topic.channels.items():
+            model = self.model.channels[name]
+            needed = {o for first, next_ in channel.needed() for o in range(first, next_)}
+            dropped = model.owed - needed
+            assert not dropped & set(model.held)
+            other = set(model.held) | set(model.not_before) | set(model.attempts)
+            kept = needed & set(self.model.bodies) - other  # a power cut may have taken some
+            fresh = dropped - other
+            assert not fresh or not kept or max(fresh) < min(kept), "the oldest go first"
+            model.give_up(dropped | (model.may_come - needed))
+            if max_depth:
+                waiting = channel.unfinished_count - channel.in_flight_count - channel.spent.count
+                over = channel.unfinished_count + self.log.next_offset - channel.head - max_depth
+                assert over <= 0 or not waiting, f"{name} holds {over} too many"
+        self.skipped = self.skipped or self.model.head < self.topic.head
+        self.model.head = self.topic.head
+
+    def compare_log(self, power_cut: bool) -> None:
+        if self.topic.head < min(self.model.head, self.log.next_offset):
+            assert self.skipped, "only what was dropped in the topic may be back"
+            self.model.head = self.topic.head
+        super().compare_log(power_cut)
+
+    # --- going elsewhere -----------------------------------------------------------------------
+
+    @precondition(lambda self: self.model.channels)
+    @rule(data=st.data())
+    def seek(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model.channels)))
+        offset = data.draw(st.integers(self.log.start_offset, self.log.next_offset))
+        self.topic.seek(self.topic.channels[name], offset)
+        model = self.model.channels[name]
+        model.start = offset
+        owed = {o for o in self.model.bodies if offset <= o < self.model.head}
+        model.seek(owed, self.model.due)
+        self.progress_written()
+        self.dispatch()
+
+    @precondition(lambda self: any(c.deferred_count for c in self.topic.channels.values()))
+    @rule(data=st.data(), cancel=st.booleans(), every=st.booleans())
+    def cancel_or_release(self, data: st.DataObject, cancel: bool, every: bool) -> None:
+        channels = [c for c in self.topic.channels.values() if c.deferred_count]
+        channel = data.draw(st.sampled_from(channels))
+        model = self.model.channels[channel.name]
+        deferred = sorted(o for e in channel.deferred for o in range(e.first, e.next))
+        chosen = deferred if every else data.draw(st.lists(st.sampled_from(deferred), max_size=5))
+        wanted = None if every else [*chosen, self.log.next_offset, -1]
+        take = channel.cancel_deferred if cancel else channel.release_deferred
+        taken = [o for e in take(wanted) for o in range(e.first, e.next)]
+        assert sorted(taken) == sorted(set(chosen))
+        if cancel:
+            model.give_up(set(taken))
+        for offset in taken:
+            model.release(offset)
+        self.topic.save_now()
+        self.progress_written()
+        self.dispatch()
+
+    @precondition(lambda self: self.topic.channels)
+    @rule()
+    def settings_hold(self) -> None:
+        for name, channel in self.topic.channels.items():
+            assert channel.max_attempts == self.model.channels[name].max_attempts
+
+
+def test_what_nsq_has_not_does_what_the_model_does() -> None:
+    profile = _PROFILES[os.environ.get("PENSTOCK_SIM", "ci")]
+    run_state_machine_as_test(BeyondMachine, settings=profile)

@@ -1,0 +1,355 @@
+"""Go's queues become our log: each message once, for the right channels, whatever happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from penstock.broker.broker import Broker
+from penstock.core.chance import SystemChance
+from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.units import SECOND
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.takeover import importer
+from penstock.nsq.takeover.importer import IMPORTED, import_queues
+from penstock.nsq.takeover.moves import STAGING
+from penstock.testing.clock import FakeClock
+from penstock.testing.disk import FaultyDisk, Operation
+
+from .go_files import (
+    DATA,
+    MESSAGE_MAX,
+    NOW,
+    Delivered,
+    Message,
+    data,
+    delivered,
+    disk_with,
+    expected,
+    messages,
+    nsqd_dat,
+    open_broker,
+    open_store,
+    queue,
+    take_over,
+)
+from .killer import Killed, KillerDisk
+
+ALL = messages(range(40))
+LATE = messages(range(90, 95), size=9)
+AGAIN = messages([7], 1) + messages([3], 4)
+
+CONTENT: dict[str, bytes] = {
+    **nsqd_dat({"t": ["a", "b", "idle"], "u": [], "v": ["c"]}, paused=["v"]),
+    **queue("t", LATE),
+    **queue("t:a", ALL[:30], ALL[30:], first=4),
+    **queue("t:b", ALL[20:] + AGAIN),
+    **queue("u", messages(range(3))),
+    **queue("v", messages([2, 3])),
+    **queue("v:c", messages([1])),
+}
+EXPECTED: Delivered = {
+    "t": {
+        "a": expected(ALL + LATE),
+        "b": expected(ALL[20:] + AGAIN + LATE),
+        "idle": expected(LATE),
+    },
+    "u": {"": expected(messages(range(3)))},
+    "v": {"c": expected(messages([1, 2, 3]))},
+}
+QUEUED = 5 + 40 + 22 + 3 + 2 + 1
+
+SMALL = {
+    **nsqd_dat({"t": ["a", "b"]}),
+    **queue("t", LATE),
+    **queue("t:a", ALL[:30], ALL[30:]),
+    **queue("t:b", ALL[20:] + AGAIN),
+}
+EXPECTED_SMALL = {"t": {name: EXPECTED["t"][name] for name in ("a", "b")}}
+
+
+def go_names(disk: FaultyDisk, directory: str = DATA) -> list[str]:
+    return [name for name in disk.list(directory) if ".diskqueue." in name]
+
+
+def test_every_message_arrives_where_it_belongs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "penstock.nsqd")
+    disk = disk_with(CONTENT)
+    names = go_names(disk)
+    assert take_over(disk) == QUEUED
+    assert delivered(disk) == EXPECTED
+    assert go_names(disk, f"{DATA}/{IMPORTED}") == names
+    assert disk.list(DATA) == [IMPORTED, "nsqd.dat", "topics"]
+    said = [record.message for record in caplog.records if "IMPORT" in record.message]
+    assert said[0] == ("IMPORT: found the queues of a Go nsqd: 3 topics, 4 channels, 0.0 MB; "
+                       "importing them before listening")  # fmt: skip
+    assert said[1].startswith("IMPORT: imported: 73 messages, 0.0 of 0.0 MB, ")
+    assert said[2] == (
+        "IMPORT: done; Go's files are now in /data/go-nsqd-imported, which you may delete"
+    )
+
+
+def test_messages_of_several_channels_are_stored_once() -> None:
+    disk = disk_with(CONTENT)
+    take_over(disk)
+    broker = open_broker(disk)
+    assert broker.topics["t"].log.next_offset == 40 + 2 + 5
+
+
+def test_depths_and_pauses_are_those_of_go() -> None:
+    disk = disk_with(CONTENT)
+    take_over(disk)
+    topics = open_broker(disk).topics
+    assert {n: (t.paused, t.depth) for n, t in topics.items()} == {
+        "t": (False, 0), "u": (False, 3), "v": (True, 2),
+    }  # fmt: skip
+    depths = {name: channel.depth for name, channel in topics["t"].channels.items()}
+    assert depths == {"a": 45, "b": 27, "idle": 5}
+    assert topics["v"].channels["c"].depth == 1
+
+
+def test_the_second_start_has_nothing_to_do() -> None:
+    disk = disk_with(CONTENT)
+    take_over(disk)
+    before = {path: disk.content(path) for path in disk.paths()}
+    assert take_over(disk) == 0
+    assert {path: disk.content(path) for path in disk.paths()} == before
+
+
+def test_without_go_files_nothing_is_touched() -> None:
+    disk = disk_with(nsqd_dat({"t": ["c"]}))
+    assert take_over(disk) == 0
+    assert disk.paths() == [f"{DATA}/nsqd.dat"]
+
+
+def test_channels_that_nsqd_dat_does_not_know_are_made() -> None:
+    disk = disk_with(queue("t:c", messages([1])), queue("u", messages([2])))
+    take_over(disk)
+    assert delivered(disk) == {
+        "t": {"c": expected(messages([1]))},
+        "u": {"": expected(messages([2]))},
+    }
+
+
+def test_large_queues_are_cut_into_segments() -> None:
+    found = messages(range(3000), size=1000)
+    disk = disk_with(nsqd_dat({"t": ["a", "b"]}), queue("t:a", found), queue("t:b", found))
+    take_over(disk)
+    assert len([p for p in disk.paths(".log") if "/t@0/" in p]) == 3
+    assert delivered(disk)["t"] == {"a": expected(found), "b": expected(found)}
+
+
+def test_the_memory_for_many_channels_is_shared_out() -> None:
+    names = [f"c{n}" for n in range(40)]
+    found = {n: messages(range(i, 100 + i)) for i, n in enumerate(names)}
+    disk = disk_with(nsqd_dat({"t": names}), *(queue(f"t:{n}", m) for n, m in found.items()))
+    take_over(disk)
+    assert delivered(disk)["t"] == {name: expected(held) for name, held in found.items()}
+
+
+class HurryingClock(FakeClock):
+    """Every look at it takes two seconds."""
+
+    def monotonic_ns(self) -> int:
+        self.advance(2 * SECOND)
+        return super().monotonic_ns()
+
+
+def test_it_tells_how_far_it_is_and_syncs_on_the_way(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "penstock.nsqd")
+    monkeypatch.setattr(importer, "SYNC_BYTES", 10)
+    disk = disk_with(*(queue(f"t{n}", messages(range(10))) for n in range(6)))
+    take_over(disk)
+    lazily = disk.sync_count
+    disk = disk_with(*(queue(f"t{n}", messages(range(10))) for n in range(6)))
+    monkeypatch.setattr(importer, "SYNC_BYTES", 10**9)
+    store = open_store(disk)
+    caplog.clear()
+    import_queues(store, HurryingClock(NOW), 5, MESSAGE_MAX)
+    store.close()
+    assert disk.sync_count < lazily
+    told = [m for m in caplog.messages if m.startswith("IMPORT: so far: ")]
+    assert told[0].startswith("IMPORT: so far: 30 messages, 0.0 of 0.0 MB, ")
+    assert len(told) == 2
+
+
+# --- a data path that is ours already ------------------------------------------------------------
+
+
+def publish(broker: Broker, topic: str, *bodies: bytes) -> None:
+    broker.topic(topic).stage(Bodies.from_list(bodies), 0, lambda _error: None)
+    assert broker.topic(topic).commit()[1] is None
+
+
+def test_a_topic_that_we_have_goes_on_behind_its_messages(caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_with({})
+    broker = open_broker(disk)
+    broker.topic("t").channel("ours")
+    publish(broker, "t", b"one", b"two")
+    broker.close()
+    for name, content in {
+        **nsqd_dat({"t": ["a"]}), **queue("t:a", messages([5, 6])), **queue("t", LATE)
+    }.items():  # fmt: skip
+        disk.replace_file(f"{DATA}/{name}", content)
+    assert take_over(disk) == 7
+    assert "topic t is in our log too; what Go's nsqd has of it is appended" in caplog.text
+    first = [Message(NOW, 0, b"one"), Message(NOW, 0, b"two")]
+    found = delivered(disk)["t"]
+    assert found == {"ours": expected(first + LATE), "a": expected(messages([5, 6]) + LATE)}
+
+
+def test_one_without_new_messages_keeps_its_log_as_it_is() -> None:
+    disk = disk_with({})
+    broker = open_broker(disk)
+    publish(broker, "t", b"one")
+    broker.close()
+    for name, content in {**nsqd_dat({"t": ["a"]}), **queue("t:a")}.items():
+        disk.replace_file(f"{DATA}/{name}", content)
+    assert take_over(disk) == 0
+    assert delivered(disk)["t"] == {"a": [Message(NOW, 1, b"one")]}
+
+
+def test_a_second_import_does_not_take_the_names_of_the_first() -> None:
+    disk = disk_with(queue("t", messages([1])))
+    take_over(disk)
+    for name, content in queue("t", messages([2])).items():
+        disk.replace_file(f"{DATA}/{name}", content)
+    take_over(disk)
+    assert delivered(disk)["t"][""] == expected(messages([1, 2]))
+    assert disk.content(f"{DATA}/{IMPORTED}/t.diskqueue.000000.dat") == data(messages([1]))
+    assert disk.content(f"{DATA}/{IMPORTED}-2/t.diskqueue.000000.dat") == data(messages([2]))
+
+
+# --- trouble -------------------------------------------------------------------------------------
+
+
+def test_damaged_files_are_set_aside_with_their_mark() -> None:
+    disk = disk_with(queue("t", messages(range(4)), messages([9])))
+    disk.overwrite(f"{DATA}/t.diskqueue.000000.dat", b"\xff", 100)
+    assert take_over(disk) == 3
+    assert delivered(disk)["t"][""] == expected(messages([0, 1, 9]))
+    assert "t.diskqueue.000000.dat.bad" in disk.list(f"{DATA}/{IMPORTED}")
+
+
+def test_files_of_before_1_0_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_with({"nsqd.77.dat": b"{}"})
+    assert take_over(disk) == 0
+    assert "nsqd.77.dat is of an nsqd before 1.0 and not read; rename it to nsqd.dat" in caplog.text
+    caplog.clear()
+    assert take_over(disk_with({"nsqd.77.dat": b"{}"}, nsqd_dat({}))) == 0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"topics":[{}]}'])
+def test_nsqd_dat_is_read_first_and_must_make_sense(text: bytes) -> None:
+    disk = disk_with(CONTENT, {"nsqd.dat": text})
+    before = disk.paths()
+    with pytest.raises(PenstockError) as refused:
+        take_over(disk)
+    assert type(refused.value) is PenstockError
+    assert str(refused.value).startswith(
+        "failed to load metadata - failed to parse metadata in /data/nsqd.dat - "
+    )
+    assert disk.paths() == before
+
+
+def test_a_message_above_the_limit_changes_nothing() -> None:
+    disk = disk_with(CONTENT, queue("w", messages([1], size=MESSAGE_MAX + 9)))
+    before = disk.paths()
+    with pytest.raises(ConfigError, match="start with --max-msg-size=1033 or more"):
+        take_over(disk)
+    assert disk.paths() == before
+    assert take_over(disk, 2000) == QUEUED + 1
+
+
+@pytest.mark.parametrize("room", [0, 100, 1000, 3000])
+def test_a_full_disk_changes_nothing(room: int) -> None:
+    disk = disk_with(CONTENT)
+    before = disk.paths()
+    disk.fill(room)
+    with pytest.raises(StorageError, match="failed to import the queues of Go's nsqd - /data/"):
+        take_over(disk)
+    assert disk.paths() == before
+    disk.heal()
+    take_over(disk)
+    assert delivered(disk) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["open", "append", "read", "sync", "replace", "list", "make_directory", "rename",
+     "sync_directory"],
+)  # fmt: skip
+def test_after_any_error_the_next_start_does_it(operation: Operation) -> None:
+    count = operations_of(SMALL)[operation]
+    failures = 0
+    for nth in range(1, count + 1, max(1, count // 10)):
+        disk = disk_with(SMALL)
+        disk.fail(operation, nth)
+        try:
+            take_over(disk)
+        except StorageError:
+            failures += 1
+        disk.heal()
+        take_over(disk)
+        assert delivered(disk) == EXPECTED_SMALL
+    assert failures
+
+
+def operations_of(content: dict[str, bytes]) -> Counter[Operation]:
+    disk = killer_with(content)
+    take_over(disk)
+    return disk.counts
+
+
+def killer_with(content: dict[str, bytes]) -> KillerDisk:
+    disk = KillerDisk(DATA)
+    for name, held in content.items():
+        disk.replace_file(f"{DATA}/{name}", held)
+    disk.counts.clear()
+    return disk
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_a_crash_anywhere_loses_nothing_and_doubles_nothing(seed: int | None) -> None:
+    steps = operations_of(SMALL).total()
+    for step in range(0, steps, 1 if seed is None else 3):
+        disk = killer_with(SMALL)
+        disk.kill_at(step)
+        with pytest.raises(Killed):
+            take_over(disk)
+        disk.crash("written" if seed is None else SystemChance(1000 * seed + step))
+        take_over(disk)
+        assert delivered(disk) == EXPECTED_SMALL, step
+        assert STAGING not in disk.list(DATA)
+        assert not go_names(disk)
+    assert steps > 50
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_nor_does_one_while_appending_to_a_topic_of_ours(seed: int | None) -> None:
+    first = [Message(NOW, 0, b"one"), Message(NOW, 0, b"two")]
+    go = {**nsqd_dat({"t": ["a"]}), **queue("t:a", messages([5, 6])), **queue("t", LATE)}
+    for step in range(0, 1000, 2):
+        disk = KillerDisk(DATA)
+        broker = open_broker(disk)
+        broker.topic("t").channel("ours")
+        publish(broker, "t", b"one", b"two")
+        broker.close()
+        for name, content in go.items():
+            disk.replace_file(f"{DATA}/{name}", content)
+        disk.kill_at(step)
+        try:
+            take_over(disk)
+            break
+        except Killed:
+            disk.crash("written" if seed is None else SystemChance(1000 * seed + step))
+        take_over(disk)
+        assert delivered(disk)["t"] == {
+            "ours": expected(first + LATE),
+            "a": expected(messages([5, 6]) + LATE),
+        }
+    assert 50 < step < 998
