@@ -1,0 +1,80 @@
+"""Consumer groups as RocketMQ configures them (reference 10, SubscriptionGroupConfig)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from penstock.rocketmq.broker.topics import DataVersion
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.settings import java_name
+
+
+@dataclass(slots=True)
+class GroupConfig:
+    """One group; the fields have the names of their JSON, in Python's spelling."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        return {java_name(each.name): getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def from_json(cls, value: Any) -> GroupConfig:
+        """Absent fields have their defaults. Raises BodyError."""
+        if not isinstance(value, dict) or not isinstance(value.get("groupName"), str):
+            raise BodyError("a group configuration without groupName")
+        found: dict[str, Any] = {}
+        for each in fields(cls):
+            given = value.get(java_name(each.name))
+            if given is None:
+                continue
+            if each.name != "group_name" and type(given) is not type(each.default):
+                raise BodyError(f"{java_name(each.name)} of a group is {given!r}")
+            found[each.name] = given
+        return cls(**found)
+
+
+@dataclass(slots=True)
+class GroupTable:
+    """All groups by name, and the version of the whole."""
+
+    configs: dict[str, GroupConfig] = field(default_factory=dict)
+    version: DataVersion = field(default_factory=DataVersion)
+
+    def find(self, name: str, now_ms: int, *, auto_create: bool) -> GroupConfig | None:
+        """The group of that name, made when it is not there and that is allowed."""
+        config = self.configs.get(name)
+        if config is None and auto_create:
+            config = GroupConfig(name)
+            self.put(config, now_ms)
+        return config
+
+    def put(self, config: GroupConfig, now_ms: int) -> None:
+        """Make or change a group."""
+        self.configs[config.group_name] = config
+        self.version.next(now_ms)
+
+    def delete(self, name: str, now_ms: int) -> GroupConfig | None:
+        """Forget a group; None when there was none of that name."""
+        config = self.configs.pop(name, None)
+        if config is not None:
+            self.version.next(now_ms)
+        return config
+
+    def as_json(self) -> dict[str, Any]:
+        """As the Java classes print it; also what is kept in the groups file."""
+        return {
+            "dataVersion": self.version.as_json(),
+            "subscriptionGroupTable": {
+                name: config.as_json() for name, config in self.configs.items()
+            },
+        }

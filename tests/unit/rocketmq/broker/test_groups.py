@@ -1,0 +1,42 @@
+"""Consumer groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker.groups import GroupConfig, GroupTable
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.errors import BodyError
+
+
+def test_as_java_prints_it() -> None:
+    assert fastjson.dumps(GroupConfig("CG").as_json()) == (
+        b'{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":true,'
+        b'"consumeFromMinEnable":true,"groupName":"CG","notifyConsumerIdsChangedEnable":true,'
+        b'"retryMaxTimes":16,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}'
+    )
+
+
+def test_reading() -> None:
+    config = GroupConfig.from_json({"groupName": "CG", "retryMaxTimes": 3, "attributes": {}})
+    assert config == GroupConfig("CG", retry_max_times=3)
+    bad: list[Any] = [
+        None, {}, {"groupName": 1}, {"groupName": "g", "retryMaxTimes": True},
+        {"groupName": "g", "consumeEnable": 1},
+    ]  # fmt: skip
+    for value in bad:
+        with pytest.raises(BodyError):
+            GroupConfig.from_json(value)
+
+
+def test_the_table() -> None:
+    groups = GroupTable()
+    assert groups.find("g", 5, auto_create=False) is None
+    made = groups.find("g", 5, auto_create=True)
+    assert groups.find("g", 6, auto_create=False) is made
+    assert groups.as_json()["dataVersion"] == {"counter": 1, "timestamp": 5}
+    assert groups.delete("g", 7) is made
+    assert groups.delete("g", 8) is None
+    assert groups.as_json()["subscriptionGroupTable"] == {}
