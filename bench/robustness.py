@@ -29,6 +29,8 @@ from penstock.testing.daemons import Daemon, run_nsqd
 KB, MB = 1024, 1024 * 1024
 RATE = 1000
 """Messages a second, each to every healthy consumer's channel."""
+FILES_BESIDE = 200
+"""Open files of nsqd, or of this program, that are none of the crowd's connections."""
 
 
 class Check:
@@ -205,6 +207,14 @@ def _over_tls(certificate: str) -> Callable[[Daemon, int], socket.socket]:
     return enter
 
 
+def crowd_max(wanted: int) -> int:
+    """So many connections, or what the limit on open files allows each of both sides."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < wanted + FILES_BESIDE:
+        print(f"the limit on open files is {most} (ulimit -Hn): {wanted} connections are too many")
+    return min(wanted, most - FILES_BESIDE)
+
+
 def idle(check: Check, quick: bool) -> None:
     count = 500 if quick else 5000
     crowd_cost(check, "idle connections", count, 40, _plain)
@@ -212,7 +222,7 @@ def idle(check: Check, quick: bool) -> None:
 
 
 def silent(check: Check, quick: bool) -> None:
-    crowd_cost(check, "silent connections", 1000 if quick else 9000, 40, _silent)
+    crowd_cost(check, "silent connections", 1000 if quick else crowd_max(10_000), 40, _silent)
 
 
 def tls(check: Check, quick: bool) -> None:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.fuzz.targets import Target, commands, http, layers, peers, settings, storage
+from tests.fuzz.targets import (
+    Target,
+    commands,
+    http,
+    latencies,
+    layers,
+    letters,
+    peers,
+    rocketmq,
+    settings,
+    storage,
+    takeover,
+)
 
 TARGETS: dict[str, Target] = {
     **commands.TARGETS,
@@ -11,6 +23,10 @@ TARGETS: dict[str, Target] = {
     **peers.TARGETS,
     **layers.TARGETS,
     **settings.TARGETS,
+    **letters.TARGETS,
+    **latencies.TARGETS,
+    **takeover.TARGETS,
+    **rocketmq.TARGETS,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from tests.fuzz.catalogue import TARGETS
 from tests.fuzz.mutate import mutations
 
 INPUTS = 1500
-SECONDS_MAX = 1.0
+SECONDS_MAX = 0.6
+"""Of the processor, so that a busy machine tries no less."""
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +27,12 @@ def _no_log() -> Iterator[None]:
 @pytest.mark.parametrize("name", TARGETS)
 def test_keeps_its_promises_on_damaged_input(name: str) -> None:
     target = TARGETS[name]
-    end = time.monotonic() + SECONDS_MAX
+    end = time.process_time() + SECONDS_MAX
     for number, data in enumerate(mutations(target.seeds, target.words, INPUTS, seed=1)):
         try:
             target.run(data)
         except BaseException as error:
             error.add_note(f"input {number}: {data!r}")
             raise
-        if number > len(target.seeds) and time.monotonic() > end:
+        if number > len(target.seeds) and time.process_time() > end:
             break

@@ -100,6 +100,7 @@ BODIES = [
     b"[" * 9000,
     b'{"offsets":{"\xff":1}}',
     b'{"offsets":{"0":-1}}',
+    b'{"x":' + b"[" * 9000,
     b"null",
 ]
 
@@ -118,6 +119,7 @@ def test_parameters_without_sense_are_refused_in_plain_words(
 def test_bodies_without_sense_are_refused_in_plain_words(victim: Victim) -> None:
     get(victim.daemon, "POST", "/pub?topic=t", b"x")
     for body in BODIES:
-        status, answer = get(victim.daemon, "POST", "/log/commit?topic=t&group=g", body)
-        assert status == 400, (body, answer)
+        for target in ("/log/commit?topic=t&group=g", "/topic/config?topic=t"):
+            status, answer = get(victim.daemon, "POST", target, body)
+            assert status == 400, (target, body, answer)
     victim.check_alive()

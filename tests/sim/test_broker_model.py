@@ -58,12 +58,12 @@ class Reader:
         machine = self.machine
         now = machine.clock.monotonic_ns()
         assert self.consumer.writable
-        for batch, first, next_, attempts in deliveries:
-            for offset in range(first, next_):
-                frame = bytes(batch.slice(offset, offset + 1))
+        for delivery in deliveries:
+            for offset in range(delivery.first, delivery.next):
+                frame = bytes(delivery.batch.slice(offset, offset + 1))
                 assert frame[_ID] == b"%016x" % (machine.topic.log.id_base + offset)
                 assert frame[_BODY_AT:] == machine.model.bodies[offset]
-                self.model.deliver(offset, attempts, self.number, now, TIMEOUT)
+                self.model.deliver(offset, delivery.attempts, self.number, now, TIMEOUT)
         assert len(self.held()) <= self.consumer.ready
 
     def held(self) -> list[int]:

@@ -92,7 +92,7 @@ class PageEndError(Exception):
     """Enough was read for one page."""
 
 
-class Reader:
+class PageReader:
     """Finds the batches of single messages, in any order; remembers the places it has read."""
 
     def __init__(self, log: ReadableLog, places_max: int = PLACES_MAX) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from penstock.broker.alarms import Alarms
 from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.holdings import ChannelOptions, Holdings
-from penstock.broker.reading import stored
+from penstock.broker.retrieval import retrieve
 from penstock.broker.runs import Offsets, runs
 from penstock.broker.spent import (
     MOVE_BYTES_MAX,
@@ -240,7 +240,7 @@ class Channel(Holdings):
             self._alarms.wake(self, deadline)
             rest = entry.first
             try:
-                for batch, first, next_ in stored(self.log, entry.first, entry.next, self._lose):
+                for batch, first, next_ in retrieve(self.log, entry.first, entry.next, self._lose):
                     deliveries.append(Delivery(batch, first, next_, attempts))
                     budget -= (next_ - first) * (len(batch.frames) // batch.count)
                     for offset in range(first, next_):
@@ -281,7 +281,8 @@ class Channel(Holdings):
                     self._launch(consumer, self.cursor, last, now)
                     room -= last - self.cursor
                 self.cursor = last
-        self.skips.discard_below(self.cursor)
+        if self.skips:
+            self.skips.discard_below(self.cursor)
 
     def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
         deadline = consumer.flights.add(first, last, now)
@@ -364,7 +365,7 @@ class Channel(Holdings):
         while entries and budget > 0:
             first, next_, attempts = entries.pop(0)
             try:
-                for batch, low, high in stored(self.log, first, next_, self._lose):
+                for batch, low, high in retrieve(self.log, first, next_, self._lose):
                     if len(batch.note):
                         self._requeue_again(low, high, attempts)
                     else:

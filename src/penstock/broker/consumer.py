@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from penstock.broker.flights import Flights
 from penstock.storage.batch import Batch
 
 
-class Delivery(NamedTuple):
+class Delivery(Struct):
     """Messages ``[first, next)`` of a batch for one consumer, each for the ``attempts``-th time."""
 
     batch: Batch

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.broker.alarms import Alarms
-from penstock.broker.backlog import Deferred, Requeue, Requeued, Waiting
 from penstock.broker.consumer import Consumer
+from penstock.broker.deferred import Deferred, DeferredRange
 from penstock.broker.flights import Flights
 from penstock.broker.latency import Latency
 from penstock.broker.progress import ChannelRecord, Deferral
+from penstock.broker.requeued import Requeued, RequeuedRange
 from penstock.broker.spent import Spent
 from penstock.core.clock import Clock
 from penstock.core.names import is_ephemeral
@@ -63,7 +64,7 @@ class Holdings:
         self.cursor = cursor
         self.head = cursor
         self.skips = RangeSet()
-        self.requeued = Requeue()
+        self.requeued = Requeued()
         self.deferred = Deferred()
         self.spent = Spent()
         self.max_attempts = 0  # 0: any number
@@ -173,6 +174,8 @@ class Holdings:
         return dropped
 
     def _drop_newest(self, surplus: int) -> None:
+        """Skip the ``surplus`` newest of the backlog, or all of it."""
+        skipped_before = len(self.skips)
         last = self.head
         for first, next_ in reversed(self.skips):
             if last - next_ >= surplus:
@@ -180,6 +183,7 @@ class Holdings:
             surplus -= last - next_
             last = first
         self.skips.add(max(self.cursor, last - surplus), self.head)
+        self.dropped_count += len(self.skips) - skipped_before
 
     def _border(self) -> int:
         """Step over skips at the cursor; where the run of deliverable offsets ends."""
@@ -221,9 +225,9 @@ class Holdings:
 
     def _requeue_again(self, first: int, next_: int, attempts: int) -> None:
         after = min(self.head, self.cursor + self._options.mem_queue_size)
-        self.requeued.add(Requeued(first, next_, attempts, after))
+        self.requeued.add(RequeuedRange(first, next_, attempts, after))
 
-    def cancel_deferred(self, offsets: Iterable[int] | None) -> list[Waiting]:
+    def cancel_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:
         """Finish these deferred messages, or all with None; those that were deferred."""
         self.changed = True
         if offsets is not None:
@@ -232,7 +236,7 @@ class Holdings:
         self.deferred.clear()
         return taken
 
-    def release_deferred(self, offsets: Iterable[int] | None) -> list[Waiting]:
+    def release_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:
         """Let these deferred messages, or all, be delivered now; those that were deferred."""
         taken = self.cancel_deferred(offsets)
         for _, first, next_, attempts in taken:
@@ -292,7 +296,7 @@ class Holdings:
         for first, next_, attempts in sorted(record.unfinished):
             first, next_ = max(first, start), min(next_, end)
             if first < next_:
-                self.requeued.add(Requeued(first, next_, attempts, self.cursor))
+                self.requeued.add(RequeuedRange(first, next_, attempts, self.cursor))
         to_monotonic = self._clock.monotonic_ns() - self._clock.wall_ns()
         for deadline, first, next_, attempts in deferred:
             first, next_ = max(first, start), min(next_, end)

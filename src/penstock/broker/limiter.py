@@ -28,16 +28,15 @@ DROPS_LOGGED_EVERY_NS: Final = 10 * 10**9
 class Limiter:
     """The bounds of one topic, and how much more it may take."""
 
-    __slots__ = ("_bytes_left", "_clock", "_log_at", "_logged", "_messages_left", "_promised",
-                 "_topic", "bounds", "dropped_count", "refuses")  # fmt: skip
+    __slots__ = ("_bytes_left", "_clock", "_log_at", "_messages_left", "_promised",
+                 "_topic", "_untold", "bounds", "refuses")  # fmt: skip
 
     def __init__(self, topic: Topic, bounds: Bounds, clock: Clock) -> None:
         self.bounds = bounds
         self.refuses = bounds.overflow is Overflow.REFUSE
-        self.dropped_count = 0
         self._topic = topic
         self._clock = clock
-        self._logged = 0  # drops that the log was told of
+        self._untold = 0  # drops that the log was not told of yet
         self._log_at = 0
         self._promised = 0, 0  # messages and bytes that the commit under way has admitted
         self.reset()
@@ -72,6 +71,7 @@ class Limiter:
                 admitted.append(item)
                 outcomes.append(item.done)
             else:
+                self._topic.refused_count += messages
                 outcomes.append(partial(_refuse, item.done, self.bounds))
         return admitted, outcomes
 
@@ -100,12 +100,13 @@ class Limiter:
         self._measure()
 
     def _note(self, dropped: int) -> None:
-        self.dropped_count += dropped
+        self._topic.dropped_count += dropped
+        self._untold += dropped
         now = self._clock.monotonic_ns()
-        if self.dropped_count > self._logged and (not self._logged or now >= self._log_at):
+        if self._untold and now >= self._log_at:
             logger.warning("TOPIC(%s): full: dropped %d messages, the oldest first",
-                           self._topic.name, self.dropped_count - self._logged)  # fmt: skip
-            self._logged = self.dropped_count
+                           self._topic.name, self._untold)  # fmt: skip
+            self._untold = 0
             self._log_at = now + DROPS_LOGGED_EVERY_NS
 
     # --- looking -------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from penstock.core.errors import StorageError
+from penstock.core.malformed import MALFORMED
 
 Range: TypeAlias = tuple[int, int]
 Unfinished: TypeAlias = tuple[int, int, int]  # first, next, attempts so far
@@ -102,7 +103,7 @@ class Progress:
         for data in records:
             try:
                 progress._apply(_decoder.decode(data))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except MALFORMED as error:
                 # It is whole, by its checksum, but not of this version.
                 raise StorageError(f"cursor journal holds an unknown record: {error}") from error
         return progress

@@ -39,7 +39,7 @@ class PublishTimes:
     def learn(self, deliveries: list[Delivery]) -> None:
         """Note the batches of these deliveries, which are in flight by now."""
         firsts = self._firsts
-        for batch, _, _, _ in deliveries:
+        for batch in [delivery.batch for delivery in deliveries]:
             first = batch.first_offset
             place = len(firsts) if not firsts or firsts[-1] < first else bisect_right(firsts, first)
             if place and firsts[place - 1] == first:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from penstock.core.malformed import MALFORMED
 from penstock.core.names import EPHEMERAL_SUFFIX, MAX_NAME_LENGTH, is_ephemeral
 from penstock.storage.batch import Batch, Buffer
 
@@ -127,7 +128,7 @@ def decode_origins(note: Buffer) -> Origins | None:
     """What a batch's note says; None when there is none that this version knows."""
     try:
         return _decoder.decode(note) if len(note) else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except MALFORMED:
         return None
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from penstock.broker.records import Records
 from penstock.core.errors import StorageError
@@ -17,7 +18,7 @@ BATCH_BYTES_MAX: Final = 1024 * 1024
 """Publishes are joined up to this size; one that is larger by itself becomes a batch of its own."""
 
 
-class Staged(NamedTuple):
+class Staged(Struct):
     """A publish that waits for the next commit; ``done`` is told how it went."""
 
     records: Records
@@ -33,6 +34,8 @@ def batches_of(
     Neighbours with the same delay share a batch when they are all single messages, or all of one
     frame size, and have no note.
     """
+    if len(staged) == 1:
+        return [_batch(staged, first_offset, id_base, timestamp_ns)]
     batches = []
     start = 0
     while start < len(staged):
@@ -46,7 +49,7 @@ def batches_of(
 
 def _group_end(staged: list[Staged], start: int) -> int:
     """Behind the last publish that shares a batch with the one at ``start``."""
-    first, delay_ns, _ = staged[start]
+    first, delay_ns = staged[start].records, staged[start].delay_ns
     single, stride, nbytes = first.count == 1, first.stride, first.nbytes
     end = start + 1
     if first.note:
@@ -71,7 +74,8 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
     frames: list[Buffer] = []
     table: Positions | None = None
     next_id = first_id = id_base + first_offset
-    for records, _, _ in group:
+    for item in group:
+        records = item.records
         encoded, table = records.encode(next_id, timestamp_ns)
         frames.append(encoded)
         next_id += records.count

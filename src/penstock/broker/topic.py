@@ -72,6 +72,8 @@ class Topic:
         self.ephemeral = is_ephemeral(name)
         self.message_count = 0
         self.message_bytes = 0
+        self.refused_count = 0  # messages of publishes for which a full topic had no room
+        self.dropped_count = 0  # messages that were let go for want of room
         self.exiting = False
         self.settings = TopicSettings()
         self.channel_settings: dict[str, ChannelSettings] = {}
@@ -112,9 +114,9 @@ class Topic:
         error = None
         try:
             self._append(kept)
-            for records, _, _ in staged:
-                self.message_count += records.count
-                self.message_bytes += records.nbytes
+            for item in staged:
+                self.message_count += item.records.count
+                self.message_bytes += item.records.nbytes
         except StorageError as failure:
             error = failure
         return outcomes, error
@@ -147,6 +149,8 @@ class Topic:
             if item.records.count <= room:
                 room -= item.records.count
                 kept.append(item)
+            else:
+                self.dropped_count += item.records.count
         return kept
 
     def _needed(self) -> RangeSet:
@@ -288,11 +292,6 @@ class Topic:
             default.max_bytes if own.max_bytes is None else own.max_bytes,
             default.overflow if own.overflow is None else Overflow(own.overflow),
         )
-
-    @property
-    def dropped_count(self) -> int:
-        """Messages dropped for want of room since the bounds were set."""
-        return self._limiter.dropped_count if self._limiter is not None else 0
 
     def _apply_bounds(self) -> None:
         bounds = self.bounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ def main() -> None:
         settings = NamesrvSettings.load_file(words.configFile)
     except ConfigError as error:
         logs.die(prefix, str(error))
+    if words.configFile:
+        settings.config_store_path = os.path.abspath(words.configFile)
     if words.printConfigItem:
         print(settings.as_text(), end="")
         return

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 import httptools
 
 from penstock.core.errors import PenstockError
+from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 
 DEFAULT_MAX_BODY = 64 << 20
@@ -98,10 +99,10 @@ async def request(
                 with contextlib.suppress(OSError):
                     writer.transport.abort()
     except TimeoutError:
-        reason = "timed out" if whole.expired() else "connecting timed out"
-        raise HttpError(method, url, reason) from None
+        late = "timed out" if whole.expired() else "connecting timed out"
+        raise HttpError(method, url, late) from None
     except (OSError, ValueError, httptools.HttpParserError) as error:
-        raise HttpError(method, url, str(error) or type(error).__name__) from error
+        raise HttpError(method, url, reason(error)) from error
 
 
 def _authorization(parts: SplitResult) -> dict[str, str]:

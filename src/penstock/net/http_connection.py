@@ -11,6 +11,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from penstock.core.units import format_duration
 from penstock.net.address import show_address
 from penstock.net.http_head import Head
@@ -33,15 +35,12 @@ _FLUSH_PIECES = 512
 _FLUSH_BYTES = 16 * 1024
 
 
-class _Slot:
+class _Slot(Struct, eq=False):
     """The place of one answer among those of its connection."""
 
-    __slots__ = ("head", "later", "started")
-
-    def __init__(self, later: Later, head: Head | None, started: int) -> None:
-        self.later = later
-        self.head = head
-        self.started = started
+    later: Later
+    head: Head | None
+    started: int
 
 
 class Connection(asyncio.Protocol):
@@ -120,7 +119,8 @@ class Connection(asyncio.Protocol):
             self._take(event)
         del events[:taken]
         self._flush()
-        self._end_if_done()
+        if self._eof:
+            self._end_if_done()
 
     def _take(self, event: Event) -> None:
         """Has a request handled, and writes the answer or gives it its place in the queue."""
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
         if type(answer) is Response and not self._slots:
             return self._write(answer, head, started)
         later = answer
-        if type(later) is not Later:
+        if not isinstance(later, Later):
             later = later_of(answer, partial(self._failed, head))
         self._slots.append(_Slot(later, head, started))
         if later.response is None or len(self._slots) == 1:
@@ -159,12 +159,14 @@ class Connection(asyncio.Protocol):
         if slots:
             slots[0].later.when_ready(self._settle)
         self._flush()
-        self._resume_if_possible()
-        self._end_if_done()
+        if self._paused:
+            self._resume_if_possible()
+        if self._eof:
+            self._end_if_done()
 
     def _end_if_done(self) -> None:
         """A client that said it sends no more is let go once all its answers are written."""
-        if self._eof and not self._owes_answers():
+        if not self._owes_answers():
             self.close()
 
     def _owes_answers(self) -> bool:
@@ -203,7 +205,7 @@ class Connection(asyncio.Protocol):
         out = self._out
         if out:
             if not self._transport.is_closing():
-                self._transport.write(b"".join(out))
+                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
             out.clear()
 
     # -- flow

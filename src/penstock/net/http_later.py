@@ -6,23 +6,22 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
+
 from penstock.net.http_message import Response
 from penstock.net.tasks import spawn
 
 
-class Later:
+class Later(Struct, eq=False):
     """A response that a handler owes: it returns this, and somebody completes it.
 
     Cheaper than a future: completing writes at once, with no turn of the event loop between.
     """
 
-    __slots__ = ("_ready", "abandoned", "response")
-
-    def __init__(self) -> None:
-        self.abandoned: Callable[[], None] | None = None
-        """Called when the client has gone, or sends no more, before it was answered."""
-        self.response: Response | None = None
-        self._ready: Callable[[], None] | None = None
+    response: Response | None = None
+    abandoned: Callable[[], None] | None = None
+    """Called when the client has gone, or sends no more, before it was answered."""
+    _ready: Callable[[], None] | None = None
 
     def complete(self, response: Response) -> None:
         """Gives the response; a second call is an error of the caller."""

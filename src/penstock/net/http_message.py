@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
+from typing import Final
+
+from msgspec import Struct
 
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.net.http_head import Head
 
 Headers = tuple[tuple[str, str], ...]
+SMALL: Final = 256
+"""Bytes of a body that is joined with its head at once, and so can be sent again as it is."""
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
-class Request:
+class Request(Struct, eq=False):
     """One request with its whole body."""
 
-    __slots__ = ("_remote", "body", "head", "param")
-
-    def __init__(self, head: Head, param: str, body: bytes, remote: Callable[[], str]) -> None:
-        self.head = head
-        self.param = param
-        """What stood at the place of `:name` in the route's path."""
-        self.body = body
-        self._remote = remote
+    head: Head
+    param: str
+    """What stood at the place of `:name` in the route's path."""
+    body: bytes
+    _remote: Callable[[], str]
 
     @property
     def method(self) -> str:
@@ -58,7 +60,8 @@ class Request:
 class Response:
     """What a handler answers; one that never changes may be made once and returned every time."""
 
-    __slots__ = ("body", "content_type", "headers", "size", "start", "status", "tail")
+    __slots__ = ("body", "content_type", "date", "headers", "size", "start", "status", "tail",
+                 "whole")  # fmt: skip
 
     def __init__(
         self,
@@ -74,6 +77,9 @@ class Response:
         self.start: bytes | None = None  # status line and headers before the date, once encoded
         self.size = 0  # of the body in bytes, once encoded
         self.tail = b""  # the headers after the date, without the last line end
+        self.date: bytes | None = None  # the date line in `whole`
+        self.whole: list[bytes | memoryview] = []
+        """All of it, as the last usual request was answered; kept when it is small."""
 
 
 class Bare(Response):
@@ -111,6 +117,17 @@ class DateLine:
 
 def encode(response: Response, head: Head, date: bytes) -> list[bytes | memoryview]:
     """The bytes, as pieces to write, of the response to the request with this head."""
+    is_usual = head.keep_alive and not head.is_http10 and head.method != "HEAD"
+    if is_usual and response.date is date:
+        return response.whole
+    pieces = _pieces(response, head, date)
+    if is_usual and response.size <= SMALL:
+        response.date = date
+        response.whole = pieces = [b"".join(pieces)]
+    return pieces
+
+
+def _pieces(response: Response, head: Head, date: bytes) -> list[bytes | memoryview]:
     if response.start is None:
         _prepare(response)
     start = response.start

@@ -154,15 +154,19 @@ class RequestReader(HeadReader):
         The parser does not see them: it stands between two requests, before and after.
         """
         find, length, start = self._router.known.find, len(data), 0
-        while True:
+        while start < length:
             end = data.find(HEAD_END, start, start + LONGEST) + len(HEAD_END)
             known = find(data[start:end])
-            if known is None or end + known.body_size > length:
-                return data[start:] if start else data
-            start = end + known.body_size
-            request = Request(known.head, known.param, data[end:start], self._remote)
-            self.events.append((request, known.route))
+            if known is None:
+                break
+            head, route, param, body_size = known
+            if end + body_size > length:
+                break
+            start = end + body_size
+            request = Request(head, param, data[end:start], self._remote)
+            self.events.append((request, route))
             self.count += 1
+        return data[start:]
 
     def _learn(self, data: bytes) -> None:
         """`data` brought one event; if it was a request and no more, its head is known now."""

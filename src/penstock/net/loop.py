@@ -8,7 +8,8 @@
 
     sys.exit(run(main()))
 
-A second signal while stopping changes nothing, so that what is being saved is saved whole.
+A second signal while stopping changes nothing, so that what is being saved is saved whole. Long
+work before the daemon serves, which lets the loop look at no signal, goes into ``interruptible``.
 """
 
 from __future__ import annotations
@@ -16,12 +17,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
 
 from penstock.net.gate import raise_file_limit
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
 _stop: asyncio.Event | None = None
+
+
+class StopRequested(BaseException):
+    """SIGINT or SIGTERM came inside ``interruptible``; ``run`` makes exit code 0 of it."""
 
 
 def run(main: Coroutine[Any, Any, int | None]) -> int:
@@ -32,7 +41,10 @@ def run(main: Coroutine[Any, Any, int | None]) -> int:
     """
     raise_file_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_with_signals(main)) or 0
+        try:
+            return runner.run(_with_signals(main)) or 0
+        except StopRequested:
+            return 0
 
 
 async def stop_requested() -> None:
@@ -48,11 +60,31 @@ def request_stop() -> None:
         _stop.set()
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGINT and SIGTERM raise StopRequested inside, at whatever point: as kill -9 would, but with
+    time to clean up. Outside of ``run`` signals are somebody else's matter, and this does nothing.
+    """
+    if _stop is None:
+        yield
+        return
+    before = {number: signal.signal(number, _interrupt) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise StopRequested
+
+
 async def _with_signals(main: Coroutine[Any, Any, int | None]) -> int | None:
     global _stop
     loop = asyncio.get_running_loop()
     _stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         loop.add_signal_handler(number, request_stop)
     try:
         return await main

@@ -91,8 +91,8 @@ def client_context(ca_file: str = "", *, min_version: int = TLS_1_2) -> ssl.SSLC
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _set_min_version(context, min_version)
     if ca_file:
-        _check_readable(ca_file)
-        _load_ca(context, ca_file)
+        _check_readable(ca_file, "client TLS config")
+        _load_ca(context, ca_file, "client TLS config")
     else:
         context.load_default_certs()
     return context
@@ -106,13 +106,13 @@ def _set_min_version(context: ssl.SSLContext, number: int) -> None:
         context.minimum_version = version
 
 
-def _check_readable(file: str) -> None:
+def _check_readable(file: str, what: str = "TLS config") -> None:
     try:
         with open(file, "rb"):
             pass
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
-        raise ConfigError(f"failed to build TLS config - open {file}: {reason}") from error
+        raise ConfigError(f"failed to build {what} - open {file}: {reason}") from error
 
 
 def _load_cert_chain(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
@@ -125,16 +125,17 @@ def _load_cert_chain(context: ssl.SSLContext, cert_file: str, key_file: str) -> 
         if error.reason == "KEY_VALUES_MISMATCH":
             text = "tls: private key does not match public key"
         else:
-            text = f"{cert_file} and {key_file} are no certificate and key in PEM ({error.reason})"
+            reason = f" ({error.reason})" if error.reason else ""
+            text = f"{cert_file} and {key_file} are no certificate and key in PEM{reason}"
         raise ConfigError(f"failed to build TLS config - {text}") from error
 
 
-def _load_ca(context: ssl.SSLContext, file: str) -> None:
+def _load_ca(context: ssl.SSLContext, file: str, what: str = "TLS config") -> None:
     try:
         context.load_verify_locations(file)
     except ssl.SSLError as error:
         text = f"failed to append certificate to pool: no certificate in {file}"
-        raise ConfigError(f"failed to build TLS config - {text}") from error
+        raise ConfigError(f"failed to build {what} - {text}") from error
 
 
 def _trust_what_is_shown(

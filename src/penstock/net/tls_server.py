@@ -24,10 +24,10 @@ def over_tls(
     tls: ServerTls, factory: Callable[[], asyncio.Protocol], log: logging.Logger
 ) -> Callable[[], asyncio.Protocol]:
     """The same protocol, which sees its connection once the handshake is done."""
-    return lambda: _Door(tls, factory, log)
+    return lambda: _TlsDoor(tls, factory, log)
 
 
-class _Door(asyncio.Protocol):
+class _TlsDoor(asyncio.Protocol):
     """Stands where the protocol will be, until the handshake is done."""
 
     def __init__(

@@ -110,7 +110,7 @@ class NsqRouter(Router):
                 result = handler(request)
             except ApiError as error:
                 return error_response(error.status, error.code)
-            if type(result) is Response or type(result) is Later:
+            if isinstance(result, (Later, Response)):
                 return result
             return _finish(result) if inspect.isawaitable(result) else _enveloped(result)
 
@@ -142,23 +142,20 @@ def _enveloped(result: Any) -> Response:
 class Query:
     """The parameters after `?`; of a repeated one the first value counts."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("get",)
 
     def __init__(self, values: dict[str, str]) -> None:
-        self._values = values
+        self.get = values.get
+        """A parameter's value, perhaps empty; None when it is absent."""
 
     @staticmethod
     def parse(raw: bytes) -> Query:
         """Reads a query as Go's `url.ParseQuery`; ApiError INVALID_REQUEST when that would fail."""
         return _parse_known(raw) if len(raw) <= _KEPT_QUERY_SIZE else _parse(raw)
 
-    def get(self, name: str) -> str | None:
-        """A parameter's value, perhaps empty; None when it is absent."""
-        return self._values.get(name)
-
     def required(self, name: str) -> str:
         """A parameter that must be present, if only empty; ApiError MISSING_ARG_<NAME>."""
-        value = self._values.get(name)
+        value = self.get(name)
         if value is None:
             raise ApiError(400, f"MISSING_ARG_{name.upper()}")
         return value

@@ -1,5 +1,8 @@
 """Connections of the remoting protocol on asyncio: frames in, a handler's answers out.
 
+The first byte of a connection tells whether it is TLS: no frame is so long that it begins with one
+of TLS (reference 1.1).
+
 A handler returns the answer at once, or None and sends it later with ``Connection.send``, as a pull
 that waits for messages. Either side may ask: ``Connection.invoke`` asks the client and waits.
 """
@@ -13,6 +16,9 @@ from typing import Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
+from penstock.net.layered import LayeredTransport
+from penstock.net.layers import LayerError
+from penstock.net.tls import ServerTls
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
@@ -23,6 +29,7 @@ IDLE_S: Final = 120.0
 WRITE_HIGH_WATER: Final = 1024 * 1024
 WAITING_MAX: Final = 1000
 """Questions to one client that may be unanswered."""
+_TLS_FIRST_BYTE: Final = 0x16
 
 _log = logging.getLogger("penstock.rocketmq.remoting")
 
@@ -44,11 +51,23 @@ class Handler(Protocol):
 
 
 class RemotingServer:
-    """What connections share; its instance is the protocol factory for ``net.tcp.listen``."""
+    """What connections share; its instance is the protocol factory for ``net.tcp.listen``.
 
-    def __init__(self, handler: Handler, idle_s: float = IDLE_S) -> None:
+    With ``tls`` clients may begin with TLS, with ``tls_only`` they must.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        idle_s: float = IDLE_S,
+        *,
+        tls: ServerTls | None = None,
+        tls_only: bool = False,
+    ) -> None:
         self.handler = handler
         self.idle_s = idle_s
+        self.tls = tls
+        self.tls_only = tls_only
         self.connections: dict[Connection, None] = {}
 
     def __call__(self) -> Connection:
@@ -70,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._asked: dict[int, asyncio.Future[Command]] = {}
         self._next_opaque = 0
         self._active = False
+        self._has_begun = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self.serialization = Serialization.JSON
         """How the peer writes; what we ask it is written so too."""
@@ -96,6 +116,10 @@ class Connection(asyncio.Protocol):
         self._server.handler.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            if not self._is_plain(data):
+                return
         self._active = True
         self._reader.feed(data)
         self._answers = []
@@ -109,6 +133,29 @@ class Connection(asyncio.Protocol):
             answers, self._answers = self._answers, None
             if answers:
                 self._write(answers)
+
+    def _is_plain(self, data: bytes) -> bool:
+        """Whether a connection that begins so goes on in the clear; starts TLS, or ends it."""
+        tls = self._server.tls
+        if data[0] == _TLS_FIRST_BYTE and tls is not None:
+            layered = LayeredTransport(self._transport, self, self._end_tls)
+            self._transport = layered
+            layered.start_tls(tls.layer(), data, self._end_tls)
+            return False
+        if data[0] == _TLS_FIRST_BYTE:
+            _log.warning("%s wants TLS, which is off here, closing", self.address)
+        elif self._server.tls_only:
+            _log.warning("%s does not speak TLS, which it must here, closing", self.address)
+        else:
+            return True
+        self._transport.close()
+        return False
+
+    def _end_tls(self, error: LayerError | None) -> None:
+        """The handshake's outcome, or what broke TLS later on."""
+        if error is not None:
+            _log.warning("%s: TLS failed - %s, closing", self.address, error)
+            self._transport.close()
 
     def pause_writing(self) -> None:
         self._transport.pause_reading()  # a peer that reads no answers asks no more

@@ -36,10 +36,10 @@ class Settings:
 
     @classmethod
     def declared(cls) -> dict[str, str]:
-        """Attribute by property, in the order of declaration."""
+        """Attribute by property, in the order of declaration, the class before its bases."""
         odd = {attribute: name for name, attribute in cls.java_names.items()}
         names: dict[str, str] = {}
-        for base in reversed(cls.__mro__):
+        for base in cls.__mro__:
             for attribute in inspect.get_annotations(base):
                 if not hasattr(Settings, attribute):
                     names[odd.get(attribute) or java_name(attribute)] = attribute

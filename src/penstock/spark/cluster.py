@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.reasons import reason
 from penstock.nsq.client.errors import ClientError, LookupFailed
 from penstock.nsq.client.log import (
     LogClient,
@@ -34,8 +35,7 @@ _LOOKUP_EVERY_NS = 5_000_000_000
 _RETRY_FIRST_S = 0.1
 _RETRY_MAX_S = 1.0
 _REMEDY = "; start it and run the same command to go on"
-# What Python and our clients put before the reason itself.
-_ERRNO = re.compile(r"\[Errno -?\d+\] (?P<first>\w)")
+# What our clients put before the reason itself.
 _LOOKUP = re.compile(r"^lookup of topic '[^']*' failed: ")
 _Answer = TypeVar("_Answer")
 
@@ -192,8 +192,7 @@ def _reason(error: Exception) -> str:
     cause = error.__cause__ or error
     if isinstance(cause, urllib.error.URLError):
         cause = cause.reason if isinstance(cause.reason, Exception) else cause
-    text = _ERRNO.sub(lambda found: found["first"].lower(), str(cause))
-    return _LOOKUP.sub("", text) or type(cause).__name__
+    return _LOOKUP.sub("", reason(cause)) or type(cause).__name__
 
 
 def _lookupd_topics(address: str) -> list[str]:

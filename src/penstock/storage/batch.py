@@ -34,6 +34,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -68,7 +69,7 @@ class TruncatedBatchError(CorruptBatchError):
     """The buffer ends before the batch does."""
 
 
-class Batch:
+class Batch(Struct, eq=False, gc=False):
     """One batch over a buffer that it keeps alive; nothing is copied.
 
     ``frames`` are the frames back to back, ``raw`` is the batch as stored, ``note`` what stands
@@ -76,47 +77,18 @@ class Batch:
     the batch.
     """
 
-    __slots__ = (
-        "count",
-        "delay_ns",
-        "dialect",
-        "first_id",
-        "first_offset",
-        "frames",
-        "next_offset",
-        "note",
-        "raw",
-        "stride",
-        "table",
-        "timestamp_ns",
-    )
-
-    def __init__(
-        self,
-        raw: memoryview,
-        frames: memoryview,
-        first_offset: int,
-        first_id: int,
-        timestamp_ns: int,
-        delay_ns: int,
-        count: int,
-        stride: int,
-        table: Positions | None,
-        dialect: int,
-        note: Buffer = b"",
-    ) -> None:
-        self.raw = raw
-        self.frames = frames
-        self.first_offset = first_offset
-        self.next_offset = first_offset + count
-        self.first_id = first_id
-        self.timestamp_ns = timestamp_ns
-        self.delay_ns = delay_ns
-        self.count = count
-        self.stride = stride
-        self.table = table
-        self.dialect = dialect
-        self.note = note
+    raw: memoryview
+    frames: memoryview
+    first_offset: int
+    next_offset: int
+    first_id: int
+    timestamp_ns: int
+    delay_ns: int
+    count: int
+    stride: int
+    table: Positions | None
+    dialect: int
+    note: Buffer = b""
 
     @classmethod
     def parse(cls, buffer: Buffer, position: int = 0, verify: bool = True) -> Batch:
@@ -145,8 +117,8 @@ class Batch:
         if attributes & _HAS_NOTE and table is not None:
             end = int(table[-1])
             frames, note = frames[:end], frames[end:]
-        batch = cls(raw, frames, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-                    table, dialect, note)  # fmt: skip
+        batch = cls(raw, frames, first_offset, first_offset + count, first_id, timestamp_ns,
+                    delay_ns, count, stride, table, dialect, note)  # fmt: skip
         if verify:
             batch.verify()
         return batch
@@ -186,8 +158,9 @@ class Batch:
         prefix = _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body))
         raw = memoryview(prefix + body)
         start = HEADER_BYTES if table is None else HEADER_BYTES + 4 * (count + 1)
-        return cls(raw, raw[start : len(raw) - len(note)], first_offset, first_id, timestamp_ns,
-                   delay_ns, count, stride, table, dialect, note)  # fmt: skip
+        return cls(raw, raw[start : len(raw) - len(note)], first_offset, first_offset + count,
+                   first_id, timestamp_ns, delay_ns, count, stride, table, dialect,
+                   note)  # fmt: skip
 
     def position(self, offset: int) -> int:
         """Where in ``frames`` the message of this log offset starts."""

@@ -19,6 +19,7 @@ from typing import Annotated, Final
 import msgspec
 
 from penstock.core.errors import StorageError
+from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX, CorruptBatchError
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
@@ -98,7 +99,7 @@ def _identity(disk: Disk, directory: str, firsts: list[int], new_id_base: int) -
             if _fits(disk, directory, firsts, identity.id_base):
                 return identity
             logger.error("%s: is of another queue; taking the ids from the messages", path)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             logger.error("%s: %s; taking the ids from the messages", path, error)
     found = _id_base_of_messages(disk, directory, firsts)
     identity = QueueIdentity(new_id_base if found is None else found)

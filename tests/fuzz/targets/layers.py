@@ -11,7 +11,7 @@ from functools import cache
 import trustme
 
 from penstock.net.layers import PIECE, Layer, LayerError, Layers
-from penstock.net.tls import ServerTls, TlsError
+from penstock.net.tls import ServerTls, TlsError, TlsLayer
 from penstock.nsq.protocol.auth import AuthError, auth_answer, grants
 from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.snappy import STREAM_ID, SnappyLayer
@@ -21,12 +21,15 @@ from tests.fuzz.targets import Target
 _PLAIN_MAX = 100_000
 """So much of a stream is looked at: a few kB may become megabytes."""
 _HANDSHAKE_MAX = 2 * (1 << 16)
+_PART = b"\0--"
+_VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
 
 
 def _decoded(make: Callable[[], Layer], data: bytes) -> bytes:
-    """What the layer makes of the stream; nothing when that ends in an error.
+    """What the layer makes of the stream; nothing when that ends in an error, or is too much.
 
-    How much of a broken stream is still read may depend on how it comes.
+    How much of a broken stream is still read may depend on how it comes, so whether the error or
+    the end of what we look at comes first.
     """
 
     def read(pieces: Iterator[bytes]) -> bytes | None:
@@ -40,7 +43,7 @@ def _decoded(make: Callable[[], Layer], data: bytes) -> bytes:
                     assert len(plain) <= PIECE
                     found += plain
                     if len(found) > _PLAIN_MAX:
-                        return found[:_PLAIN_MAX]
+                        return None
                 if stack.eof:
                     break
         except LayerError:
@@ -87,6 +90,91 @@ def tls(data: bytes) -> None:
         assert not done, "nobody can end a handshake without our keys"
         assert len(layer.take_output()) < _HANDSHAKE_MAX
     assert str(layer.cut_short())
+
+
+def tls_records(data: bytes) -> None:
+    """Records after a handshake, some of them damaged: what was sent is read up to the damage.
+
+    The input says what becomes of the records of a client that is in order, one part for each: sent
+    as they are, with a bit changed, cut short, repeated, left out, or behind some bytes of noise.
+    """
+    version = _VERSIONS[len(data) % len(_VERSIONS)]
+    server, client = _connected(version)
+    sent, damaged = b"", False
+    stream = b""
+    for part in data.split(_PART):
+        plain = part[2:]
+        record = client.send(plain) if plain else b""
+        changed = _mishap(record, part[0] if part else 0, part[1] if len(part) > 1 else 0)
+        sent += b"" if damaged or not changed.startswith(record) else plain
+        damaged |= changed != record
+        stream += changed
+    found = _read_records(server, stream, 1 + len(data) % 500)
+    assert sent.startswith(found), "it reads on behind the damage"
+    assert damaged or found == sent
+    server.send(b"answer")
+    server.end()
+
+
+def _mishap(record: bytes, kind: int, place: int) -> bytes:
+    if not record:
+        return record
+    at = place % len(record)
+    match kind % 8:
+        case 1:
+            return record[:at] + bytes([record[at] ^ 1 << kind // 8 % 8]) + record[at + 1 :]
+        case 2:
+            return record[:at]
+        case 3:
+            return record * 2
+        case 4:
+            return b""
+        case 5:
+            return bytes([kind, 3, 3, 0, place]) + record
+        case 6:
+            return record[at:]
+    return record
+
+
+def _read_records(server: TlsLayer, stream: bytes, step: int) -> bytes:
+    found = b""
+    for start in range(0, len(stream), step):
+        server.receive_data(stream[start : start + step])
+        try:
+            while plain := server.read():
+                assert len(plain) <= PIECE
+                found += plain
+        except LayerError as error:
+            assert str(error)
+            assert "\n" not in str(error)
+            with contextlib.suppress(LayerError):
+                assert not server.read(), "it has failed for good"
+            return found
+        if server.eof:
+            return found
+    return found
+
+
+def _connected(version: ssl.TLSVersion) -> tuple[TlsLayer, TlsLayer]:
+    """A server and a client behind their handshake."""
+    server, client = _server().layer(), TlsLayer(_client(version))
+    done = [False, False]
+    while not all(done):
+        for index, (one, other) in enumerate(((client, server), (server, client))):
+            done[index] = done[index] or one.shake_hands()
+            if output := one.take_output():
+                other.receive_data(output)
+    assert server.read() == client.read() == b""  # what came behind the handshake, such as tickets
+    return server, client
+
+
+@cache
+def _client(version: ssl.TLSVersion) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    return context
 
 
 def auth_answers(data: bytes) -> None:
@@ -153,6 +241,15 @@ TARGETS = {
             b"GET /",
         ],
         [b"\x16\x03\x01", b"\x16\x03\x03\x40\0", b"\x17\x03\x03", b"\xff\xff", b"\0\0"],
+    ),
+    "tls_records": Target(
+        tls_records,
+        [
+            _PART.join([b"\0\0hello", b"\0\0" + b"x" * 3000, b"\1\7damaged", b"\0\0behind"]),
+            _PART.join([b"\0\0a", b"\3\0twice", b"\0\0b"]),
+            _PART.join([b"\0\0a", b"\2\x05cut", b"\x15\x02noise", b"\6\x03tail", b"\4\0gone"]),
+        ],
+        [_PART, *(bytes([kind, 3]) for kind in range(8)), b"\x15\2", b"\x16\2", b"\x0d\xff"],
     ),
     "auth_answers": Target(
         auth_answers,

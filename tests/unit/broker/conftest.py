@@ -124,10 +124,10 @@ class Reader:
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
         self.rounds.append([])
-        for batch, first, next_, attempts in deliveries:
-            for offset in range(first, next_):
-                self.rounds[-1].append((offset, attempts))
-                self.bodies[offset] = bytes(batch.slice(offset, offset + 1))[BODY_AT:]
+        for delivery in deliveries:
+            for offset in range(delivery.first, delivery.next):
+                self.rounds[-1].append((offset, delivery.attempts))
+                self.bodies[offset] = bytes(delivery.batch.slice(offset, offset + 1))[BODY_AT:]
         if self.stop_after == len(self.rounds):
             self.writable(False)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.browse import PageEndError, Reader, State, Stretch, newest, oldest
+from penstock.broker.browse import PageEndError, PageReader, State, Stretch, newest, oldest
 from penstock.broker.channel import Channel
 from penstock.core.units import HOUR
 
@@ -78,7 +78,7 @@ def test_an_empty_channel(world: World) -> None:
 def test_a_reader_finds_batches_in_any_order(world: World) -> None:
     world = World(memory=2)
     world.fill(20)
-    reader = Reader(log_of(world.topic))
+    reader = PageReader(log_of(world.topic))
     for offset in (19, 3, 0, 7, 19):
         batch = reader.batch(offset)
         assert batch is not None
@@ -89,7 +89,7 @@ def test_a_reader_finds_batches_in_any_order(world: World) -> None:
 def test_a_reader_gives_up_after_so_many_places(world: World) -> None:
     world = World(memory=2, file_bytes=300)
     world.fill(40)
-    reader = Reader(log_of(world.topic), places_max=2)
+    reader = PageReader(log_of(world.topic), places_max=2)
     reader.batch(0)
     reader.batch(10)
     assert reader.batch(0) is not None

@@ -24,6 +24,13 @@ def test_runs(offsets: list[int], expected: list[tuple[int, int]]) -> None:
     found = runs(np.array(offsets, np.int64))
     assert found == expected
     assert all(type(end) is int for span in found for end in span), "no numpy numbers get out"
+    assert runs(offsets) == expected
+
+
+def test_a_few_may_be_of_any_size() -> None:
+    """Whatever 16 hex digits a client sends, less the base of a queue."""
+    far = (1 << 64) - 1
+    assert runs([far, -far]) == [(-far, 1 - far), (far, far + 1)]
 
 
 def test_a_long_run_is_one_range() -> None:

@@ -84,6 +84,8 @@ def test_a_note_comes_back() -> None:
     assert decode_origins(encode_origins(origins)) == origins
     assert decode_origins(b"") is None
     assert decode_origins(b"of another version") is None
+    nested = b"\x95" + encode_origins(origins)[1:] + b"\x91" * 5000
+    assert decode_origins(nested) is None
 
 
 # --- in a channel --------------------------------------------------------------------------------

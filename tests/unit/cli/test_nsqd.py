@@ -140,14 +140,11 @@ def test_idle_and_silent_connections_do_not_hold_it_up(number: int, tmp_path: Pa
         peers = [socket.create_connection(("127.0.0.1", port), 5) for port in (*ports, ports[0])]
         peers[0].sendall(b"  V2SUB t c\nRDY 5\n")
         assert peers[0].recv(100)
-        begun = time.monotonic()
         process.send_signal(number)
         process.send_signal(number)
-        assert process.wait(10) == 0
-        elapsed = time.monotonic() - begun
+        assert process.wait(20) == 0  # by force it would be 30 s, by silence longer
         for peer in peers:
             peer.close()
-    assert elapsed < 2
 
 
 def test_a_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from penstock.net.http_head import Head, parse_head
-from penstock.net.http_message import DateLine, Request, Response, encode, text
+from penstock.net.http_message import SMALL, DateLine, Request, Response, encode, text
 from penstock.testing.clock import FakeClock
 
 
@@ -31,6 +31,22 @@ def test_http10() -> None:
 def test_head_has_a_length_and_no_body() -> None:
     answer = encoded(Response(405, b"no"), "HEAD / HTTP/1.1")
     assert answer.endswith(b"Content-Length: 2\r\n\r\n")
+
+
+def test_a_small_response_is_put_together_once_for_each_date() -> None:
+    response, usual = Response(200, b"OK"), head()
+    now, later = b"Date: now\r\n", b"Date: later\r\n"
+    first = encode(response, usual, now)
+    assert len(first) == 1
+    assert encode(response, usual, now) is first
+    assert encoded(response, connection="close").endswith(b"Connection: close\r\n\r\nOK")
+    assert encoded(response, "HEAD / HTTP/1.1").endswith(b"Content-Length: 2\r\n\r\n")
+    assert b"".join(encode(response, usual, later)) == first[0].replace(b"now", b"later")
+
+
+def test_a_large_body_is_not_copied() -> None:
+    body = bytes(SMALL + 1)
+    assert any(piece is body for piece in encode(Response(200, body), head(), b"Date: now\r\n"))
 
 
 def test_a_body_in_parts() -> None:

@@ -32,6 +32,43 @@ def test_signals_ask_for_one_graceful_stop(number: int) -> None:
     assert steps == ["stopping", "saved"]
 
 
+@pytest.mark.usefixtures("_each_loop")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_work_that_blocks_the_loop_is_interrupted(number: int) -> None:
+    steps = []
+
+    async def main() -> int:
+        try:
+            with loop.interruptible():
+                os.kill(os.getpid(), number)
+                for _ in range(10**9):  # the signal comes in between
+                    pass
+                steps.append("not interrupted")
+        finally:
+            steps.append("cleaned up")
+        return 3
+
+    assert loop.run(main()) == 0
+    assert steps == ["cleaned up"]
+
+
+def test_signals_are_the_loops_again_afterwards() -> None:
+    async def main() -> int:
+        with loop.interruptible():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        await loop.stop_requested()
+        return 3
+
+    assert loop.run(main()) == 3
+
+
+async def test_outside_of_run_signals_are_left_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with loop.interruptible():
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_none_is_zero_and_request_stop_stops() -> None:
     async def main() -> None:
         loop.request_stop()

@@ -48,6 +48,7 @@ def settings(tmp_path: Path) -> NamesrvSettings:
     settings.listen_port = 0
     settings.bind_address = "127.0.0.1"
     settings.kv_config_path = str(tmp_path / "namesrv" / "kvConfig.json")
+    settings.config_store_path = str(tmp_path / "namesrv" / "namesrv.properties")
     settings.scan_not_active_broker_interval = 100
     return settings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 from penstock.rocketmq.protocol import frames
@@ -14,8 +15,10 @@ SECONDS = 5.0
 class RawClient:
     """One connection; ``ask`` sends a request and returns what is answered to it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), SECONDS)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         self._reader = frames.FrameReader()
         self._opaque = 0
         self.requests: list[Command] = []
@@ -59,6 +62,10 @@ class RawClient:
                 raise EOFError
             self._reader.feed(data)
         return command
+
+    def rest(self) -> bytes:
+        """All that comes until the server closes the connection, frames or not."""
+        return b"".join(iter(lambda: self._socket.recv(65536), b""))
 
     def is_closed(self) -> bool:
         """Waits for the server to close the connection."""

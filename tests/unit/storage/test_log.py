@@ -497,14 +497,14 @@ def test_reading_back_20_000_single_message_batches_is_quick() -> None:
     for first in range(0, 20_000, 1000):
         log.append([batch(o) for o in range(first, first + 1000)])
     log, _ = reopen(disk)
-    began = time.perf_counter()
+    began = time.process_time()
     offset = count = 0
     while offset < log.next_offset:
         batches, place = log.batches_at(offset)
         count += len(batches) - place
         offset = batches[-1].next_offset
     assert count == 20_000
-    assert time.perf_counter() - began < 2  # 10 times what it takes
+    assert time.process_time() - began < 2  # 10 times what it takes
 
 
 # --- how much lies ahead -------------------------------------------------------------------------

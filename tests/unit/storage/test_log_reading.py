@@ -242,7 +242,7 @@ def test_100_000_single_message_batches_are_read_in_order_in_sane_time() -> None
     raw = b"".join(make(offset, b"%06d" % offset).raw for offset in range(100_000))
     disk.overwrite(SEGMENT, raw)
     disk.crash("written")
-    began = time.perf_counter()
+    began = time.process_time()
     log, report = open_at(disk)
     assert report.scanned == len(raw)
     offset = 0
@@ -253,7 +253,7 @@ def test_100_000_single_message_batches_are_read_in_order_in_sane_time() -> None
             assert batch.frames == b"%06d" % offset
             offset = batch.next_offset
     assert offset == 100_000
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 # --- recovery of what only large or unlucky logs have ------------------------------------------

@@ -66,6 +66,7 @@ class GuardedSession(Session):
         if granted is None:
             self._fail(_FAILED)
         elif not granted.entries:
+            self._servers.denial_count += 1
             self._fail("E_UNAUTHORIZED AUTH no authorizations found")
         else:
             self._take(granted)
@@ -106,6 +107,7 @@ class GuardedSession(Session):
         elif self.authorizations.allows(topic, channel):
             return True
         else:
+            self._servers.denial_count += 1
             names = f"{quote(topic)} {quote(channel)}"
             self._fail_in_turn(f"E_UNAUTHORIZED AUTH failed for {command} on {names}")
         return False

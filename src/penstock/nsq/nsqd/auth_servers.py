@@ -54,6 +54,9 @@ class AuthServers:
         """``method`` is "get" or "post"; ``tls`` says whom to trust over https, by default
         whom the system trusts.
         """
+        self.query_count = 0
+        self.failure_count = 0  # queries that no server gave a valid answer to
+        self.denial_count = 0  # commands of clients that the answers did not allow
         self._addresses = list(addresses)
         self._method = method
         self._connect_ns = connect_timeout_ns if connect_timeout_ns > 0 else TIME_MAX
@@ -79,10 +82,12 @@ class AuthServers:
 
         ``client`` is its address, for the log.
         """
+        self.query_count += 1
         try:
             async with asyncio.timeout(self._request_ns / SECOND):
                 await self._slots.acquire()
         except TimeoutError:
+            self.failure_count += 1
             logger.warning("PROTOCOL(V2): [%s] AUTH failed too many clients (%d) are asked about",
                            client, QUERIES_MAX)  # fmt: skip
             return None
@@ -103,6 +108,7 @@ class AuthServers:
                 reason = str(error)
             logger.warning("PROTOCOL(V2): [%s] AUTH failed to auth against %s - %s", client,
                            shown(address), reason)  # fmt: skip
+        self.failure_count += 1
         return None
 
     async def _ask_one(self, address: str, credentials: Credentials) -> Authorizations:

@@ -17,16 +17,17 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from penstock.broker import browse
-from penstock.broker.backlog import Waiting
 from penstock.broker.browse import PageEndError, State
+from penstock.broker.deferred import DeferredRange
 from penstock.broker.spent import decode_origins
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.ids import format_id
+from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.targets import existing_channel, existing_topic, number
+from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic, number
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.batch import Batch
 
@@ -140,7 +141,7 @@ class BrowseApi:
         return answer
 
     def _settled(
-        self, topic: Topic, offsets: list[int] | None, taken: list[Waiting], done: str
+        self, topic: Topic, offsets: list[int] | None, taken: list[DeferredRange], done: str
     ) -> dict[str, Any]:
         """The answer, once it is written down."""
         if not topic.save_now() and not topic.ephemeral:
@@ -185,7 +186,7 @@ class _Page:
 
     def fill(self, found: Iterable[Found], nsqd: Nsqd) -> None:
         """Read messages until the page is full. ApiError 500 when the disk cannot be read."""
-        reader = browse.Reader(self._log)
+        reader = browse.PageReader(self._log)
         now, wall = nsqd.clock.monotonic_ns(), nsqd.clock.wall_ns()
         last = None
         try:
@@ -200,7 +201,7 @@ class _Page:
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
 
-    def _read(self, reader: browse.Reader, found: Found, now: int, wall: int) -> None:
+    def _read(self, reader: browse.PageReader, found: Found, now: int, wall: int) -> None:
         batch = reader.batch(found.offset)
         if batch is not None and (len(batch.note) or not self._dead_letters):
             message = self._shown(batch, found)
@@ -267,7 +268,7 @@ def _wanted(request: Request, topic: Topic) -> list[int] | None:
     if request.body:
         try:
             ids += msgspec.json.decode(request.body, type=list[str])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except MALFORMED:
             raise ApiError(400, "INVALID_BODY") from None
     if ("all", "true") in given:
         if ids:

@@ -298,11 +298,17 @@ class Connection(asyncio.Protocol):
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
-        if not self._waits and now - self._heard_ns >= 2 * interval:
+        if not self._waits and now - self._heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
             return
         self.outbox.send(HEARTBEAT_FRAME)
         self._schedule_beat(interval)
+
+    def _beats_late(self) -> bool:
+        """Whether we were held up ourselves: then the client may have answered, or had no cause."""
+        assert self._beat is not None
+        late_s = asyncio.get_running_loop().time() - self._beat.when()
+        return late_s * SECOND > self.identity.heartbeat_interval / 2
 
     def _time_out(self) -> None:
         failure = self.reader.eof()

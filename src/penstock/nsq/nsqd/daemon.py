@@ -18,6 +18,7 @@ from penstock.net import tcp
 from penstock.net.gate import file_limit
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import HttpServer
+from penstock.net.loop import StopRequested, interruptible
 from penstock.net.tasks import spawn
 from penstock.net.tls_server import over_tls
 from penstock.nsq.nsqd import lookup, metadata
@@ -307,15 +308,24 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
         raise ConfigError(f"failed to lock data-path: {error}") from error
     broker_options = BrokerOptions(
         node_id=options.node_id,
-        channel=ChannelOptions(max(0, options.mem_queue_size), options.max_msg_timeout,
-                               options.latency_window(), options.max_attempts,
-                               options.dead_letter_topic),
+        channel=ChannelOptions(
+            max(0, options.mem_queue_size),
+            options.max_msg_timeout,
+            options.latency_window(),
+            options.max_attempts,
+            options.dead_letter_topic,
+        ),
         retention=Retention(options.retention_time, options.retention_bytes),
         bounds=Bounds(options.max_depth, options.max_bytes, options.overflow),
     )
     try:
-        import_queues(store, clock, options.node_id, options.max_msg_size)
-        return Broker(store, clock, SystemChance(), broker_options)
+        with interruptible():
+            import_queues(store, clock, options.node_id, options.max_msg_size)
+            return Broker(store, clock, SystemChance(), broker_options)
+    except StopRequested:
+        logger.info("NSQ: stopped while opening the data path; the next start begins anew")
+        store.close()
+        raise
     except PenstockError:
         store.close()
         raise

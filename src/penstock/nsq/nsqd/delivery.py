@@ -15,8 +15,9 @@ _attempts = struct.Struct(">H")
 
 def frames_of(delivery: Delivery) -> Buffer:
     """The message frames of a delivery: a slice of the batch, copied only to tell more attempts."""
-    batch, first, next_, attempts = delivery
+    batch, first, next_ = delivery.batch, delivery.first, delivery.next
     frames = batch.slice(first, next_)
+    attempts = delivery.attempts
     if attempts == 1:
         return frames
     copy = bytearray(frames)

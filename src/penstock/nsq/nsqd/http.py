@@ -22,6 +22,7 @@ from penstock.nsq.http_api import (
     text_response,
 )
 from penstock.nsq.nsqd import stats
+from penstock.nsq.nsqd.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.browse_api import BrowseApi
 from penstock.nsq.nsqd.config import ConfigApi
 from penstock.nsq.nsqd.log_api import LogApi
@@ -154,9 +155,9 @@ class NsqdApi:
             raise ApiError(413, error.code.removeprefix("E_")) from None
 
     def _publish(self, topic: Topic, bodies: Bodies, delay: int) -> Later:
-        later = Later()
-        self._nsqd.commits.publish(topic, bodies, delay, partial(_answer, later))
-        return later
+        answer = _Published()
+        self._nsqd.commits.publish(topic, bodies, delay, answer.committed)
+        return answer
 
     # --- administration ------------------------------------------------------------------------
 
@@ -164,17 +165,17 @@ class NsqdApi:
         self._made(Query.parse(request.query).topic("INVALID_TOPIC"))
 
     async def _delete_topic(self, request: Request) -> None:
-        topic = self._existing_topic(Query.parse(request.query).required("topic"))
+        topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
         try:
             await self._nsqd.delete_topic(topic)
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
 
     def _empty_topic(self, request: Request) -> None:
-        self._existing_topic(Query.parse(request.query).topic("INVALID_TOPIC")).empty()
+        topic_named(self._nsqd, Query.parse(request.query).topic("INVALID_TOPIC")).empty()
 
     async def _pause_topic(self, pause: bool, request: Request) -> None:
-        topic = self._existing_topic(Query.parse(request.query).required("topic"))
+        topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
         if pause:
             topic.pause()
         else:
@@ -206,26 +207,19 @@ class NsqdApi:
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
 
-    def _existing_topic(self, name: str) -> Topic:
-        topic = self._nsqd.broker.topics.get(name)
-        if topic is None:
-            raise ApiError(404, "TOPIC_NOT_FOUND")
-        return topic
-
     def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
-        name, channel_name = Query.parse(request.query).topic_and_channel()
-        topic = self._existing_topic(name)
-        channel = topic.channels.get(channel_name)
-        if channel is None:
-            raise ApiError(404, "CHANNEL_NOT_FOUND")
-        return topic, channel
+        return existing_channel(self._nsqd, Query.parse(request.query))
 
 
-def _answer(later: Later, error: StorageError | None) -> None:
-    if error is None:
-        later.complete(_OK)
-    else:
-        later.complete(_FULL if isinstance(error, TopicFullError) else _EXITING)
+class _Published(Later, eq=False):
+    """The answer to a publish."""
+
+    def committed(self, error: StorageError | None) -> None:
+        """Its commit went well, or met this error."""
+        if error is None:
+            self.complete(_OK)
+        else:
+            self.complete(_FULL if isinstance(error, TopicFullError) else _EXITING)
 
 
 def _set_block_rate(request: Request) -> Response:

@@ -6,16 +6,17 @@ it has got as a group; retention waits for the group.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
+from penstock.core.malformed import MALFORMED
 from penstock.net.address import join_host_port
 from penstock.net.http import Request, Response
-from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, json_response
+from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.api_arguments import number, offset_at, out_of_range, topic_named
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
 GROUPS_MAX: Final = 1000
-_NUMBER = re.compile(r"[0-9]{1,19}")
 
 
 class GroupCommit(msgspec.Struct):
@@ -63,14 +63,13 @@ class LogApi:
         query = Query.parse(request.query)
         topic = self._topic(query)
         self._check_queue(query)
-        offset = _number(query, "offset", None)
-        nbytes = min(_number(query, "max_bytes", FETCH_BYTES), FETCH_BYTES_MAX)
+        offset = number(query, "offset", None)
+        nbytes = min(number(query, "max_bytes", FETCH_BYTES), FETCH_BYTES_MAX)
         log = topic.log
         try:
             pieces = log.read_raw(offset, nbytes)
         except OffsetOutOfRangeError as error:
-            return json_response({"message": "OFFSET_OUT_OF_RANGE", "start": error.start,
-                                  "end": error.end}, 416)  # fmt: skip
+            return out_of_range(error)
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
         headers = (
@@ -86,7 +85,7 @@ class LogApi:
         query = Query.parse(request.query)
         topic = self._topic(query)
         self._check_queue(query)
-        return {"offset": topic.log.offset_at(_number(query, "timestamp_ns", None))}
+        return {"offset": offset_at(topic, number(query, "timestamp_ns", None))}
 
     def _commit(self, request: Request) -> Any:
         """Move a group, or make it at the start of the log when no offset is given."""
@@ -104,7 +103,7 @@ class LogApi:
     def _committed_offset(self, request: Request, topic: Topic) -> int | None:
         try:
             commit = msgspec.json.decode(request.body or b'{"offsets":{}}', type=GroupCommit)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except MALFORMED:
             raise ApiError(400, "INVALID_BODY") from None
         if not commit.offsets:
             return None
@@ -124,22 +123,8 @@ class LogApi:
             raise ApiError(404, "GROUP_NOT_FOUND") from None
 
     def _topic(self, query: Query) -> Topic:
-        topic = self._nsqd.broker.topics.get(query.required("topic"))
-        if topic is None:
-            raise ApiError(404, "TOPIC_NOT_FOUND")
-        return topic
+        return topic_named(self._nsqd, query.required("topic"))
 
     def _check_queue(self, query: Query) -> None:
         if query.get("queue") not in (None, "0"):
             raise ApiError(404, "QUEUE_NOT_FOUND")
-
-
-def _number(query: Query, name: str, default: int | None) -> int:
-    text = query.get(name)
-    if text is None:
-        if default is None:
-            raise ApiError(400, f"MISSING_ARG_{name.upper()}")
-        return default
-    if not _NUMBER.fullmatch(text):
-        raise ApiError(400, f"INVALID_ARG_{name.upper()}")
-    return int(text)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
@@ -19,10 +18,19 @@ from urllib.parse import quote
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_ephemeral, is_valid_name
+from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net import http_client
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.tasks import spawn
+from penstock.nsq.nsqlookupd.protocol import (
+    MAGIC_V1,
+    PING,
+    ReplyReader,
+    identify,
+    register,
+    unregister,
+)
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -32,8 +40,7 @@ RETRY_S: Final = 1.0
 _DIAL_TIMEOUT_S: Final = 1.0
 _REPLY_TIMEOUT_S: Final = 1.0
 _QUEUE_MAX: Final = 10_000
-_MAGIC_V1: Final = b"  V1"
-_length = struct.Struct(">i")
+_READ_BYTES: Final = 64 * 1024
 
 Registrations = Callable[[], Iterable[tuple[str, str | None]]]
 
@@ -52,6 +59,7 @@ class LookupPeer:
         self._registrations = registrations
         self._limit = limit
         self._commands: asyncio.Queue[bytes] = asyncio.Queue(_QUEUE_MAX)
+        self._replies = ReplyReader(limit)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._task = spawn(self._run(), f"lookupd {address}")
@@ -77,7 +85,7 @@ class LookupPeer:
                 async with asyncio.timeout(self._patience_s()):
                     command = await self._commands.get()
             except TimeoutError:
-                command = b"PING\n"
+                command = PING
             await self._try(command)
 
     def _patience_s(self) -> float:
@@ -93,7 +101,7 @@ class LookupPeer:
                 await self._command(command)
         except (OSError, ValueError, EOFError, PenstockError) as error:
             self._failures += 1
-            self._drop(str(error) or type(error).__name__)
+            self._drop(reason(error))
 
     async def _connect(self) -> None:
         host, port = split_host_port(self.address)
@@ -101,15 +109,15 @@ class LookupPeer:
             self._commands.get_nowait()
         async with asyncio.timeout(_DIAL_TIMEOUT_S):
             self._reader, self._writer = await asyncio.open_connection(host, port)
-        body = self._identity()
-        answer = await self._command(_MAGIC_V1 + b"IDENTIFY\n" + _length.pack(len(body)) + body)
+        self._replies = ReplyReader(self._limit)
+        answer = await self._command(MAGIC_V1 + identify(self._identity()))
         if answer == b"E_INVALID":
             raise PenstockError("does not know IDENTIFY")
         self.info = _object(answer)
         self.connected = True
         logger.info("LOOKUPD(%s): peer info %s", self.address, answer.decode("utf-8", "replace"))
         for topic, channel in list(self._registrations()):
-            await self._command(register_line(topic, channel))
+            await self._command(register(topic, channel or ""))
         self._failures = 0
 
     async def _command(self, command: bytes) -> bytes:
@@ -120,17 +128,18 @@ class LookupPeer:
             return await self._reply(self._reader)
 
     async def _reply(self, reader: asyncio.StreamReader) -> bytes:
-        (size,) = _length.unpack(await reader.readexactly(4))
-        if not 0 <= size <= self._limit:
-            raise PenstockError(f"answer of {size} bytes")
-        data = await reader.readexactly(size)
+        while (data := self._replies.next_reply()) is None:
+            received = await reader.read(_READ_BYTES)
+            if not received:
+                raise EOFError("it closed the connection")
+            self._replies.receive_data(received)
         if data.startswith(b"E_") and data != b"E_INVALID":
             logger.error("LOOKUPD(%s): %s", self.address, data.decode("utf-8", "replace"))
         return data
 
-    def _drop(self, reason: str | None) -> None:
-        if reason is not None:
-            logger.error("LOOKUPD(%s): %s", self.address, reason)
+    def _drop(self, why: str | None) -> None:
+        if why is not None:
+            logger.error("LOOKUPD(%s): %s", self.address, why)
         if self._writer is not None:
             self._writer.close()
         self._reader = self._writer = None
@@ -164,10 +173,10 @@ class Lookup:
                                                  self._limit)  # fmt: skip
 
     def register(self, topic: str, channel: str | None = None) -> None:
-        self._tell(register_line(topic, channel))
+        self._tell(register(topic, channel or ""))
 
     def unregister(self, topic: str, channel: str | None = None) -> None:
-        self._tell(b"UN" + register_line(topic, channel))
+        self._tell(unregister(topic, channel or ""))
 
     def _tell(self, command: bytes) -> None:
         for peer in self.peers.values():
@@ -206,11 +215,6 @@ class Lookup:
     async def close(self) -> None:
         for peer in self.peers.values():
             await peer.close()
-
-
-def register_line(topic: str, channel: str | None) -> bytes:
-    """``REGISTER <topic>[ <channel>]``."""
-    return f"REGISTER {topic} {channel}\n".encode() if channel else f"REGISTER {topic}\n".encode()
 
 
 def identity(options: Any, hostname: str, tcp_port: int, http_port: int, version: str) -> bytes:

@@ -103,12 +103,12 @@ class NsqdOptions(Options):
         2 * SECOND, "time to connect to nsqlookupd's HTTP or an auth server", kind=DURATION
     )
     http_client_request_timeout: int = option(
-        5 * SECOND, "time for a whole request to them", kind=DURATION
+        5 * SECOND, "time for a whole request to nsqlookupd's HTTP or an auth server", kind=DURATION
     )
     topology_region: str = option("", "region of this node")
     topology_zone: str = option("", "zone of this node")
 
-    data_path: str = option("", "directory for the log (default: the current one)")
+    data_path: str = option("", "directory for all data (empty: the current one)")
     mem_queue_size: int = option(10_000, "messages of a topic or channel that stay in memory")
     max_bytes_per_file: int = option(100 * 1024 * 1024, "bytes of a segment file before the next")
     sync_every: int = option(2500, "messages of a topic between two syncs of its log")
@@ -133,13 +133,16 @@ class NsqdOptions(Options):
     max_req_timeout: int = option(1 * HOUR, "longest deferral of a message (2562047h: any)",
                                   kind=DURATION)  # fmt: skip
     max_attempts: int = option(
-        0, "deliveries of a message before it moves to the dead-letter topic (0: any number)"
+        0, "deliveries of a message before it moves to --dead-letter-topic (0: any number)"
     )
-    dead_letter_topic: str = option("%s.dead", "where it moves to (%s: its topic)")
+    dead_letter_topic: str = option(
+        "%s.dead", "topic for what has had --max-attempts (%s: the topic it comes from)"
+    )
     max_depth: int = option(0, "messages that a topic may hold unfinished (0: any number)")
-    max_bytes: int = option(0, "bytes that a topic may hold unfinished (0: any number)")
+    max_bytes: int = option(0, "log bytes that a topic may hold unfinished (0: any number)")
     overflow: Overflow = option(
-        Overflow.REFUSE, "what a full topic does with a publish: refuse or drop-oldest",
+        Overflow.REFUSE,
+        "what a topic does at --max-depth or --max-bytes: refuse (publishes) or drop-oldest",
         kind=OverflowKind(),
     )  # fmt: skip
     max_body_size: int = option(5 * 1024 * 1024, "bytes of the largest command body")
@@ -159,20 +162,23 @@ class NsqdOptions(Options):
                                         "for none", kind=DURATION)  # fmt: skip
     max_channel_consumers: int = option(0, "consumers of one channel (0: any number)")
 
-    statsd_address: str = option("", "UDP <addr>:<port> of a statsd")
+    statsd_address: str = option("", "UDP <addr>:<port> of a statsd; empty: off")
     statsd_interval: int = option(1 * MINUTE, "time between two pushes to statsd", kind=DURATION)
-    statsd_mem_stats: bool = option(default=True, help="push memory and GC figures too")
-    statsd_prefix: str = option("nsq.%s", "prefix of the keys (%s: host and port)")
+    statsd_mem_stats: bool = option(default=True, help="push memory and GC figures to statsd too")
+    statsd_prefix: str = option("nsq.%s", "prefix of the keys for statsd (%s: host and port)")
     statsd_udp_packet_size: int = option(508, "bytes of a packet to statsd")
-    statsd_exclude_ephemeral: bool = option(default=False, help="leave #ephemeral names out")
+    statsd_exclude_ephemeral: bool = option(
+        default=False, help="push nothing of #ephemeral topics and channels"
+    )
     e2e_processing_latency_percentiles: tuple[float, ...] = option(
         (), "quantiles of the time from publish to finish, in (0, 1], comma-separated",
         flag="e2e-processing-latency-percentile", key="e2e_processing_latency_percentiles",
         kind=FLOATS,
     )  # fmt: skip
-    e2e_processing_latency_window_time: int = option(10 * MINUTE, "time that they cover",
-                                                     kind=DURATION)  # fmt: skip
-    metrics: bool = option(default=False, help="offer /metrics, for Prometheus, over HTTP")
+    e2e_processing_latency_window_time: int = option(
+        10 * MINUTE, "time that --e2e-processing-latency-percentile covers", kind=DURATION
+    )
+    metrics: bool = option(default=False, help="offer /metrics, for Prometheus")
 
     auth_http_addresses: tuple[str, ...] = option(
         (), "address or URL of an auth server (may be given several times)",
@@ -194,7 +200,9 @@ class NsqdOptions(Options):
     deflate: bool = option(default=True, help="offer deflate compression")
     max_deflate_level: int = option(6, "highest deflate level, 1 to 9")
     snappy: bool = option(default=True, help="offer snappy compression")
-    enable_experiment: tuple[str, ...] = option((), "experimental feature to switch on")
+    enable_experiment: tuple[str, ...] = option(
+        (), "experimental feature to switch on: topology-aware-consumption"
+    )
 
     queue_scan_worker_pool_max: int = option(4, "no effect: deadlines are kept in one heap")
     queue_scan_selection_count: int = option(20, "no effect: deadlines are kept in one heap")

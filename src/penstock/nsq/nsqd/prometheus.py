@@ -42,6 +42,10 @@ _TOPIC: Final[tuple[_TopicRow, ...]] = (
      lambda topic: topic.message_count),
     ("nsqd_topic_message_bytes_total", "counter", "Bytes of their bodies.",
      lambda topic: topic.message_bytes),
+    ("nsqd_topic_refused_total", "counter", "Messages of publishes refused by a full topic.",
+     lambda topic: topic.refused_count),
+    ("nsqd_topic_dropped_total", "counter", "Messages dropped from a full topic, once a channel.",
+     lambda topic: topic.dropped_count),
     ("nsqd_topic_paused", "gauge", "1 while the topic is paused.",
      lambda topic: topic.paused),
 )  # fmt: skip
@@ -64,6 +68,10 @@ _CHANNEL: Final[tuple[_ChannelRow, ...]] = (
      lambda channel: channel.timeout_count),
     ("nsqd_channel_lost_total", "counter", "Messages that were damaged in the log.",
      lambda channel: channel.lost_count),
+    ("nsqd_channel_dropped_total", "counter", "Messages dropped for want of room.",
+     lambda channel: channel.dropped_count),
+    ("nsqd_channel_dead_letters_total", "counter", "Messages moved to the dead-letter topic.",
+     lambda channel: channel.dead_letter_count),
     ("nsqd_channel_clients", "gauge", "Subscribed connections.",
      lambda channel: len(channel.consumers)),
     ("nsqd_channel_paused", "gauge", "1 while the channel is paused.",
@@ -80,7 +88,8 @@ class Metrics:
 
     async def handle(self, request: Request) -> Response:
         """GET /metrics."""
-        metrics = [*self._of_nsqd(), *self._of_process(), *await self._of_topics()]
+        metrics = [*self._of_nsqd(), *self._of_connections(), *self._of_process(),
+                   *await self._of_topics()]  # fmt: skip
         body: list[bytes | memoryview] = []
         for metric in metrics:
             body.append(metric.text().encode())
@@ -94,10 +103,28 @@ class Metrics:
                     "python": platform.python_version()}  # fmt: skip
         yield _single("nsqd_build_info", "Versions; the value is always 1.", 1, versions)
         yield _single("nsqd_healthy", "1 unless writing to disk failed.", nsqd.health == "OK")
-        yield _single("nsqd_connections", "Open TCP connections.", len(nsqd.sessions))
         yield _single("nsqd_topics", "Topics.", len(topics))
         yield _single("nsqd_channels", "Channels of all topics.",
                       sum(len(topic.channels) for topic in topics.values()))  # fmt: skip
+
+    def _of_connections(self) -> Iterator[Metric]:
+        nsqd = self._nsqd
+        yield _single("nsqd_connections", "Open TCP connections.", len(nsqd.sessions))
+        yield _single("nsqd_tls_connections", "Those of them that use TLS.",
+                      sum(session.is_tls for session in nsqd.sessions))  # fmt: skip
+        compressed = Metric("nsqd_compressed_connections", "gauge", "Those that are compressed.")
+        compressions = [session.compression for session in nsqd.sessions]
+        for kind in ("snappy", "deflate"):
+            compressed.add(compressions.count(kind), labels({"compression": kind}))
+        yield compressed
+        servers = nsqd.auth_servers
+        if servers is not None:
+            for what, help, count in (
+                ("queries", "Clients that auth servers were asked about.", servers.query_count),
+                ("failures", "Those queries without a valid answer.", servers.failure_count),
+                ("denials", "Commands that the answers did not allow.", servers.denial_count),
+            ):
+                yield _single(f"nsqd_auth_{what}_total", help, count)
 
     def _of_process(self) -> Iterator[Metric]:
         memory, limit = process.memory(), process.open_files_max()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.targets import existing_channel, existing_topic, out_of_range, position
+from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic, out_of_range, position
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd

@@ -15,13 +15,14 @@ import numpy as np
 
 from penstock.broker.channel import Channel, NotInFlightError
 from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.runs import Offsets
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.connection import Connection, Handlers
 from penstock.nsq.nsqd.delivery import frames_of
+from penstock.nsq.nsqd.layering import Layering
 from penstock.nsq.nsqd.topology import locality
-from penstock.nsq.nsqd.upgrade import Upgrade
 from penstock.nsq.protocol.authorizations import Authorizations
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.events import (
@@ -113,15 +114,18 @@ class Session(Connection):
 
     def _on_finish(self, event: Finish) -> None:
         topic, channel, consumer = self._subscribed()
-        offsets = event.ids.astype(np.int64) - topic.log.id_base
-        failed = channel.finish(consumer, offsets) if len(offsets) else []
-        if failed or event.raw:
-            ids = [b"%016x" % (offset + topic.log.id_base & _UINT64) for offset in failed]
-            reasons = [channel.why_not(offset) for offset in failed]
-            ids += event.raw
-            reasons += ["ID not in flight"] * len(event.raw)
-            for message_id, reason in zip(ids, reasons, strict=True):
-                self._complain("FIN", message_id, reason)
+        ids, base = event.ids, topic.log.id_base
+        offsets: Offsets
+        if isinstance(ids, list):
+            offsets = [value - base for value in ids]
+        else:
+            offsets = ids.astype(np.int64) - base
+        failed = channel.finish(consumer, offsets)
+        for offset in failed:
+            message_id = b"%016x" % (offset + base & _UINT64)
+            self._complain("FIN", message_id, channel.why_not(offset))
+        for message_id in event.raw:
+            self._complain("FIN", message_id, "ID not in flight")
         channel.dispatch(self._heard_ns)
 
     def _on_requeue(self, event: Requeue) -> None:
@@ -186,7 +190,7 @@ class Session(Connection):
         self._schedule_beat(self.identity.heartbeat_interval)
         self.outbox.send(response(outcome.response))
         if outcome.tls_v1 or outcome.deflate or outcome.snappy:
-            Upgrade(self, outcome, self.nsqd.tls).begin()
+            Layering(self, outcome, self.nsqd.tls).begin()
 
     def _on_auth(self, event: Auth) -> None:
         self._fail("E_AUTH_DISABLED AUTH disabled")

@@ -16,10 +16,11 @@ from penstock.broker.limiter import Limiter
 from penstock.broker.progress import ChannelSettings, TopicSettings
 from penstock.broker.spent import MAX_ATTEMPTS_MAX, dead_letter_topic
 from penstock.broker.topic import Topic
+from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.targets import existing_channel, existing_topic
+from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -125,7 +126,7 @@ def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:
 def _decoded(body: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except MALFORMED:
         raise ApiError(400, "INVALID_BODY") from None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from penstock.core.reasons import reason
 from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
 from penstock.net.tasks import spawn
@@ -66,7 +67,7 @@ class StatsdPush:
             transport = await _connect(address)
         except (OSError, ValueError) as error:
             logger.warning("STATSD: cannot send to %s, trying again in the next interval - %s",
-                           address, error)  # fmt: skip
+                           address, reason(error))  # fmt: skip
             return
         logger.info("STATSD: pushing stats to %s", address)
         try:

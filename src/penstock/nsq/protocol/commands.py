@@ -14,8 +14,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-import numpy as np
-
 from penstock.core.quote import quote
 from penstock.core.units import MILLISECOND
 from penstock.nsq.protocol.bodies import Bodies
@@ -52,7 +50,7 @@ from penstock.nsq.protocol.events import (
     Subscribe,
     Touch,
 )
-from penstock.nsq.protocol.finishes import NO_IDS, id_value, read_finishes
+from penstock.nsq.protocol.finishes import id_value, read_finishes
 from penstock.nsq.protocol.frames import FIN_LENGTH
 from penstock.nsq.protocol.limits import MAX_LINE, Limits
 from penstock.nsq.protocol.mpub import MpubScanner
@@ -184,7 +182,7 @@ class CommandReader:
         """
         if self._resume is not None:
             return self._resume()
-        while True:
+        while self._pos < len(self._data):
             data, start = self._data, self._pos
             if type(data) is not bytes:
                 data = self._data = bytes(memoryview(data)[start:])
@@ -204,13 +202,12 @@ class CommandReader:
             event = command(self, params)
             if event is not _IGNORED:
                 return event
+        self._data = b""  # an idle connection holds no buffer
+        self._pos = 0
+        return None
 
     def _no_line(self) -> Event | None:
-        left = self.unread
-        if not left:
-            self._data = b""  # an idle connection holds no buffer
-            self._pos = 0
-        elif left >= MAX_LINE:
+        if self.unread >= MAX_LINE:
             self._resume = self._ended
             return Drop()
         return None
@@ -294,8 +291,8 @@ class CommandReader:
         # Regular but for a CR or more parameters, or no id of ours at all.
         value = id_value(params[1])
         if value is None:
-            return Finish(NO_IDS, [params[1]])
-        return Finish(np.array([value], np.uint64), [])
+            return Finish([], [params[1]])
+        return Finish([value], [])
 
     def _req(self, params: list[bytes]) -> Event:
         if self.state is State.INIT:

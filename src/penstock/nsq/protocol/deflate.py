@@ -5,10 +5,14 @@ The streams never end. All that is sent together ends in a sync flush, so the pe
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 
 from penstock.net.layers import PIECE, Bytes, Layer, LayerError
+
+try:
+    from zlib_ng import zlib_ng as zlib
+except ImportError:  # not built for this machine
+    import zlib  # type: ignore[no-redef]
 
 _RAW = -15
 _SLICE = 16 * 1024
@@ -35,7 +39,7 @@ class DeflateLayer(Layer):
             given = inflate.unconsumed_tail or (self._waiting and self._waiting.popleft()) or b""
             try:
                 part = inflate.decompress(given, room)
-            except zlib.error as error:
+            except zlib.error as error:  # type: ignore[misc]  # in its stub it is no class
                 if parts:
                     break  # first what came before it; zlib fails again
                 raise LayerError(f"deflate: {error}") from error

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-import numpy.typing as npt
+from msgspec import Struct
 
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.finishes import Ids
 
 
 class State(IntEnum):
@@ -19,30 +18,26 @@ class State(IntEnum):
     CLOSING = 4
 
 
-@dataclass(slots=True)
-class Identify:
+class Identify(Struct):
     """IDENTIFY, its JSON not yet decoded (see ``identify``)."""
 
     body: bytes
 
 
-@dataclass(slots=True)
-class Auth:
+class Auth(Struct):
     """AUTH with the client's secret."""
 
     body: bytes
 
 
-@dataclass(slots=True)
-class Subscribe:
+class Subscribe(Struct):
     """SUB with two valid names."""
 
     topic: str
     channel: str
 
 
-@dataclass(slots=True)
-class Publish:
+class Publish(Struct):
     """PUB, MPUB or DPUB (``command`` tells which) on a valid topic name."""
 
     topic: str
@@ -51,8 +46,7 @@ class Publish:
     delay_ns: int = 0
 
 
-@dataclass(slots=True)
-class MpubLine:
+class MpubLine(Struct):
     """The line of an MPUB on a valid topic name has come; its body follows.
 
     Comes before the Publish, and only when asked for (``CommandReader.announce_mpub``).
@@ -61,27 +55,24 @@ class MpubLine:
     topic: str
 
 
-@dataclass(slots=True)
-class Ready:
+class Ready(Struct):
     """RDY, within the range the server allows."""
 
     count: int
 
 
-@dataclass(slots=True, eq=False)
-class Finish:
+class Finish(Struct, eq=False):
     """One or many FIN in a row.
 
-    ``ids`` are those that are 16 lower-case hex digits, ``raw`` those that are any other 16 bytes
-    and so can belong to no message of ours.
+    ``ids`` are those that are 16 lower-case hex digits (a list when they are few), ``raw`` those
+    that are any other 16 bytes and so can belong to no message of ours.
     """
 
-    ids: npt.NDArray[np.uint64]
+    ids: Ids
     raw: list[bytes]
 
 
-@dataclass(slots=True)
-class Requeue:
+class Requeue(Struct):
     """REQ. ``delay_ns`` is what was asked, perhaps negative: the session clamps it.
 
     ``text`` is the delay as the client wrote it, for the log line about clamping.
@@ -92,25 +83,21 @@ class Requeue:
     text: str
 
 
-@dataclass(slots=True)
-class Touch:
+class Touch(Struct):
     """TOUCH."""
 
     id: bytes
 
 
-@dataclass(slots=True)
-class Close:
+class Close(Struct):
     """CLS."""
 
 
-@dataclass(slots=True)
-class Nop:
+class Nop(Struct):
     """NOP."""
 
 
-@dataclass(slots=True)
-class Failure:
+class Failure(Struct):
     """A command that is wrong: ``text`` is the whole line for the error frame, code included.
 
     ``topic`` is set on an MPUB that went wrong after its topic was known, since the topic exists
@@ -124,8 +111,7 @@ class Failure:
     topic: str | None = None
 
 
-@dataclass(slots=True)
-class Drop:
+class Drop(Struct):
     """The line is too long: close without a word."""
 
 

@@ -13,12 +13,10 @@ import numpy.typing as npt
 
 from penstock.nsq.protocol.frames import FIN_LENGTH
 
-Ids = npt.NDArray[np.uint64]
-
-NO_IDS: Ids = np.empty(0, np.uint64)
+Ids = npt.NDArray[np.uint64] | list[int]
 
 _HEX = b"0123456789abcdef"
-_FEW = 12  # below so many lines a loop is quicker than numpy
+_FEW = 12  # below so many lines a loop, and a list, is quicker than numpy
 _FIN = int.from_bytes(b"FIN ", "little")
 
 
@@ -39,8 +37,8 @@ def read_finishes(data: bytes, start: int) -> Ids:
     return _few(data, start, lines) if lines < _FEW else _many(data, start, lines)
 
 
-def _few(data: bytes, start: int, lines: int) -> Ids:
-    ids = []
+def _few(data: bytes, start: int, lines: int) -> list[int]:
+    ids: list[int] = []
     for at in range(start, start + lines * FIN_LENGTH, FIN_LENGTH):
         if data[at : at + 4] != b"FIN " or data[at + 20] != 10:
             break
@@ -48,10 +46,10 @@ def _few(data: bytes, start: int, lines: int) -> Ids:
         if value is None:
             break
         ids.append(value)
-    return np.array(ids, np.uint64)
+    return ids
 
 
-def _many(data: bytes, start: int, lines: int) -> Ids:
+def _many(data: bytes, start: int, lines: int) -> npt.NDArray[np.uint64]:
     step = (FIN_LENGTH,)
     names = np.ndarray(lines, "<u4", data, start, step)
     ends = np.ndarray(lines, np.uint8, data, start + 20, step)

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from penstock.core.errors import StorageError
+from penstock.core.malformed import MALFORMED
 from penstock.storage.disk import Disk
 
 logger = logging.getLogger("penstock.nsqd")
@@ -70,7 +71,7 @@ def resume(disk: Disk, data_path: str) -> bool:
         return False
     try:
         moves = msgspec.json.decode(data, type=_Plan).moves
-    except msgspec.DecodeError as error:
+    except MALFORMED as error:
         raise StorageError(f"{path} is damaged: {error}") from error
     _move(disk, data_path, moves)
     abandon(disk, data_path)

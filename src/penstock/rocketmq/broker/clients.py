@@ -59,8 +59,8 @@ class Heartbeat:
         value = fastjson.loads(body)
         if not isinstance(value, dict) or not isinstance(value.get("clientID"), str):
             raise BodyError("a heartbeat without clientID")
-        consumers = [_consumer(each) for each in value.get("consumerDataSet") or []]
-        producers = [_group(each) for each in value.get("producerDataSet") or []]
+        consumers = [_consumer(each) for each in _list(value, "consumerDataSet")]
+        producers = [_group(each) for each in _list(value, "producerDataSet")]
         return cls(value["clientID"], consumers, producers)
 
 
@@ -73,16 +73,20 @@ def _group(value: Any) -> str:
 
 def _consumer(value: Any) -> ConsumerData:
     group = _group(value)
-    listed = value.get("subscriptionDataSet") or []
-    if not isinstance(listed, list):
-        raise BodyError("subscriptionDataSet is no list")
     return ConsumerData(
         group,
         _enum(value.get("consumeType"), CONSUME_TYPES, 1),
         _enum(value.get("messageModel"), MESSAGE_MODELS, 1),
         _enum(value.get("consumeFromWhere"), CONSUME_FROM, 0),
-        [Subscription.from_json(each) for each in listed],
+        [Subscription.from_json(each) for each in _list(value, "subscriptionDataSet")],
     )
+
+
+def _list(value: dict[Any, Any], name: str) -> list[Any]:
+    found = value.get(name) or []
+    if not isinstance(found, list):
+        raise BodyError(f"{name} is no list")
+    return found
 
 
 def _enum(value: Any, names: tuple[str, ...], default: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from reprlib import repr as shortened
 from typing import Any, Final
 
 from penstock.rocketmq.broker.sql92 import Expression
@@ -40,7 +41,7 @@ class Subscription:
         """
         kind = kind or TAG
         if kind not in (TAG, SQL92):
-            raise BodyError(f"the expression type {kind!r} is not TAG or SQL92")
+            raise BodyError(f"the expression type {shortened(kind)} is not TAG or SQL92")
         if kind == SQL92:
             subscription = cls(topic, text or "", SQL92, version)
             _ = subscription.expression
@@ -52,7 +53,7 @@ class Subscription:
         tags = [tag.strip() for tag in text.split("||")]
         tags = list(dict.fromkeys(tag for tag in tags if tag))
         if not tags:
-            raise BodyError(f"subString split error: {text!r}")
+            raise BodyError(f"subString split error: {shortened(text)}")
         return cls(topic, text, TAG, version, tags)
 
     @classmethod
@@ -61,12 +62,11 @@ class Subscription:
         if not isinstance(value, dict) or not isinstance(value.get("topic"), str):
             raise BodyError("a subscription without topic")
         kind, text = value.get("expressionType"), value.get("subString")
-        version = value.get("subVersion", 0)
         return cls.parse(
             value["topic"],
             text if isinstance(text, str) else None,
             kind if isinstance(kind, str) else None,
-            int(version) if str(version).lstrip("-").isdecimal() else 0,
+            _version(value.get("subVersion", 0)),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -102,3 +102,11 @@ class Subscription:
             return True
         tag = properties.value_of(text, properties.TAGS)
         return tag is not None and java_hash(tag) in self.codes
+
+
+def _version(value: Any) -> int:
+    """A number, or the text of one; 0 for anything else."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return 0

@@ -31,7 +31,10 @@ class NameServer:
         self.routes = Routes(clock)
         kv = KvConfig(disk, settings.kv_config_path)
         self._server = RemotingServer(
-            Processor(settings, self.routes, kv), settings.server_channel_max_idle_time_seconds
+            Processor(settings, self.routes, kv, disk),
+            settings.server_channel_max_idle_time_seconds,
+            tls=settings.server_tls(),
+            tls_only=settings.tls_mode == "enforcing",
         )
         self._listener: tcp.Listener
         self._scan: asyncio.Task[None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from penstock.core import java_properties
-from penstock.core.errors import ConfigError
+from penstock.rocketmq import config_file
 from penstock.rocketmq.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from penstock.rocketmq.namesrv.routes import EXPIRY_MS, Routes, Who
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -16,6 +16,7 @@ from penstock.rocketmq.protocol import fastjson, registration
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.disk import Disk
 
 if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
@@ -42,8 +43,9 @@ def _answers(*codes: RequestCode) -> Callable[[_Answerer], _Answerer]:
 class Processor:
     """The handler of the name server's connections."""
 
-    def __init__(self, settings: NamesrvSettings, routes: Routes, kv: KvConfig) -> None:
+    def __init__(self, settings: NamesrvSettings, routes: Routes, kv: KvConfig, disk: Disk) -> None:
         self._settings = settings
+        self._disk = disk
         self._routes = routes
         self._kv = kv
 
@@ -67,7 +69,10 @@ class Processor:
 
     @_answers(RequestCode.PUT_KV_CONFIG)
     def _put_kv(self, connection: Connection, request: Command) -> Command:
-        self._kv.put(request.text("namespace"), request.text("key"), request.text("value"))
+        namespace, key = request.text("namespace"), request.text("key")
+        if request.ext is None or "value" not in request.ext:
+            raise BodyError("the field value is missing")
+        self._kv.put(namespace, key, request.ext["value"])
         return request.answer()
 
     @_answers(RequestCode.GET_KV_CONFIG)
@@ -202,15 +207,15 @@ class Processor:
             values = java_properties.loads(bytes(request.body).decode())
         except UnicodeDecodeError:
             raise BodyError("the properties are no UTF-8") from None
-        if self._settings.fixed & set(values):
+        if self._settings.fixed_names() & set(values):
             text = "Can not update config in black list."
             return request.answer(ResponseCode.NO_PERMISSION, text)
-        try:
-            unknown = self._settings.update(values)
-        except ConfigError as error:
-            return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
+        unknown = self._settings.update(values)
         for name in unknown:
             _log.warning("%s set the unknown property %s", connection.address, name)
+        known = {name: value for name, value in values.items() if name not in unknown}
+        if known:
+            config_file.store(self._disk, self._settings.config_store_path, known)
         return request.answer()
 
     @_answers(RequestCode.GET_NAMESRV_CONFIG)

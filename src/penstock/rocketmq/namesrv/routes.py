@@ -104,8 +104,7 @@ class Routes:
         expiry_ms: int = EXPIRY_MS,
     ) -> tuple[str, str]:
         """A broker is there, with its topics; for a slave, its master's address and HA address."""
-        self.clusters.setdefault(who.cluster, {})[who.name] = None
-        broker = self.brokers.setdefault(who.name, Broker(who.name, who.cluster))
+        broker = self._broker_of(who)
         for other in [i for i, a in broker.addresses.items() if a == who.address and i != who.id]:
             del broker.addresses[other]  # a slave that became master, or the other way round
         first = who.id not in broker.addresses
@@ -126,6 +125,20 @@ class Routes:
         master = broker.addresses.get(MASTER, "") if who.id != MASTER else ""
         return master, self.live[master].ha_address if master in self.live else ""
 
+    def _broker_of(self, who: Who) -> Broker:
+        """The entry of a broker name, which may have been in another cluster so far, and its
+        address with another name.
+        """
+        before = self.live.get(who.address)
+        if before is not None and before.broker != who.name:
+            self.unregister(who.address)
+        broker = self.brokers.setdefault(who.name, Broker(who.name, who.cluster))
+        if broker.cluster != who.cluster:
+            self._leave_cluster(broker)
+            broker.cluster = who.cluster
+        self.clusters.setdefault(who.cluster, {})[who.name] = None
+        return broker
+
     def _put_topic(self, broker: str, config: TopicConfig) -> None:
         self.topics.setdefault(config.name, {})[broker] = QueueData(
             broker, config.read_queues, config.write_queues, config.perm, config.sys_flag
@@ -133,7 +146,7 @@ class Routes:
 
     def _is_changed(self, address: str, data_version: dict[str, Any]) -> bool:
         live = self.live.get(address)
-        return live is None or live.data_version != data_version
+        return live is None or _differ(live.data_version, data_version)
 
     def query_version(
         self, address: str, data_version: dict[str, Any]
@@ -147,13 +160,7 @@ class Routes:
         if live is None:
             return True, None
         live.heard_ns = self._clock.monotonic_ns()
-        return live.data_version != data_version, live.data_version
-
-    def heartbeat(self, address: str) -> None:
-        """A broker is still alive."""
-        live = self.live.get(address)
-        if live is not None:
-            live.heard_ns = self._clock.monotonic_ns()
+        return _differ(live.data_version, data_version), live.data_version
 
     def unregister(self, address: str) -> None:
         """The broker at this address is gone, and the topics that only it had."""
@@ -171,14 +178,17 @@ class Routes:
 
     def _forget(self, broker: Broker) -> None:
         del self.brokers[broker.name]
-        names = self.clusters.get(broker.cluster, {})
-        names.pop(broker.name, None)
-        if not names:
-            self.clusters.pop(broker.cluster, None)
+        self._leave_cluster(broker)
         for topic in [name for name, queues in self.topics.items() if broker.name in queues]:
             del self.topics[topic][broker.name]
             if not self.topics[topic]:
                 del self.topics[topic]
+
+    def _leave_cluster(self, broker: Broker) -> None:
+        names = self.clusters.get(broker.cluster, {})
+        names.pop(broker.name, None)
+        if not names:
+            self.clusters.pop(broker.cluster, None)
 
     def disconnected(self, connection: object) -> list[str]:
         """A connection ended; the addresses of the brokers that were on it and are gone now."""
@@ -274,3 +284,9 @@ class Routes:
         names = [*self.clusters, *self.brokers]
         addresses = (a for broker in self.brokers.values() for a in broker.addresses.values())
         return names, next(addresses, None)
+
+
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether these are two versions; brokers before 5.0 have no ``stateVersion``."""
+    parts = ("counter", "timestamp", "stateVersion")
+    return any(one.get(part, 0) != other.get(part, 0) for part in parts)

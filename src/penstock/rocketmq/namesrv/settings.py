@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from penstock.rocketmq.settings import Settings
+from penstock.rocketmq.tls_settings import TlsSettings
 
 
-class NamesrvSettings(Settings):
+class NamesrvSettings(TlsSettings):
     """Ports, paths and habits; ``-c FILE`` and UPDATE_NAMESRV_CONFIG set them."""
 
     listen_port: int = 9876
@@ -23,8 +23,8 @@ class NamesrvSettings(Settings):
     server_channel_max_idle_time_seconds: int = 120
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
 
-    fixed: ClassVar[frozenset[str]] = frozenset(
-        ("configBlackList", "configStorePath", "kvConfigPath")
+    fixed: ClassVar[frozenset[str]] = TlsSettings.fixed | frozenset(
+        ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
     )
     without_effect: ClassVar[frozenset[str]] = frozenset(
         (
@@ -37,3 +37,7 @@ class NamesrvSettings(Settings):
             "clientRequestThreadPoolQueueCapacity", "defaultThreadPoolQueueCapacity",
         )
     )  # fmt: skip
+
+    def fixed_names(self) -> set[str]:
+        """What UPDATE_NAMESRV_CONFIG may not change: what the operator names, and always some."""
+        return {*self.fixed, *self.config_black_list.split(";")}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from reprlib import repr as shortened
 from typing import Final
 
 from penstock.rocketmq.protocol.errors import BodyError
@@ -126,4 +127,5 @@ class Command:
             number = int(value)
             if least <= number <= most:
                 return number
-        raise BodyError(f"the field {name} is no number of {most.bit_length() + 1} bits: {value!r}")
+        raise BodyError(f"the field {name} is no number of {most.bit_length() + 1} bits: "
+                        f"{shortened(value)}")  # fmt: skip

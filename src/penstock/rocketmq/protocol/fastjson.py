@@ -8,10 +8,13 @@ mapping written as a tuple of pairs.
 from __future__ import annotations
 
 import re
+from math import isfinite
+from operator import itemgetter
 from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 
+from penstock.core.malformed import MALFORMED
 from penstock.rocketmq.protocol.errors import BodyError
 
 DEPTH_MAX: Final = 100
@@ -56,7 +59,7 @@ def _write(value: Any, parts: list[str], quoted_keys: bool) -> None:
     elif isinstance(value, str):
         parts.append(_encode_text(value.encode("utf-8", "replace").decode()).decode())
     elif isinstance(value, float):
-        parts.append(repr(value))
+        parts.append(repr(value) if isfinite(value) else "null")
     else:
         parts.append("null" if value is None else str(value).lower())
 
@@ -102,9 +105,12 @@ def loads(data: bytes | memoryview) -> Any:
     ``ObjectKey``.
     """
     try:
-        return _decode_standard(data)
-    except (msgspec.DecodeError, RecursionError):
+        value = _decode_standard(data)
+    except MALFORMED:
         pass
+    else:
+        if not _is_deep(value):
+            return value
     try:
         text = bytes(data).decode("utf-8")
     except UnicodeDecodeError:
@@ -182,7 +188,7 @@ class _Reader:
     def _key(self, depth: int) -> Any:
         first = self._peek()
         if first == "{":
-            return _frozen(self._object(depth + 1))
+            return _frozen(self.value(depth + 1))
         if first in ("'", '"') and first:
             return self._string(first)
         number = _NUMBER.match(self._text, self._at)
@@ -190,7 +196,8 @@ class _Reader:
         if word is None:
             self._fail("has no key where one must be")
         self._at = word.end()
-        return _number(word[0]) if number else word[0]
+        key = _number(word[0]) if number else word[0]
+        return key if isinstance(key, int) else word[0]
 
     def _string(self, quote: str) -> str:
         plain = _PLAIN[quote]
@@ -241,7 +248,23 @@ def _number(text: str) -> int | float:
         return float(text)
 
 
+def _is_deep(value: Any) -> bool:
+    """Whether it is nested more than DEPTH_MAX deep, which reading alone need not notice."""
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
-        return tuple(sorted((str(name), _frozen(item)) for name, item in value.items()))
+        members = ((str(name), _frozen(item)) for name, item in value.items())
+        return tuple(sorted(members, key=itemgetter(0)))
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -8,6 +8,8 @@ fails on anything in ``extFields`` that is no string.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from reprlib import repr as shortened
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -58,11 +60,14 @@ def encode(command: Command) -> bytes:
 def decode(header: bytes) -> Command:
     """What a header says. Raises FrameError when that cannot be told."""
     try:
-        found = _decoder.decode(header)
-    except msgspec.DecodeError:
-        found = _decode_oddly(header)
+        return _command(_decoder.decode(header))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _command(_decode_oddly(header))
     except RecursionError:
         raise FrameError("a JSON header is nested too deeply") from None
+
+
+def _command(found: _Header) -> Command:
     fields = found.extFields or None
     return Command(
         found.code,
@@ -110,7 +115,9 @@ def _decode_oddly(header: bytes) -> _Header:
     language, remark = values.get("language"), values.get("remark")
     return _Header(
         _number(values, "code", None),
-        fields if isinstance(fields, dict) else UNSET,
+        {_as_text(name): value for name, value in fields.items()}
+        if isinstance(fields, dict)
+        else UNSET,
         _number(values, "flag", 0),
         language if isinstance(language, str | int) else "OTHER",
         _number(values, "opaque", 0),
@@ -122,8 +129,9 @@ def _decode_oddly(header: bytes) -> _Header:
 
 def _number(values: dict[Any, Any], name: str, default: int | None) -> int:
     value = values.get(name, default)
-    if isinstance(value, str) and value.lstrip("+-").isdecimal():
-        value = int(value)
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = int(value)
     if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
-        raise FrameError(f"a JSON header whose {name} is no 32-bit number: {value!r}")
+        raise FrameError(f"a JSON header whose {name} is no 32-bit number: {shortened(value)}")
     return value

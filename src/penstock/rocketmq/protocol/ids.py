@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from reprlib import repr as shortened
 from typing import Final, NamedTuple
 
 from penstock.rocketmq.protocol.errors import BodyError
@@ -48,7 +49,7 @@ class OffsetId(NamedTuple):
         except ValueError:
             data = b""
         if len(text) not in (_IPV4_ID_LENGTH, _IPV6_ID_LENGTH) or len(data) * 2 != len(text):
-            raise BodyError(f"no message id: {text!r}")
+            raise BodyError(f"no message id: {shortened(text)}")
         port, offset = _PORT_AND_OFFSET.unpack_from(data, len(data) - 12)
         return cls(Host(data[:-12], port), offset)
 

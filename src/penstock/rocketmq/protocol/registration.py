@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass, field
+from reprlib import repr as shortened
 from typing import Any, Final
 
 from penstock.rocketmq.protocol import fastjson
@@ -15,7 +16,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 
 INFLATED_MAX: Final = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
-_MAPPINGS_SINCE: Final = 413  # V5_0_0
+_V5_0_0: Final = 413
+"""Brokers since then send attributes and mappings; older name servers refuse what has them."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,10 @@ class TopicConfig:
     def from_json(cls, value: Any, name: str = "") -> TopicConfig:
         """Raises BodyError when it is no topic configuration."""
         if not isinstance(value, dict):
-            raise BodyError(f"the topic configuration {value!r} is no object")
+            raise BodyError(f"the topic configuration {shortened(value)} is no object")
+        attributes = value.get("attributes") or {}
+        if not isinstance(attributes, dict):
+            raise BodyError("the attributes of a topic are no map")
         return cls(
             str(value.get("topicName") or name),
             _integer(value, "readQueueNums", 16),
@@ -56,14 +61,15 @@ class TopicConfig:
             str(value.get("topicFilterType") or "SINGLE_TAG"),
             _integer(value, "topicSysFlag", _integer(value, "topicSynFlag", 0)),
             value.get("order") is True,
-            dict(value.get("attributes") or {}),
+            dict(attributes),
         )
 
-    def as_line(self) -> str:
+    def as_line(self, *, with_attributes: bool = False) -> str:
         """The words of the compressed form."""
         words = [self.name, self.read_queues, self.write_queues, self.perm, self.filter_type]
-        line = " ".join(str(word) for word in words)
-        return f"{line} {fastjson.dumps(self.attributes).decode()}"
+        if with_attributes:
+            words.append(fastjson.dumps(self.attributes).decode())
+        return " ".join(str(word) for word in words)
 
     @classmethod
     def from_line(cls, line: str) -> TopicConfig:
@@ -75,7 +81,7 @@ class TopicConfig:
             return cls(name, int(read_queues), int(write_queues), int(perm), filter_type,
                        attributes=attributes if isinstance(attributes, dict) else {})  # fmt: skip
         except ValueError:
-            raise BodyError(f"the topic configuration {line!r} makes no sense") from None
+            raise BodyError(f"the topic configuration {shortened(line)} makes no sense") from None
 
 
 @dataclass(slots=True)
@@ -106,9 +112,11 @@ def encode_compressed(registration: Registration, version: int) -> bytes:
     """The compressed body, for the header's ``version``."""
     parts = [_sized(fastjson.dumps(registration.data_version))]
     parts.append(_LENGTH.pack(len(registration.topics)))
-    parts += [_sized(config.as_line().encode()) for config in registration.topics.values()]
+    is_v5 = version >= _V5_0_0
+    lines = (config.as_line(with_attributes=is_v5) for config in registration.topics.values())
+    parts += [_sized(line.encode()) for line in lines]
     parts.append(_sized(fastjson.dumps(registration.filter_servers)))
-    if version >= _MAPPINGS_SINCE:
+    if is_v5:
         parts.append(_LENGTH.pack(0))
     return zlib.compress(b"".join(parts))
 
@@ -123,8 +131,8 @@ def decode(body: bytes) -> Registration:
     if not isinstance(table, dict):
         raise BodyError("topicConfigTable is no map")
     topics = {str(name): TopicConfig.from_json(config, str(name)) for name, config in table.items()}
-    servers = value.get("filterServerList") or [] if isinstance(value, dict) else []
-    return Registration(_version(wrapper.get("dataVersion")), topics, [str(s) for s in servers])
+    servers = value.get("filterServerList") if isinstance(value, dict) else None
+    return Registration(_version(wrapper.get("dataVersion")), topics, _servers(servers or []))
 
 
 def decode_compressed(body: bytes) -> Registration:
@@ -142,10 +150,7 @@ def decode_compressed(body: bytes) -> Registration:
     for _ in range(reader.integer()):
         config = TopicConfig.from_line(reader.sized().decode("utf-8", "replace"))
         topics[config.name] = config
-    servers = fastjson.loads(reader.sized())
-    if not isinstance(servers, list):
-        raise BodyError("the filter servers are no list")
-    return Registration(version, topics, [str(server) for server in servers])
+    return Registration(version, topics, _servers(fastjson.loads(reader.sized())))
 
 
 class _Reader:
@@ -181,8 +186,14 @@ def _version(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {"counter": 0, "timestamp": 0}
 
 
+def _servers(value: Any) -> list[str]:
+    if not isinstance(value, list):
+        raise BodyError("the filter servers are no list")
+    return [str(server) for server in value]
+
+
 def _integer(value: dict[Any, Any], name: str, default: int) -> int:
     found = value.get(name, default)
     if type(found) is not int:
-        raise BodyError(f"{name} of a topic is no number: {found!r}")
+        raise BodyError(f"{name} of a topic is no number: {shortened(found)}")
     return found

@@ -156,7 +156,7 @@ class _Session:
         if isinstance(event, Ready):
             self.ready = event.count
         elif isinstance(event, Finish):
-            found = [b"%016x" % number for number in event.ids.tolist()]
+            found = [b"%016x" % number for number in map(int, event.ids)]
             self.server.finished += found
             self.in_flight -= len(found)
         elif isinstance(event, Requeue):

@@ -16,7 +16,7 @@ from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.commands import MAGIC_V2
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 MILLISECOND = 10**6
 
 

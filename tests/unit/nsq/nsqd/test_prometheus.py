@@ -12,7 +12,8 @@ from typing import NamedTuple
 from penstock.net.http_client import get
 from penstock.testing.daemons import run_nsqd
 
-from .conftest import Running, Start, dpub
+from .auth_server import entry, granted, run_auth_server
+from .conftest import Running, Start, dpub, identify, pub
 
 _LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
 _NUMBER = r"NaN|[+-]Inf|-?[0-9.]+(?:e[+-]?[0-9]+)?"
@@ -138,6 +139,68 @@ async def test_topics_and_channels(start: Start) -> None:
     assert found["nsqd_topic_paused"].value(topic="t") == 0
     assert (found["nsqd_topics"].value(), found["nsqd_channels"].value()) == (2, 1)
     assert "nsqd_channel_e2e_latency_seconds" not in found
+
+
+async def test_what_was_refused_dropped_and_moved(start: Start) -> None:
+    nsqd = await start(metrics=True, max_depth=3, max_attempts=1)
+    await nsqd.publish("full", b"1", b"2", b"3")
+    producer = await nsqd.connect()
+    assert (await producer.error(pub("full", b"4"))).startswith("E_PUB_FAILED")
+    await nsqd.publish("poison", b"x")
+    consumer = await nsqd.consumer("poison", ready=1)
+    (message,) = await consumer.messages(1)
+    consumer.send(b"REQ %s 0\n" % message.id)
+    topics = nsqd.nsqd.broker.topics
+    await nsqd.until(lambda: topics["poison"].channels["c"].dead_letter_count == 1)
+    await nsqd.post("/topic/config?topic=full", b'{"overflow":"drop-oldest"}')
+    await nsqd.publish("full", b"5", b"6")
+    found = await metrics(nsqd)
+    assert found["nsqd_topic_refused_total"].value(topic="full") == 1
+    assert found["nsqd_topic_dropped_total"].value(topic="full") == 2
+    assert found["nsqd_channel_dead_letters_total"].value(topic="poison", channel="c") == 1
+    assert found["nsqd_channel_dropped_total"].value(topic="poison", channel="c") == 0
+
+
+async def test_drops_of_ephemeral_topics_and_channels(start: Start) -> None:
+    nsqd = await start(metrics=True, mem_queue_size=2)
+    await nsqd.publish("t#ephemeral", b"1", b"2")
+    await nsqd.publish("t#ephemeral", b"3")
+    topic = nsqd.nsqd.topic("u")
+    nsqd.nsqd.channel(topic, "c#ephemeral")
+    await nsqd.publish("u", b"1", b"2", b"3")
+    found = await metrics(nsqd)
+    assert found["nsqd_topic_dropped_total"].value(topic="t#ephemeral") == 1
+    assert found["nsqd_channel_dropped_total"].value(topic="u", channel="c#ephemeral") == 1
+    assert found["nsqd_channel_depth"].value(topic="u", channel="c#ephemeral") == 2
+
+
+async def test_connections_by_their_layers(start: Start) -> None:
+    nsqd = await start(metrics=True)
+    client = await nsqd.connect()
+    await client.ask(identify(feature_negotiation=True, snappy=True))
+    await nsqd.connect()
+    await nsqd.until(lambda: len(nsqd.nsqd.sessions) == 2)
+    found = await metrics(nsqd)
+    assert found["nsqd_connections"].value() == 2
+    assert found["nsqd_tls_connections"].value() == 0
+    assert found["nsqd_compressed_connections"].value(compression="snappy") == 1
+    assert found["nsqd_compressed_connections"].value(compression="deflate") == 0
+    assert "nsqd_auth_queries_total" not in found
+
+
+async def test_auth(start: Start) -> None:
+    with run_auth_server() as server:
+        nsqd = await start(metrics=True, auth_http_addresses=(server.address,))
+        client = await nsqd.connect()
+        server.answers["known"] = granted(entry("^t$"))
+        await client.ask(b"AUTH\n\x00\x00\x00\x05known")
+        assert (await client.error(pub("other", b"x"))).startswith("E_UNAUTHORIZED")
+        stranger = await nsqd.connect()
+        assert await stranger.error(b"AUTH\n\x00\x00\x00\x01x") == "E_AUTH_FAILED AUTH failed"
+        found = await metrics(nsqd)
+    assert found["nsqd_auth_queries_total"].value() == 2
+    assert found["nsqd_auth_failures_total"].value() == 1
+    assert found["nsqd_auth_denials_total"].value() == 1
 
 
 async def test_latencies(start: Start) -> None:

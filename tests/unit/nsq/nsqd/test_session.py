@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.nsqd import connection, daemon
@@ -20,7 +24,7 @@ from penstock.storage.durability import Durability
 from penstock.storage.log import Log
 from penstock.testing.disk import FaultyDisk, FaultyFile
 
-from .conftest import TIMEOUT_S, Client, Running, Start, dpub, identify, mpub, pub
+from .conftest import TIMEOUT_S, Client, Running, Start, dpub, identify, mpub, options, pub
 
 HEARTBEAT = (0, b"_heartbeat_")
 
@@ -147,14 +151,12 @@ async def test_heartbeats_come_and_silence_is_the_end(nsqd: Running) -> None:
     assert await client.ask(pub("t", b"x")) == b"OK"
     beat_quickly(await session_of(nsqd, client))
     assert await client.frame() == HEARTBEAT
-    frames = [HEARTBEAT]
-    while not client.reader.at_eof() and len(frames) < 10:
-        try:
-            frames.append(await client.frame())
-        except asyncio.IncompleteReadError:
-            break
-    assert set(frames) == {HEARTBEAT}
-    assert len(frames) <= 3
+    beats = 1
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while beats < 20:
+            assert await client.frame() == HEARTBEAT
+            beats += 1
+    assert beats < 20  # 2 or 3, and more only where the machine is so busy that they are late
 
 
 async def test_any_command_keeps_the_connection(nsqd: Running) -> None:
@@ -165,6 +167,24 @@ async def test_any_command_keeps_the_connection(nsqd: Running) -> None:
         assert await client.frame() == HEARTBEAT
         client.send(b"NOP\n")
     assert await client.frame() == HEARTBEAT
+
+
+@pytest.mark.parametrize("loops", [asyncio, uvloop])
+def test_nsqd_held_up_itself_does_not_take_it_for_silence(loops: Any, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nsqd = Running(await daemon.Nsqd.start(options(tmp_path)))
+        client = await nsqd.connect()
+        assert await client.ask(pub("t", b"x")) == b"OK"
+        beat_quickly(await session_of(nsqd, client))
+        for _ in range(2):
+            time.sleep(0.15)  # noqa: ASYNC251  # all stands still, for three intervals
+            assert await client.frame() == HEARTBEAT
+            client.send(b"NOP\n")
+        assert await client.frame() == HEARTBEAT
+        await nsqd.stop()
+
+    with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        runner.run(scenario())
 
 
 async def test_a_body_that_trickles_is_cut_off_with_an_error(nsqd: Running) -> None:

@@ -19,7 +19,7 @@ from penstock.testing.daemons import run_nsqd
 
 from .conftest import MILLISECOND, Start, options
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 
 @pytest.fixture

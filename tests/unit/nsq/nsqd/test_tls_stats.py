@@ -1,4 +1,4 @@
-"""TLS in /stats, in Go's words; real connections are in test_upgrade."""
+"""TLS in /stats, in Go's words; real connections are in test_layering."""
 
 from __future__ import annotations
 

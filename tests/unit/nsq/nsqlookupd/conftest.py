@@ -23,7 +23,7 @@ PEER = {
     "http_port": 4151,
     "version": "1.3.0",
 }
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 
 class Peer:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import astuple
 from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import astuple
 
 from penstock.nsq.protocol.commands import CommandReader, Event, Finish, Publish, State
 
@@ -23,7 +24,7 @@ def naive_frames(bodies: Iterable[bytes], first_id: int, timestamp_ns: int) -> l
 def plain(event: Event) -> list[tuple[Any, ...]]:
     """An event in comparable form; a Finish as one entry an id, since reads may split it."""
     if isinstance(event, Finish):
-        numbers = [("FIN", b"%016x" % number) for number in event.ids.tolist()]
+        numbers = [("FIN", b"%016x" % number) for number in map(int, event.ids)]
         return numbers + [("FIN", raw) for raw in event.raw]
     if isinstance(event, Publish):
         return [(event.command, event.topic, event.delay_ns, event.bodies.to_list())]

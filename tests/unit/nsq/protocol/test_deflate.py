@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import sys
 import zlib
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.net.layers import PIECE, LayerError
+from penstock.nsq.protocol import deflate
 from penstock.nsq.protocol.deflate import DeflateLayer
 
 from .cuts import cut, read_all
@@ -38,6 +41,17 @@ def test_the_golden_bytes() -> None:
     sent = layer.send(b"abc")
     assert sent == b"\x4a\x4c\x4a\x06\x00\x00\x00\xff\xff"
     assert layer.send(b"abc").endswith(b"\x00\x00\xff\xff")
+
+
+def test_without_zlib_ng_it_is_zlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zlib_ng", None)
+    try:
+        layer = importlib.reload(deflate).DeflateLayer()
+        assert deflate.zlib is zlib
+        assert read_all(layer, [layer.send(b"some text")]) == b"some text"
+    finally:
+        monkeypatch.undo()
+        importlib.reload(deflate)
 
 
 @pytest.mark.parametrize("level", [1, 6, 9])

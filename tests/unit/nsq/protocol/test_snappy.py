@@ -97,11 +97,11 @@ def test_byte_by_byte_costs_no_more_than_once_over() -> None:
     def seconds(size: int) -> float:
         stream = framed(os.urandom(size))
         layer = SnappyLayer()
-        started = time.perf_counter()
+        started = time.process_time()
         for at in range(len(stream)):
             layer.receive_data(stream[at : at + 1])
             layer.read()
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(1000)
     assert min(seconds(60_000) for _ in range(3)) < 10 * min(seconds(15_000) for _ in range(3))

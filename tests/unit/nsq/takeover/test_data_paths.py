@@ -125,8 +125,8 @@ async def test_a_refusal_is_one_line_and_changes_nothing(
     assert found == content
 
 
-def start_and_kill(path: Path, after_s: float) -> bool:
-    """Start nsqd and kill it so long after the import began; whether it was still importing."""
+def import_started(path: Path) -> subprocess.Popen[bytes]:
+    """An nsqd that has begun to import; the caller ends it."""
     command = [sys.executable, "-m", "penstock.cli.nsqd", f"--data-path={path}",
                "--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -135,11 +135,39 @@ def start_and_kill(path: Path, after_s: float) -> bool:
             assert process.poll() is None
             assert not (path / IMPORTED).exists(), "it was quicker than we look"
             time.sleep(0.001)
-        time.sleep(after_s)
-    finally:
+    except BaseException:
         process.kill()
         process.wait()
+        raise
+    return process
+
+
+def start_and_kill(path: Path, after_s: float) -> bool:
+    """Start nsqd and kill it so long after the import began; whether it was still importing."""
+    process = import_started(path)
+    time.sleep(after_s)
+    process.kill()
+    process.wait()
     return (path / STAGING).exists()
+
+
+def test_a_stop_during_the_import_is_heard_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.mkdir()
+    queued = messages(range(30_000), size=100)
+    content = {**nsqd_dat({"t": ["a"]}), **queue("t:a", queued)}
+    for name, data in content.items():
+        (path / name).write_bytes(data)
+    process = import_started(path)
+    while not list((path / STAGING).glob("*")) and not (path / IMPORTED).exists():
+        time.sleep(0.001)
+    process.terminate()
+    assert process.wait(10) == 0
+    if not (path / IMPORTED).exists():  # else the machine is so quick that it was done by then
+        assert {name: (path / name).read_bytes() for name in os.listdir(path)} == content
+    with run_nsqd(data_path=path):
+        assert (path / IMPORTED).exists()
+    assert delivered(OsDisk(), str(path)) == {"t": {"a": expected(queued)}}
 
 
 def test_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:

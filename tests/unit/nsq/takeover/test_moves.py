@@ -113,9 +113,10 @@ def test_a_full_disk_moves_nothing() -> None:
     assert contents(disk) == NOT_MOVED
 
 
-def test_a_damaged_plan_is_told() -> None:
+@pytest.mark.parametrize("plan", [b"{", b'{"moves":[["\xff","",1]]}', b'{"x":' + b"[" * 5000])
+def test_a_damaged_plan_is_told(plan: bytes) -> None:
     disk = FaultyDisk(DATA)
     prepared(disk)
-    disk.replace_file(f"{DATA}/{STAGING}/moves.json", b"{")
+    disk.replace_file(f"{DATA}/{STAGING}/moves.json", plan)
     with pytest.raises(StorageError, match=r"moves\.json is damaged"):
         moves.resume(disk, DATA)

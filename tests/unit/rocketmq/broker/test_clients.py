@@ -39,7 +39,8 @@ def test_heartbeats() -> None:
 
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b"[]", b'{"clientID":"x","consumerDataSet":[{}]}',
-             b'{"clientID":"x","producerDataSet":[1]}',
+             b'{"clientID":"x","producerDataSet":[1]}', b'{"clientID":"x","producerDataSet":1}',
+             b'{"clientID":"x","consumerDataSet":true}',
              b'{"clientID":"x","consumerDataSet":[{"groupName":"g","subscriptionDataSet":1}]}']
 )  # fmt: skip
 def test_what_is_no_heartbeat(body: bytes) -> None:

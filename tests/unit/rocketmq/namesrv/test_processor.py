@@ -177,10 +177,14 @@ def test_stored_values(connect: Connect, settings: NamesrvSettings) -> None:
     assert client.ask(Q.GET_KV_CONFIG, **where).remark == "No config item, Namespace: NS Key: k"
     assert client.ask(Q.PUT_KV_CONFIG, value="v=1;中文", **where).code == R.SUCCESS
     assert client.ask(Q.GET_KV_CONFIG, **where).ext == {"value": "v=1;中文"}
+    assert client.ask(Q.PUT_KV_CONFIG, value="", namespace="NS2", key="k").code == R.SUCCESS
+    assert client.ask(Q.GET_KV_CONFIG, namespace="NS2", key="k").ext == {"value": ""}
+    assert client.ask(Q.PUT_KV_CONFIG, **where).remark == "the field value is missing"
+    client.ask(Q.DELETE_KV_CONFIG, namespace="NS2", key="k")
     listed = client.ask(Q.GET_KVLIST_BY_NAMESPACE, namespace="NS")
     assert json.loads(listed.body) == {"table": {"k": "v=1;中文"}}
     with open(settings.kv_config_path, encoding="utf-8") as file:
-        assert json.load(file) == {"configTable": {"NS": {"k": "v=1;中文"}}}
+        assert json.load(file)["configTable"]["NS"] == {"k": "v=1;中文"}
     assert client.ask(Q.DELETE_KV_CONFIG, **where).code == R.SUCCESS
     assert client.ask(Q.GET_KV_CONFIG, **where).code == R.QUERY_NOT_FOUND
     assert client.ask(Q.GET_KVLIST_BY_NAMESPACE, namespace="X").code == R.QUERY_NOT_FOUND
@@ -200,8 +204,13 @@ def test_own_configuration(connect: Connect, settings: NamesrvSettings) -> None:
     assert client.ask(Q.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\n").code == R.SUCCESS
     assert settings.order_message_enable
     assert b"orderMessageEnable=true\n" in bytes(client.ask(Q.GET_NAMESRV_CONFIG).body)
-    refused = client.ask(Q.UPDATE_NAMESRV_CONFIG, b"kvConfigPath=x\n")
-    assert (refused.code, refused.remark) == (16, "Can not update config in black list.")
+    assert client.ask(Q.UPDATE_NAMESRV_CONFIG, b"new=1\nclusterTest=true\n").code == R.SUCCESS
+    with open(settings.config_store_path, encoding="utf-8") as file:
+        assert file.read() == "orderMessageEnable=true\nclusterTest=true\n"
+    settings.config_black_list = "productEnvName"
+    for name in ("kvConfigPath", "rocketmqHome", "tls.server.mode", "productEnvName"):
+        refused = client.ask(Q.UPDATE_NAMESRV_CONFIG, f"{name}=x\n".encode())
+        assert (refused.code, refused.remark) == (16, "Can not update config in black list.")
     for body in (b"orderMessageEnable=maybe", b"\xff"):
         assert client.ask(Q.UPDATE_NAMESRV_CONFIG, body).code == R.SYSTEM_ERROR
 

@@ -48,8 +48,7 @@ def test_silent_brokers_go_with_their_topics() -> None:
     routes.register(A, topics("T", "only-a"), 1)
     routes.register(B, topics("T"), 2)
     clock.advance(100 * SECOND)
-    routes.heartbeat(B.address)
-    routes.heartbeat("nobody")
+    routes.query_version(B.address, {})
     clock.advance(30 * SECOND)
     assert [gone.broker for gone in routes.expired()] == ["a"]
     assert list(routes.topics) == ["T"]
@@ -65,6 +64,28 @@ def test_a_new_connection_takes_a_broker_over() -> None:
     routes.register(A, topics("T"), "new")
     assert routes.disconnected("old") == []
     assert routes.route("T") is not None
+
+
+def test_a_broker_that_moves_leaves_nothing_behind() -> None:
+    routes = Routes(FakeClock())
+    routes.register(A, topics("T"), 1)
+    routes.register(Who("D", "a", A.address, 0), topics("T"), 1)
+    assert routes.clusters == {"D": {"a": None}}
+    assert routes.brokers["a"].cluster == "D"
+    routes.register(Who("D", "renamed", A.address, 0), topics("T"), 1)
+    assert routes.clusters == {"D": {"renamed": None}}
+    assert list(routes.topics["T"]) == ["renamed"]
+    routes.disconnected(1)
+    assert (routes.topics, routes.clusters, routes.brokers, routes.live) == ({}, {}, {}, {})
+
+
+def test_versions_of_brokers_old_and_new() -> None:
+    routes = Routes(FakeClock())
+    routes.register(A, topics("T"), 1)
+    assert routes.query_version(A.address, {"counter": 1, "timestamp": 1})[0] is False
+    new = {"counter": 1, "timestamp": 1, "stateVersion": 0}
+    assert routes.query_version(A.address, new)[0] is False
+    assert routes.query_version(A.address, {**new, "stateVersion": 1})[0] is True
 
 
 def test_filter_servers() -> None:

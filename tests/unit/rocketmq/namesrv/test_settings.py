@@ -15,5 +15,9 @@ def test_java_configuration_files_load() -> None:
 
 
 def test_what_is_fixed_is_declared() -> None:
-    assert NamesrvSettings.fixed <= set(NamesrvSettings.declared())
-    assert set(NamesrvSettings().config_black_list.split(";")) == NamesrvSettings.fixed
+    known = {*NamesrvSettings.declared(), *NamesrvSettings.without_effect}
+    assert NamesrvSettings.fixed <= known
+    settings = NamesrvSettings()
+    assert settings.fixed_names() == NamesrvSettings.fixed
+    settings.config_black_list = "listenPort;clusterTest"
+    assert settings.fixed_names() == {*NamesrvSettings.fixed, "listenPort", "clusterTest"}

@@ -34,6 +34,7 @@ def test_writing_as_the_java_classes_do() -> None:
     assert fastjson.dumps(addresses, quoted_keys=True) == (
         b'{"brokerAddrs":{"0":"1.1.1.1:10911","1":"1.1.1.2:10911"}}'
     )
+    assert fastjson.dumps([1e999, 1.5]) == b"[null,1.5]"
     assert fastjson.dumps({"a": True, "b": [], "c": {}}) == b'{"a":true,"b":[],"c":{}}'
 
 
@@ -47,6 +48,8 @@ def test_writing_as_the_java_classes_do() -> None:
         ('{"a":{{"$ref":"$.b"}:1},}', {"a": {(("$ref", "$.b"),): 1}}),
         ('{0:[1,2.5,true,null,"a\\u00e4\\x41\\n\\/"]}', {0: [1, 2.5, True, None, "aäA\n/"]}),
         ("[1,{2:3}]", [1, {2: 3}]),
+        ("{1.5:1}", {"1.5": 1}),
+        ("{{1:2,'1':'x'}:3}", {(("1", 2), ("1", "x")): 3}),
     ],
 )
 def test_reading_what_fastjson_reads(text: str, value: Any) -> None:
@@ -56,13 +59,14 @@ def test_reading_what_fastjson_reads(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "{", "{0:1", "{0 1}", "{:1}", "[1 2]", "nope", "{'a}", '{0:"\\u12"}', "{0:1}x",
-     "{0:" * 200, "[" * 100_000, "{{{0:1}:1}:"],
+     "{0:" * 200, "[" * 100_000, "{{{0:1}:1}:", "{" * 5000, "[" * 150 + "]" * 150],
 )  # fmt: skip
 def test_what_nobody_reads(text: str) -> None:
     with pytest.raises(BodyError, match="JSON that"):
         fastjson.loads(text.encode())
-    with pytest.raises(BodyError, match="UTF-8"):
-        fastjson.loads(b"{0:'\xff'}")
+    for broken in (b"{0:'\xff'}", b'{"\xf3":1}'):
+        with pytest.raises(BodyError, match="UTF-8"):
+            fastjson.loads(broken)
 
 
 def test_int_keys() -> None:

@@ -48,14 +48,23 @@ def test_no_fields(fields: str) -> None:
 def test_what_only_fastjson_reads() -> None:
     command = header_json.decode(b"{'code':\"11\",opaque:7,extFields:{topic:'T'},extra:{0:1}}")
     assert (command.code, command.opaque, command.ext) == (11, 7, {"topic": "T"})
+    assert header_json.decode(b"{code:1,extFields:{0:'a'}}").ext == {"0": "a"}
+
+
+def test_an_error_quotes_no_more_than_a_glimpse() -> None:
+    with pytest.raises(FrameError) as caught:
+        header_json.decode(b'{"code":"' + b"x" * 100_000 + b'"}')
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize(
-    "header", ["", "[]", "{}", '{"code":4294967296}', '{"code":"x"}', "[" * 100_000]
-)
-def test_headers_without_sense(header: str) -> None:
+    "header",
+    [b"", b"[]", b"{}", b'{"code":4294967296}', b'{"code":"x"}', b'{"code":"+-5"}', b"[" * 100_000,
+     b'{"code":1,"remark":"\xff"}', b'{"code":1,"x":' + b"[" * 3000],
+)  # fmt: skip
+def test_headers_without_sense(header: bytes) -> None:
     with pytest.raises(FrameError):
-        header_json.decode(header.encode())
+        header_json.decode(header)
 
 
 def test_what_is_written_is_compact_and_all_texts() -> None:

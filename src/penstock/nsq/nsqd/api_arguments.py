@@ -1,9 +1,9 @@
-"""What the parameters of a request to Penstock's own endpoints name: topics, channels, numbers."""
+"""The arguments of a request to the HTTP API: existing topics and channels, numbers, positions."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
@@ -16,33 +16,41 @@ if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
+NUMBER_MAX: Final = (1 << 63) - 1
 _POSITIONS = ("offset", "from", "timestamp_ns", "since")
 
 
-def existing_topic(nsqd: Nsqd, query: Query) -> Topic:
-    """The topic that is asked for; ApiError 400 or 404."""
-    topic = nsqd.broker.topics.get(query.topic())
+def topic_named(nsqd: Nsqd, name: str) -> Topic:
+    """The topic of that name; ApiError 404."""
+    topic = nsqd.broker.topics.get(name)
     if topic is None:
         raise ApiError(404, "TOPIC_NOT_FOUND")
     return topic
 
 
+def existing_topic(nsqd: Nsqd, query: Query) -> Topic:
+    """The topic that is asked for; ApiError 400 or 404."""
+    return topic_named(nsqd, query.topic())
+
+
 def existing_channel(nsqd: Nsqd, query: Query) -> tuple[Topic, Channel]:
     """The channel that is asked for, and its topic; ApiError 400 or 404."""
     name, channel_name = query.topic_and_channel()
-    topic = nsqd.broker.topics.get(name)
-    if topic is None:
-        raise ApiError(404, "TOPIC_NOT_FOUND")
+    topic = topic_named(nsqd, name)
     channel = topic.channels.get(channel_name)
     if channel is None:
         raise ApiError(404, "CHANNEL_NOT_FOUND")
     return topic, channel
 
 
-def number(query: Query, name: str, default: int, most: int) -> int:
-    """A whole number from 0 to ``most``; ApiError 400 INVALID_ARG_<NAME>."""
-    text = query.get(name)
+def number(query: Query, name: str, default: int | None, most: int = NUMBER_MAX) -> int:
+    """A whole number from 0 to ``most``; ApiError 400 INVALID_ARG_<NAME>.
+
+    Without a ``default`` it must be given; ApiError 400 MISSING_ARG_<NAME>.
+    """
+    text = query.required(name) if default is None else query.get(name)
     if text is None:
+        assert default is not None
         return default
     if not _NUMBER.fullmatch(text) or int(text) > most:
         raise ApiError(400, f"INVALID_ARG_{name.upper()}")
@@ -64,7 +72,7 @@ def position(query: Query, topic: Topic, wall_ns: int) -> int | None:
     text = query.required(name)
     log = topic.log
     if name == "offset":
-        offset = number(query, name, 0, (1 << 63) - 1)
+        offset = number(query, name, None)
         if not log.start_offset <= offset <= log.next_offset:
             raise OffsetOutOfRangeError(topic.name, 0, offset, log.start_offset, log.next_offset)
         return offset
@@ -73,17 +81,18 @@ def position(query: Query, topic: Topic, wall_ns: int) -> int | None:
             raise ApiError(400, "INVALID_ARG_FROM")
         return log.start_offset if text == "oldest" else log.next_offset
     if name == "timestamp_ns":
-        return _offset_at(topic, number(query, name, 0, (1 << 63) - 1))
+        return offset_at(topic, number(query, name, None))
     try:
         since = parse_duration(text)
     except ValueError:
         since = -1
     if since < 0:
         raise ApiError(400, "INVALID_ARG_SINCE")
-    return _offset_at(topic, wall_ns - since)
+    return offset_at(topic, wall_ns - since)
 
 
-def _offset_at(topic: Topic, timestamp_ns: int) -> int:
+def offset_at(topic: Topic, timestamp_ns: int) -> int:
+    """The first offset published at or after a time (wall ns); ApiError 500 on a bad disk."""
     try:
         return topic.log.offset_at(timestamp_ns)
     except StorageError:

@@ -11,7 +11,7 @@ from penstock.storage.log import ReadableLog
 _FEW: Final = 8  # so few messages at one place are not worth reading all around them
 
 
-def stored(
+def retrieve(
     log: ReadableLog, first: int, next_: int, lose: Callable[[int], None]
 ) -> Iterator[tuple[Batch, int, int]]:
     """The batches that hold ``[first, next_)``, with the part of it in each.

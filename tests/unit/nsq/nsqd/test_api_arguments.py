@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.nsq.http_api import ApiError, Query
-from penstock.nsq.nsqd.targets import number, out_of_range
+from penstock.nsq.nsqd.api_arguments import number, out_of_range
 
 
 @pytest.mark.parametrize(("text", "value"), [("", 7), ("n=0", 0), ("n=10", 10)])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Upgrade:
+class Layering:
     """Puts on a connection the layers that were agreed on. ``tls`` is there if TLS is among them.
 
     As upstream, a later IDENTIFY that agrees on a compression replaces the one there was, and one

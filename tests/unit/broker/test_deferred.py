@@ -1,68 +1,15 @@
 from __future__ import annotations
 
+import random
 import tracemalloc
 
-from penstock.broker.backlog import DUE_IN_ORDER_MAX, Deferred, Requeue, Requeued, Waiting
-
-
-def requeue(*entries: Requeued) -> Requeue:
-    waiting = Requeue()
-    for entry in entries:
-        waiting.add(entry)
-    return waiting
-
-
-def test_nothing_requeued() -> None:
-    waiting = Requeue()
-    assert waiting.eligible(10) == waiting.count == 0
-    assert waiting.take(10, 5) is None
-    assert waiting.floor() is None
-
-
-def test_requeued_come_in_the_order_of_their_return() -> None:
-    late, early = Requeued(7, 8, 1, 0), Requeued(2, 4, 3, 0)
-    waiting = requeue(late, early)
-    assert list(waiting) == [late, early]
-    assert waiting.count == 3
-    assert waiting.floor() == 2
-    assert [waiting.take(0, 9), waiting.take(0, 9), waiting.take(0, 9)] == [late, early, None]
-    assert waiting.count == 0
-
-
-def test_requeued_wait_until_the_cursor_has_reached_after() -> None:
-    waiting = requeue(Requeued(0, 3, 1, 10), Requeued(3, 4, 1, 20))
-    assert waiting.eligible(9) == 0
-    assert waiting.take(9, 5) is None
-    assert waiting.eligible(10) > 0
-    assert waiting.take(10, 5) == Requeued(0, 3, 1, 10)
-    assert waiting.eligible(10) == 0
-    assert waiting.take(19, 5) is None
-    assert waiting.take(20, 5) == Requeued(3, 4, 1, 20)
-
-
-def test_a_range_larger_than_the_room_is_split_and_keeps_its_place() -> None:
-    waiting = requeue(Requeued(0, 5, 2, 0), Requeued(9, 10, 1, 0))
-    assert waiting.take(0, 2) == Requeued(0, 2, 2, 0)
-    assert waiting.count == 4
-    assert waiting.floor() == 2
-    assert waiting.take(0, 9) == Requeued(2, 5, 2, 0)
-    assert waiting.take(0, 9) == Requeued(9, 10, 1, 0)
-
-
-def test_put_back_undoes_a_take() -> None:
-    waiting = requeue(Requeued(0, 5, 2, 0), Requeued(9, 10, 1, 0))
-    taken = waiting.take(0, 5)
-    assert taken is not None
-    waiting.put_back(taken._replace(first=3))
-    assert waiting.count == 3
-    assert list(waiting) == [Requeued(3, 5, 2, 0), Requeued(9, 10, 1, 0)]
-
-
-def test_clear_requeued() -> None:
-    waiting = requeue(Requeued(0, 5, 2, 0))
-    waiting.clear()
-    assert waiting.count == 0
-    assert list(waiting) == []
+from penstock.broker.deferred import (
+    DUE_IN_ORDER_MAX,
+    EARLIEST,
+    LATEST,
+    Deferred,
+    DeferredRange,
+)
 
 
 def test_deferred_are_due_earliest_first() -> None:
@@ -74,17 +21,17 @@ def test_deferred_are_due_earliest_first() -> None:
     assert deferred.next_deadline() == 10
     assert deferred.floor() == 0
     assert deferred.due(9) == []
-    assert deferred.due(20) == [Waiting(10, 5, 6, 0), Waiting(20, 3, 5, 2)]
+    assert deferred.due(20) == [DeferredRange(10, 5, 6, 0), DeferredRange(20, 3, 5, 2)]
     assert deferred.count == 2
-    assert list(deferred) == [Waiting(30, 0, 2, 1)]
-    assert deferred.due(30) == [Waiting(30, 0, 2, 1)]
+    assert list(deferred) == [DeferredRange(30, 0, 2, 1)]
+    assert deferred.due(30) == [DeferredRange(30, 0, 2, 1)]
     assert (deferred.count, deferred.floor(), deferred.next_deadline()) == (0, None, None)
 
 
 def test_the_first_collect_is_everything() -> None:
     deferred = Deferred()
     deferred.add(30, 0, 2, 1)
-    assert deferred.collect(everything=False) == (True, [Waiting(30, 0, 2, 1)], [])
+    assert deferred.collect(everything=False) == (True, [DeferredRange(30, 0, 2, 1)], [])
 
 
 def test_collect_tells_what_came_and_went_since() -> None:
@@ -95,7 +42,7 @@ def test_collect_tells_what_came_and_went_since() -> None:
     assert deferred.collect(everything=False) == (False, [], [])
     deferred.due(10)
     deferred.add(40, 5, 6, 0)
-    assert deferred.collect(everything=False) == (False, [Waiting(40, 5, 6, 0)], [0])
+    assert deferred.collect(everything=False) == (False, [DeferredRange(40, 5, 6, 0)], [0])
     assert deferred.collect(everything=False) == (False, [], [])
 
 
@@ -105,7 +52,7 @@ def test_one_that_is_over_and_deferred_again_is_an_addition() -> None:
     deferred.collect(everything=False)
     deferred.due(10)
     deferred.add(50, 0, 1, 2)
-    assert deferred.collect(everything=False) == (False, [Waiting(50, 0, 1, 2)], [])
+    assert deferred.collect(everything=False) == (False, [DeferredRange(50, 0, 1, 2)], [])
 
 
 def test_collect_everything_is_a_reset() -> None:
@@ -116,7 +63,7 @@ def test_collect_everything_is_a_reset() -> None:
     reset, waiting, over = deferred.collect(everything=True)
     assert (reset, sorted(waiting), over) == (
         True,
-        [Waiting(10, 0, 1, 1), Waiting(20, 1, 2, 1)],
+        [DeferredRange(10, 0, 1, 1), DeferredRange(20, 1, 2, 1)],
         [],
     )
     assert deferred.collect(everything=False) == (False, [], [])
@@ -129,7 +76,7 @@ def test_clear_deferred_is_a_reset() -> None:
     deferred.clear()
     assert deferred.count == 0
     deferred.add(20, 1, 2, 1)
-    assert deferred.collect(everything=False) == (True, [Waiting(20, 1, 2, 1)], [])
+    assert deferred.collect(everything=False) == (True, [DeferredRange(20, 1, 2, 1)], [])
 
 
 def test_what_is_due_in_masses_comes_in_the_order_of_the_log() -> None:
@@ -163,8 +110,11 @@ def deferred_ranges() -> Deferred:
 
 def test_values_of_any_size_come_back() -> None:
     deferred = Deferred()
-    entries = [Waiting(-(1 << 62), 0, 1, 0), Waiting(1 << 64, (1 << 63) - 2, (1 << 63) - 1, 65535),
-               Waiting(5, 1 << 40, (1 << 40) + (1 << 31), 1)]  # fmt: skip
+    entries = [
+        DeferredRange(EARLIEST, 0, 1, 0),
+        DeferredRange(LATEST, (1 << 63) - 2, (1 << 63) - 1, 65535),
+        DeferredRange(5, 1 << 40, (1 << 40) + (1 << 31), 1),
+    ]
     for entry in entries:
         deferred.add(*entry)
     assert sorted(deferred) == sorted(entries)
@@ -174,9 +124,16 @@ def test_values_of_any_size_come_back() -> None:
 def test_taking_out_cuts_ranges() -> None:
     deferred = deferred_ranges()
     assert deferred.collect(everything=False)[0]
-    assert sorted(deferred.take([2, 9, 100])) == [Waiting(-5, 9, 10, 65535), Waiting(30, 2, 3, 1)]
-    rest = [Waiting(-5, 10, 11, 65535), Waiting(10, 7, 8, 2), Waiting(30, 0, 2, 1),
-            Waiting(30, 3, 4, 1)]  # fmt: skip
+    assert sorted(deferred.take([2, 9, 100])) == [
+        DeferredRange(-5, 9, 10, 65535),
+        DeferredRange(30, 2, 3, 1),
+    ]
+    rest = [
+        DeferredRange(-5, 10, 11, 65535),
+        DeferredRange(10, 7, 8, 2),
+        DeferredRange(30, 0, 2, 1),
+        DeferredRange(30, 3, 4, 1),
+    ]
     assert sorted(deferred) == rest
     assert (deferred.count, deferred.floor(), deferred.next_deadline()) == (5, 0, -5)
     reset, added, over = deferred.collect(everything=False)
@@ -188,7 +145,7 @@ def test_taking_out_cuts_ranges() -> None:
 def test_dropping_takes_what_comes_next() -> None:
     deferred = deferred_ranges()
     assert deferred.drop(4) == 4
-    assert list(deferred) == [Waiting(30, 1, 4, 1)]
+    assert list(deferred) == [DeferredRange(30, 1, 4, 1)]
     assert deferred.drop(9) == 3
     assert deferred.count == 0
 
@@ -221,22 +178,66 @@ def test_a_deferral_costs_less_than_100_bytes() -> None:
     assert nbytes < 100 * 20_000
 
 
-# --- what was requeued ---------------------------------------------------------------------------
+def test_deadlines_beyond_the_bounds_stand_at_them() -> None:
+    deferred = Deferred()
+    deferred.add(LATEST + 1, 0, 1, 0)
+    deferred.add(EARLIEST - 1, 1, 2, 0)
+    assert [entry.deadline for entry in deferred] == [LATEST, EARLIEST]
+    assert deferred.soonest(1, (LATEST + 5, 0)) == []
+    assert deferred.nearest(1 << 70, 5) == []
+    assert deferred.take([-1, 1 << 70]) == []
 
 
-def test_requeued_messages_are_dropped_from_the_oldest_on() -> None:
-    requeue = Requeue()
-    requeue.add(Requeued(0, 3, 1, 0))
-    requeue.add(Requeued(9, 10, 1, 0))
-    assert requeue.drop(2) == 2
-    assert list(requeue) == [Requeued(2, 3, 1, 0), Requeued(9, 10, 1, 0)]
-    assert requeue.drop(5) == 2
-    assert requeue.count == 0
+def test_it_agrees_with_a_plain_list() -> None:
+    chance = random.Random(11)
+    deferred = Deferred()
+    model: dict[int, tuple[int, int]] = {}  # offset: deadline, attempts
+    kept: dict[int, DeferredRange] = {}  # what a journal would hold
+    now = offset = 0
+    for _ in range(3000):
+        match chance.randrange(5):
+            case 0 | 1:
+                count, deadline = chance.choice((1, 1, 5)), now + chance.randrange(40)
+                deferred.add(deadline, offset, offset + count, 3)
+                model.update(dict.fromkeys(range(offset, offset + count), (deadline, 3)))
+                offset += count + chance.randrange(2)
+            case 2:
+                now += chance.randrange(9)
+                gone = {o for entry in deferred.due(now) for o in range(entry.first, entry.next)}
+                assert gone == {o for o, (deadline, _) in model.items() if deadline <= now}
+                model = {o: value for o, value in model.items() if o not in gone}
+            case 3:
+                wanted = [chance.randrange(offset + 1) for _ in range(chance.randrange(20))]
+                taken = [entry.first for entry in deferred.take(wanted)]
+                assert sorted(taken) == sorted(set(wanted) & set(model))
+                for each in taken:
+                    del model[each]
+            case 4:
+                reset, added, over = deferred.collect(everything=chance.random() < 0.1)
+                kept = {} if reset else {o: e for o, e in kept.items() if o not in over}
+                kept |= {entry.first: entry for entry in added}
+                assert sorted(kept.values()) == sorted(deferred)
+        in_time = sorted((deadline, o) for o, (deadline, _) in model.items())
+        after = chance.choice([None, *in_time[:20]])
+        page = [(entry.deadline, entry.first) for entry in deferred.soonest(7, after)]
+        assert page == [each for each in in_time if after is None or each > after][:7]
+        assert deferred.count == len(model)
+        assert deferred.floor() == min(model, default=None)
+        assert deferred.next_deadline() == (in_time[0][0] if in_time else None)
 
 
-def test_those_with_enough_attempts_are_taken_out() -> None:
-    requeue = Requeue()
-    for first, attempts in enumerate((1, 5, 2, 6)):
-        requeue.add(Requeued(first, first + 1, attempts, 0))
-    assert [entry.first for entry in requeue.take_spent(5)] == [1, 3]
-    assert ([entry.first for entry in requeue], requeue.count) == ([0, 2], 2)
+def test_the_memory_of_what_is_over_is_used_again() -> None:
+    deferred = Deferred()
+    deferred.collect(everything=False)
+    tracemalloc.start()
+    for turn in range(40):
+        for offset in range(1000):
+            deferred.add(10**18, offset, offset + 1, 1)
+        if turn % 2:
+            assert len(deferred.take(range(1000))) == 1000
+        else:
+            assert deferred.drop(1000) == 1000
+        deferred.collect(everything=False)
+    nbytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert nbytes < 10 * 75 * 1000
