@@ -83,15 +83,20 @@ class Commits:
         dirty, self._dirty = self._dirty, {}
         now = self._clock.monotonic_ns()
         for topic in dirty:
+            start = topic.log.next_offset
             outcomes, error = topic.commit()
             self._note(topic, error)
+            # Who gets few messages waits for them; who publishes many can prepare the next ones.
+            few = topic.log.next_offset - start <= FEW
+            if few:
+                _serve(topic, now)
             if error is None and self._fsync and isinstance(topic.log, Log):
                 self._unsynced.setdefault(topic, []).extend(outcomes)
                 self.sync(topic)
             else:
                 self._tell(outcomes, error)
-            for channel in topic.channels.values():
-                channel.dispatch(now)
+            if not few:
+                _serve(topic, now)
             if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
                 self.sync(topic)
 
@@ -163,3 +168,8 @@ class Commits:
     def _tell(outcomes: list[Outcome], error: StorageError | None) -> None:
         for done in outcomes:
             done(error)
+
+
+def _serve(topic: Topic, now: int) -> None:
+    for channel in topic.channels.values():
+        channel.dispatch(now)

@@ -67,6 +67,7 @@ class Session(Connection):
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
         self.pub_counts: dict[str, int] = {}
+        self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -108,6 +109,9 @@ class Session(Connection):
             return
         if failure is None:
             self.outbox.answer(OK_FRAME, self._owed > 0)
+            if self._behind:
+                frames, self._behind = self._behind, []
+                self._send_messages(frames)
         else:
             self._fail(f"E_{command}_FAILED {command} failed {failure}")
         self._answered()
@@ -216,6 +220,12 @@ class Session(Connection):
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
         frames: list[Buffer] = [frames_of(delivery) for delivery in deliveries]
+        if self._owed:  # one that publishes too gets its OK first, as from Go's nsqd
+            self._behind += frames
+        else:
+            self._send_messages(frames)
+
+    def _send_messages(self, frames: list[Buffer]) -> None:
         assert self.consumer is not None
         nbytes = sum([len(frame) for frame in frames])
         self.outbox.buffer(frames, nbytes, self.consumer.room() > 0)

@@ -82,6 +82,17 @@ async def test_subscribe_ready_and_publish_in_one_packet(nsqd: Running) -> None:
     assert frames[2][1].endswith(b"hello")
 
 
+async def test_an_ok_goes_before_the_messages_that_one_publishes_to_itself(nsqd: Running) -> None:
+    client = await nsqd.connect()
+    await client.subscribe("t", ready=100)
+    for count in (1, 2, 50):
+        client.send(b"".join(pub("t", b"%d" % number) for number in range(count)))
+        kinds = [(await client.frame())[0] for _ in range(2 * count)]
+        assert sorted(kinds) == [0] * count + [2] * count
+        for place in range(1, 2 * count + 1):
+            assert kinds[:place].count(2) <= kinds[:place].count(0), "a message before its OK"
+
+
 async def test_an_error_waits_for_the_answers_before_it(nsqd: Running) -> None:
     client = await nsqd.connect()
     client.send(pub("t", b"x") + b"NONSENSE\n" + pub("t", b"never"))
