@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 from penstock.core.errors import StorageError
 
@@ -41,18 +40,3 @@ class Bounds:
         named = {"max-depth": self.max_depth, "max-bytes": self.max_bytes}
         stated = ", ".join(f"{name} {value}" for name, value in named.items() if value)
         return TopicFullError(f"topic is full ({stated})")
-
-
-class Fill(NamedTuple):
-    """What a topic or one of its channels holds."""
-
-    messages: int
-    nbytes: int
-
-    def surplus(self, bounds: Bounds) -> int:
-        """How many messages are too many; of bytes that are too many, the messages they make."""
-        messages = self.messages - bounds.max_depth if bounds.max_depth else 0
-        over = self.nbytes - bounds.max_bytes if bounds.max_bytes else 0
-        if over > 0 and self.messages:
-            messages = max(messages, -(-over * self.messages // self.nbytes))
-        return max(0, messages)

@@ -14,17 +14,11 @@ from typing import Final
 
 from penstock.broker.alarms import Alarms
 from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.dead_letters import Origins, Parcel
 from penstock.broker.holdings import ChannelOptions, Holdings
 from penstock.broker.retrieval import retrieve
 from penstock.broker.runs import Offsets, runs
-from penstock.broker.spent import (
-    MOVE_BYTES_MAX,
-    MOVE_MESSAGES_MAX,
-    MOVE_RETRY_NS,
-    Origins,
-    Parcel,
-    SpentRange,
-)
+from penstock.broker.spent import MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, MOVE_RETRY_NS, SpentRange
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError

@@ -10,14 +10,14 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.bounds import Bounds, Fill, Overflow
+from penstock.broker.bounds import Bounds, Overflow
+from penstock.broker.fill import fill_of, fill_of_channel, fill_waiting, mean_bytes
 from penstock.broker.staging import Outcome, Staged
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 
 if TYPE_CHECKING:
-    from penstock.broker.channel import Channel
     from penstock.broker.topic import Topic
 
 logger = logging.getLogger(__name__)
@@ -89,11 +89,14 @@ class Limiter:
         if self._fits(messages, nbytes):
             self._take(messages, nbytes)
             return
-        topic, size = self._topic, self._mean_bytes()
+        topic = self._topic
+        size = mean_bytes(topic.log)
         dropped = 0
         for channel in topic.channels.values():
-            dropped += channel.drop_oldest(self._fill_of(channel, size).surplus(self.bounds))
-        surplus = min(self._waiting().surplus(self.bounds), topic.depth)
+            dropped += channel.drop_oldest(
+                fill_of_channel(topic.log, channel, size).surplus(self.bounds)
+            )
+        surplus = min(fill_waiting(topic).surplus(self.bounds), topic.depth)
         if surplus:
             topic.skip_to(topic.head + surplus)
         self._note(dropped + surplus)
@@ -111,31 +114,8 @@ class Limiter:
 
     # --- looking -------------------------------------------------------------------------------
 
-    def fill(self) -> Fill:
-        """What the topic and the fullest of its channels hold."""
-        size = self._mean_bytes()
-        fills = [self._fill_of(channel, size) for channel in self._topic.channels.values()]
-        fills.append(self._waiting())
-        return Fill(max(fill.messages for fill in fills), max(fill.nbytes for fill in fills))
-
-    def _waiting(self) -> Fill:
-        return Fill(self._topic.depth, self._topic.log.bytes_from(self._topic.head))
-
-    def _mean_bytes(self) -> float:
-        log = self._topic.log
-        return log.nbytes / max(1, log.next_offset - log.start_offset)
-
-    def _fill_of(self, channel: Channel, mean_bytes: float) -> Fill:
-        """What one channel needs, with what waits in the topic for it."""
-        log, skipped = self._topic.log, len(channel.skips)
-        ahead = log.next_offset - channel.cursor
-        behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
-        share = (ahead - skipped) / ahead if ahead else 0
-        nbytes = log.bytes_from(channel.cursor) * share + behind * mean_bytes
-        return Fill(ahead - skipped + behind, int(nbytes))
-
     def _measure(self) -> None:
-        fill = self.fill()
+        fill = fill_of(self._topic)
         self._messages_left = self.bounds.max_depth - fill.messages
         self._bytes_left = self.bounds.max_bytes - fill.nbytes
 

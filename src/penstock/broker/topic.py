@@ -17,6 +17,7 @@ from typing import Final
 from penstock.broker.alarms import Alarms
 from penstock.broker.bounds import Bounds, Overflow
 from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.dead_letters import dead_letter_topic
 from penstock.broker.limiter import Limiter
 from penstock.broker.progress import (
     ChannelSettings,
@@ -29,7 +30,6 @@ from penstock.broker.progress import (
     encode_record,
 )
 from penstock.broker.records import Records
-from penstock.broker.spent import dead_letter_topic
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock

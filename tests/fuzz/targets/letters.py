@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from penstock.broker.spent import Origins, decode_origins, encode_origins
+from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
 from penstock.nsq.protocol.frames import BODY_AT, FrameReader, MessageBlock, message
 from penstock.nsq.protocol.letters import Letters
 from penstock.storage.batch import Batch

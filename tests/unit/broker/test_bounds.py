@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.bounds import Bounds, Fill, Overflow
+from penstock.broker.bounds import Bounds, Overflow
 
 
 def test_no_bounds_are_false() -> None:
@@ -22,19 +22,3 @@ def test_no_bounds_are_false() -> None:
 )
 def test_refusals_name_the_bound(bounds: Bounds, text: str) -> None:
     assert str(bounds.refusal()) == text
-
-
-@pytest.mark.parametrize(
-    ("fill", "bounds", "surplus"),
-    [
-        (Fill(10, 1000), Bounds(10), 0),
-        (Fill(12, 1000), Bounds(10), 2),
-        (Fill(10, 1000), Bounds(0, 1000), 0),
-        (Fill(10, 1000), Bounds(0, 901), 1),
-        (Fill(10, 1000), Bounds(9, 500), 5),
-        (Fill(10, 1000), Bounds(3, 900), 7),
-        (Fill(0, 0), Bounds(1, 1), 0),
-    ],
-)
-def test_surplus(fill: Fill, bounds: Bounds, surplus: int) -> None:
-    assert fill.surplus(bounds) == surplus

@@ -6,7 +6,9 @@ import logging
 
 import pytest
 
-from penstock.broker.limiter import DROPS_LOGGED_EVERY_NS, Limiter
+from penstock.broker import limiter
+from penstock.broker.fill import fill_of
+from penstock.broker.limiter import DROPS_LOGGED_EVERY_NS
 from penstock.broker.progress import TopicSettings
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
@@ -76,8 +78,7 @@ def test_looking_is_rare(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = world.topic
     topic.configure(TopicSettings(1000))
     looks = []
-    fill = Limiter.fill
-    monkeypatch.setattr(Limiter, "fill", lambda self: looks.append(1) or fill(self))
+    monkeypatch.setattr(limiter, "fill_of", lambda topic: looks.append(1) or fill_of(topic))
     for _ in range(100):
         assert offer(topic, 1) == [None]
     assert len(looks) == 1

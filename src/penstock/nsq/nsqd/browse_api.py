@@ -18,8 +18,8 @@ import msgspec
 
 from penstock.broker import browse
 from penstock.broker.browse import PageEndError, State
+from penstock.broker.dead_letters import decode_origins
 from penstock.broker.deferred import DeferredRange
-from penstock.broker.spent import decode_origins
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.ids import format_id

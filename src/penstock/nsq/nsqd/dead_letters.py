@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.channel import Channel
-from penstock.broker.spent import Parcel, encode_origins
+from penstock.broker.dead_letters import Parcel, encode_origins
 from penstock.core.errors import StorageError
 from penstock.nsq.protocol.letters import Letters
 

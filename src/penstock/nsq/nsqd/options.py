@@ -12,7 +12,8 @@ from typing import Any, Final
 from zlib import crc32
 
 from penstock.broker.bounds import Overflow
-from penstock.broker.spent import MAX_ATTEMPTS_MAX, dead_letter_topic
+from penstock.broker.dead_letters import dead_letter_topic
+from penstock.broker.spent import MAX_ATTEMPTS_MAX
 from penstock.core.errors import ConfigError
 from penstock.core.names import is_valid_name
 from penstock.core.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind

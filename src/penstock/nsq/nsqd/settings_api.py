@@ -12,9 +12,10 @@ import msgspec
 
 from penstock.broker.bounds import Overflow
 from penstock.broker.channel import Channel
-from penstock.broker.limiter import Limiter
+from penstock.broker.dead_letters import dead_letter_topic
+from penstock.broker.fill import fill_of
 from penstock.broker.progress import ChannelSettings, TopicSettings
-from penstock.broker.spent import MAX_ATTEMPTS_MAX, dead_letter_topic
+from penstock.broker.spent import MAX_ATTEMPTS_MAX
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import is_valid_name
@@ -97,7 +98,7 @@ class SettingsApi:
 
     def _shown_topic(self, topic: Topic) -> dict[str, Any]:
         bounds, own = topic.bounds, topic.settings
-        fill = Limiter(topic, bounds, self._nsqd.clock).fill()
+        fill = fill_of(topic)
         return {
             "topic": topic.name,
             "max_depth": bounds.max_depth,

@@ -1,0 +1,56 @@
+"""How much a topic and its channels hold, to be held against the topic's bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.bounds import Bounds
+
+if TYPE_CHECKING:
+    from penstock.broker.channel import Channel
+    from penstock.broker.topic import Topic
+    from penstock.storage.log import Log
+    from penstock.storage.memory_log import MemoryLog
+
+
+class Fill(NamedTuple):
+    """What a topic or one of its channels holds."""
+
+    messages: int
+    nbytes: int
+
+    def surplus(self, bounds: Bounds) -> int:
+        """How many messages are too many; of bytes that are too many, the messages they make."""
+        messages = self.messages - bounds.max_depth if bounds.max_depth else 0
+        over = self.nbytes - bounds.max_bytes if bounds.max_bytes else 0
+        if over > 0 and self.messages:
+            messages = max(messages, -(-over * self.messages // self.nbytes))
+        return max(0, messages)
+
+
+def fill_of(topic: Topic) -> Fill:
+    """What a topic and the fullest of its channels hold."""
+    size = mean_bytes(topic.log)
+    fills = [fill_of_channel(topic.log, channel, size) for channel in topic.channels.values()]
+    fills.append(fill_waiting(topic))
+    return Fill(max(fill.messages for fill in fills), max(fill.nbytes for fill in fills))
+
+
+def fill_waiting(topic: Topic) -> Fill:
+    """What waits in the topic itself, for channels to come or for a pause to end."""
+    return Fill(topic.depth, topic.log.bytes_from(topic.head))
+
+
+def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -> Fill:
+    """What one channel needs, with what waits in the topic for it."""
+    skipped = len(channel.skips)
+    ahead = log.next_offset - channel.cursor
+    behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
+    share = (ahead - skipped) / ahead if ahead else 0
+    nbytes = log.bytes_from(channel.cursor) * share + behind * mean_bytes
+    return Fill(ahead - skipped + behind, int(nbytes))
+
+
+def mean_bytes(log: Log | MemoryLog) -> float:
+    """What a message of the log takes, on the average."""
+    return log.nbytes / max(1, log.next_offset - log.start_offset)
