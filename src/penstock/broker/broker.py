@@ -19,6 +19,7 @@ from penstock.core.names import is_ephemeral
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
+from penstock.storage.queue_index import OneQueue, Queues
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
 
@@ -67,12 +68,24 @@ class Broker:
         if report.torn or report.damaged:
             logger.warning("TOPIC(%s): recovered: torn tail of %d bytes cut off, %d bytes damaged",
                            name, report.torn, report.damaged)  # fmt: skip
-        return self._make(name, log, journal)
+        return self._make(name, log, journal, self.store.open_queues(name, log))
 
-    def _make(self, name: str, log: Log | MemoryLog, journal: Journal | None) -> Topic:
+    def _make(
+        self,
+        name: str,
+        log: Log | MemoryLog,
+        journal: Journal | None,
+        queues: Queues | None = None,
+    ) -> Topic:
         return Topic(name, log, journal, clock=self._clock, chance=self._chance,
                      alarms=self.alarms, options=self._options.channel,
-                     bounds=self._options.bounds)  # fmt: skip
+                     bounds=self._options.bounds, queues=queues)  # fmt: skip
+
+    def split(self, topic: Topic, queues: int) -> None:
+        """Let a topic have so many queues to publish to from now on. Raises StorageError."""
+        if queues > 1 and isinstance(topic.queues, OneQueue) and isinstance(topic.log, Log):
+            topic.queues = self.store.open_queues(topic.name, topic.log, several=True)
+        topic.spread = queues
 
     @property
     def health(self) -> StorageError | None:

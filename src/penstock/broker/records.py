@@ -13,6 +13,11 @@ class Records(Protocol):
     """
 
     @property
+    def dialect(self) -> int:
+        """Whose frames they are (``storage.batch.Dialect``)."""
+        ...
+
+    @property
     def count(self) -> int:
         """Messages, at least 1."""
         ...
@@ -37,3 +42,10 @@ class Records(Protocol):
     def encode(self, first_id: int, timestamp_ns: int) -> tuple[Buffer, Positions | None]:
         """The frames back to back, and ``count + 1`` positions of them when ``stride`` is 0."""
         ...
+
+
+class PlacedRecords(Records, Protocol):
+    """Records whose frames tell their place in the queue; it is set before ``encode``."""
+
+    queue_offset: int
+    """Of the first message."""

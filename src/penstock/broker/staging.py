@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from msgspec import Struct
 
-from penstock.broker.records import Records
+from penstock.broker.records import PlacedRecords, Records
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch, Buffer, Positions
+from penstock.storage.queue_index import Queues
 
 Outcome = Callable[[StorageError | None], None]
 
@@ -24,32 +25,45 @@ class Staged(Struct):
     records: Records
     delay_ns: int
     done: Outcome
+    queue: int = 0
 
 
 def batches_of(
-    staged: list[Staged], first_offset: int, id_base: int, timestamp_ns: int
+    staged: list[Staged], queues: Queues, first_offset: int, id_base: int, timestamp_ns: int
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
 
-    Neighbours with the same delay share a batch when they are all single messages, or all of one
-    frame size, and have no note.
+    Neighbours of one queue with the same delay share a batch when they are all single messages, or
+    all of one frame size, and have no note.
     """
-    if len(staged) == 1:
-        return [_batch(staged, first_offset, id_base, timestamp_ns)]
     batches = []
+    taken: dict[int, int] = {}
     start = 0
     while start < len(staged):
         end = _group_end(staged, start)
+        queue = staged[start].queue
+        before = taken.get(queue, 0)
+        if staged[start].records.dialect:
+            _place(staged[start:end], queues.bounds(queue)[1] + before)
         batch = _batch(staged[start:end], first_offset, id_base, timestamp_ns)
         batches.append(batch)
+        taken[queue] = before + batch.count
         first_offset = batch.next_offset
         start = end
     return batches
 
 
+def _place(group: list[Staged], queue_offset: int) -> None:
+    """Tell records their places in the queue."""
+    for item in group:
+        records = cast(PlacedRecords, item.records)
+        records.queue_offset = queue_offset
+        queue_offset += records.count
+
+
 def _group_end(staged: list[Staged], start: int) -> int:
     """Behind the last publish that shares a batch with the one at ``start``."""
-    first, delay_ns = staged[start].records, staged[start].delay_ns
+    first, delay_ns, queue = staged[start].records, staged[start].delay_ns, staged[start].queue
     single, stride, nbytes = first.count == 1, first.stride, first.nbytes
     end = start + 1
     if first.note:
@@ -59,7 +73,9 @@ def _group_end(staged: list[Staged], start: int) -> int:
         nbytes += records.nbytes
         if nbytes > BATCH_BYTES_MAX:
             break
-        if staged[end].delay_ns != delay_ns or single != (records.count == 1):
+        if staged[end].delay_ns != delay_ns or staged[end].queue != queue:
+            break
+        if records.dialect != first.dialect or single != (records.count == 1):
             break
         if not single and (not stride or records.stride != stride):
             break
@@ -85,4 +101,5 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
         table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
     return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
                        table=table, delay_ns=group[0].delay_ns,
-                       note=group[0].records.note)  # fmt: skip
+                       dialect=group[0].records.dialect, note=group[0].records.note,
+                       queue=group[0].queue)  # fmt: skip

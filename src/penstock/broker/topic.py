@@ -12,6 +12,8 @@ after them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 from penstock.broker.alarms import Alarms
@@ -40,11 +42,16 @@ from penstock.storage.batch import Batch
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
+from penstock.storage.queue_index import OneQueue, Queues
 from penstock.storage.retention import Retention
 
 logger = logging.getLogger(__name__)
 
 _NO_BOUNDS: Final = Bounds()
+_QUEUE = attrgetter("queue")
+
+Appended = Callable[["Topic", Batch, int], None]
+"""Told of a batch that was appended, and of the queue offset of its first message."""
 
 
 class Topic:
@@ -61,9 +68,13 @@ class Topic:
         alarms: Alarms,
         options: ChannelOptions,
         bounds: Bounds = _NO_BOUNDS,
+        queues: Queues | None = None,
     ) -> None:
         self.name = name
         self.log = log
+        self.queues = queues or OneQueue(log)
+        self.spread = 1  # a publish that names no queue goes to the next one of so many
+        self.appended: Appended | None = None
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
         self.head = log.start_offset
@@ -76,11 +87,13 @@ class Topic:
         self.dropped_count = 0  # messages that were let go for want of room
         self.exiting = False
         self.settings = TopicSettings()
+        self.retention: Retention | None = None  # its own: unread messages are not kept longer
         self.channel_settings: dict[str, ChannelSettings] = {}
         self._bounds = bounds
         self._limiter: Limiter | None = None
         self._journal = journal
         self._staged: list[Staged] = []
+        self._last_queue = -1
         self._news: list[Record] = []  # what is written once, not with every save
         self._changed = False
         self._save_failed = False  # then the journal is written anew, with all there is
@@ -95,9 +108,17 @@ class Topic:
 
     # --- publishing ----------------------------------------------------------------------------
 
-    def stage(self, records: Records, delay_ns: int, done: Outcome) -> None:
+    def stage(
+        self, records: Records, delay_ns: int, done: Outcome, queue: int | None = None
+    ) -> None:
         """Publish with the next commit; ``done`` is called by it with None or the error."""
-        self._staged.append(Staged(records, delay_ns, done))
+        if queue is None:
+            queue = self._next_queue() if self.spread > 1 else 0
+        self._staged.append(Staged(records, delay_ns, done, queue))
+
+    def _next_queue(self) -> int:
+        self._last_queue = (self._last_queue + 1) % self.spread
+        return self._last_queue
 
     def commit(self) -> tuple[list[Outcome], StorageError | None]:
         """Append all that is staged; those to be told, and the error that all of them met.
@@ -127,8 +148,15 @@ class Topic:
         if self.exiting:
             raise StorageError("exiting")
         log = self.log
-        batches = batches_of(staged, log.next_offset, log.id_base, self._clock.wall_ns())
+        if len(staged) > 1 and self.spread > 1:
+            staged = sorted(staged, key=_QUEUE)
+        batches = batches_of(staged, self.queues, log.next_offset, log.id_base,
+                             self._clock.wall_ns())  # fmt: skip
         log.append(batches)
+        for batch in batches:
+            first = self.queues.append(batch)
+            if self.appended is not None:
+                self.appended(self, batch, first)
         self._distribute(batches)
         if self._limiter is not None:
             self._limiter.added(batches)
@@ -392,15 +420,27 @@ class Topic:
             channel.message_count = 0  # counters are of this process
 
     def floor(self) -> int:
-        """No channel or group needs an offset below this one."""
-        floors = [channel.floor() for channel in self.channels.values()]
-        return min([*floors, *self.groups.values(), self.head])
+        """No channel or group needs an offset below this one.
+
+        What no channel was given yet is needed too, for a first channel that may come, unless the
+        topic has a retention of its own.
+        """
+        floors = [*self.groups.values(), *[each.floor() for each in self.channels.values()]]
+        if self.channels or self.retention is None:
+            floors.append(self.head)
+        return min(floors, default=self.log.next_offset)
 
     def trim(self, retention: Retention) -> int:
         """Delete what nobody needs and retention does not keep; how many segments."""
         if not self.log.trimmable:  # a million deferrals make the floor a matter of 100 ms
             return 0
-        return self.log.trim(self.floor(), self._clock.wall_ns(), retention)
+        retention = self.retention or retention
+        deleted = self.log.trim(self.floor(), self._clock.wall_ns(), retention)
+        if deleted:
+            self.queues.trim()
+            self.head = max(self.head, self.log.start_offset)
+            self._changed = True
+        return deleted
 
     def sync_journal(self) -> None:
         """Make what was saved durable. Raises StorageError; the next save writes all anew then."""
@@ -421,6 +461,7 @@ class Topic:
         finally:
             if self._journal is not None:
                 self._journal.close()
+            self.queues.close()
             self.log.close()
 
     def delete(self) -> None:
@@ -430,4 +471,5 @@ class Topic:
             channel.empty()
         if self._journal is not None:
             self._journal.close()
+        self.queues.close()
         self.log.delete()

@@ -18,7 +18,7 @@ Little endian::
     56  u8   dialect         0 NSQ, 1 RocketMQ
     57  u8   version         1
     58  u16  attributes      bit 0: a note follows the frames; such a batch has a table
-    60  u32  reserved        0
+    60  u32  queue           which of the topic's queues it belongs to
     64  u32 * (count + 1)    frame positions from the first frame, the last is their total (stride
     0)
         frames
@@ -42,6 +42,7 @@ Positions: TypeAlias = npt.NDArray[np.uint32]
 
 MAGIC: Final = b"PSB1"
 HEADER_BYTES: Final = 64
+DIALECT_AT: Final = 56
 BATCH_BYTES_MAX: Final = 1 << 30
 OFFSET_MAX: Final = (1 << 63) - 1
 """The largest offset or id that files and indexes can hold."""
@@ -89,6 +90,7 @@ class Batch(Struct, eq=False, gc=False):
     table: Positions | None
     dialect: int
     note: Buffer = b""
+    queue: int = 0
 
     @classmethod
     def parse(cls, buffer: Buffer, position: int = 0, verify: bool = True) -> Batch:
@@ -101,7 +103,7 @@ class Batch(Struct, eq=False, gc=False):
         if len(view) < HEADER_BYTES:
             raise TruncatedBatchError(f"{len(view)} bytes left, a batch header has {HEADER_BYTES}")
         (magic, length, _checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-         dialect, version, attributes, _reserved) = _HEADER.unpack_from(view)  # fmt: skip
+         dialect, version, attributes, queue) = _HEADER.unpack_from(view)  # fmt: skip
         check_header(magic, length, count, stride, version)
         if max(first_offset, first_id) > OFFSET_MAX - count:
             raise CorruptBatchError(f"batch at an impossible offset, {first_offset}")
@@ -118,7 +120,7 @@ class Batch(Struct, eq=False, gc=False):
             end = int(table[-1])
             frames, note = frames[:end], frames[end:]
         batch = cls(raw, frames, first_offset, first_offset + count, first_id, timestamp_ns,
-                    delay_ns, count, stride, table, dialect, note)  # fmt: skip
+                    delay_ns, count, stride, table, dialect, note, queue)  # fmt: skip
         if verify:
             batch.verify()
         return batch
@@ -142,6 +144,7 @@ class Batch(Struct, eq=False, gc=False):
         delay_ns: int = 0,
         dialect: int = Dialect.NSQ,
         note: bytes = b"",
+        queue: int = 0,
     ) -> Batch:
         """A new batch of ``count`` messages whose frames are given in one or more pieces.
 
@@ -152,7 +155,7 @@ class Batch(Struct, eq=False, gc=False):
         assert (table is None) == bool(stride)
         assert table is not None or not note
         checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-                                dialect, _VERSION, _HAS_NOTE if note else 0, 0)  # fmt: skip
+                                dialect, _VERSION, _HAS_NOTE if note else 0, queue)  # fmt: skip
         head = (checked,) if table is None else (checked, table.tobytes())
         body = b"".join((*head, *frames, note))
         prefix = _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body))
@@ -160,7 +163,7 @@ class Batch(Struct, eq=False, gc=False):
         start = HEADER_BYTES if table is None else HEADER_BYTES + 4 * (count + 1)
         return cls(raw, raw[start : len(raw) - len(note)], first_offset, first_offset + count,
                    first_id, timestamp_ns, delay_ns, count, stride, table, dialect,
-                   note)  # fmt: skip
+                   note, queue)  # fmt: skip
 
     def position(self, offset: int) -> int:
         """Where in ``frames`` the message of this log offset starts."""

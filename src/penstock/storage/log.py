@@ -289,6 +289,14 @@ class Log:
     def segments(self) -> Sequence[Segment]:
         return self._segments
 
+    @property
+    def oldest_ns(self) -> int | None:
+        """When the oldest message that is kept was published; None when there is none."""
+        for segment in self._segments:
+            if segment.index.timestamps:
+                return segment.index.timestamps[0]
+        return self._unwritten[0].timestamp_ns if self._unwritten else None
+
     def batches_at(self, offset: int) -> BatchRun:
         """Consecutive batches in a list, and which of them is the first that ends behind
         ``offset``.

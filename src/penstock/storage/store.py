@@ -13,6 +13,7 @@ from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log, LogOptions
+from penstock.storage.queue_index import Queues, open_queues
 from penstock.storage.recovery import RecoveryReport, open_log
 
 _TOPICS = "topics"
@@ -53,6 +54,14 @@ class Store:
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
         log, report = open_log(self.disk, directory, new_id_base, self._cache, self.options)
         return log, Journal(self.disk, os.path.join(directory, JOURNAL_FILE)), report
+
+    def open_queues(self, topic: str, log: Log, *, several: bool = False) -> Queues:
+        """Which queues the topic's log has; ``several`` makes an index for more than one.
+
+        Raises StorageError.
+        """
+        directory = os.path.join(self.data_path, queue_directory(topic, 0))
+        return open_queues(self.disk, directory, log, several=several)
 
     def read_file(self, name: str) -> bytes | None:
         """A file directly under the data path; None when it is not there."""

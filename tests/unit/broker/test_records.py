@@ -9,6 +9,8 @@ import pytest
 from penstock.broker.records import Records
 from penstock.broker.staging import Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.memory_log import MemoryLog
+from penstock.storage.queue_index import OneQueue
 
 from .conftest import BODY_AT, ignore
 
@@ -57,7 +59,7 @@ def test_frames_and_positions_fit_the_numbers(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_of_them_holds_their_bodies_and_ids(kind: str) -> None:
     records, bodies = KINDS[kind]
-    (batch,) = batches_of([Staged(records, 0, ignore)], 3, 1000, 5)
+    (batch,) = batches_of([Staged(records, 0, ignore)], OneQueue(MemoryLog(1000)), 3, 1000, 5)
     frames = [bytes(batch.slice(offset, offset + 1)) for offset in range(3, batch.next_offset)]
     assert [frame[BODY_AT:] for frame in frames] == bodies
     assert [int(frame[18:BODY_AT], 16) for frame in frames] == list(range(1003, 1003 + len(bodies)))

@@ -5,6 +5,8 @@ import pytest
 from penstock.broker.staging import BATCH_BYTES_MAX, Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, iter_batches
+from penstock.storage.memory_log import MemoryLog
+from penstock.storage.queue_index import OneQueue
 
 from .conftest import BODY_AT, ignore
 
@@ -20,7 +22,7 @@ def staged(*sizes: int, delay: int = 0) -> Staged:
 
 
 def batches(*publishes: Staged, first_offset: int = 0) -> list[Batch]:
-    return batches_of(list(publishes), first_offset, BASE, WALL)
+    return batches_of(list(publishes), OneQueue(MemoryLog(BASE)), first_offset, BASE, WALL)
 
 
 def bodies(batch: Batch) -> list[bytes]:

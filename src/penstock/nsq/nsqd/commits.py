@@ -55,12 +55,19 @@ class Commits:
         self._unsynced: dict[Topic, list[Outcome]] = {}
         self._loop = asyncio.get_running_loop()
 
-    def publish(self, topic: Topic, records: Records, delay_ns: int, done: Outcome) -> None:
+    def publish(
+        self,
+        topic: Topic,
+        records: Records,
+        delay_ns: int,
+        done: Outcome,
+        queue: int | None = None,
+    ) -> None:
         """Publish with this pass of the loop; ``done`` gets None or the error afterwards."""
         if topic.exiting:
             done(StorageError("exiting"))
             return
-        topic.stage(records, delay_ns, done)
+        topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
         if self._at_once_left:
             self._at_once_left -= 1

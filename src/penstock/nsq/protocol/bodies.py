@@ -48,6 +48,7 @@ class Bodies:
     nbytes: int
     stride: int
     note: ClassVar[bytes] = b""
+    dialect: ClassVar[int] = 0
 
     def encode(self, first_id: int, timestamp_ns: int) -> Encoded:
         """The message frames, with consecutive ids from ``first_id`` and attempts 1.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class Letters:
     """Message frames as a log holds them, to be published in a batch of their own with a note."""
 
     __slots__ = ("_frames", "count", "nbytes", "note", "stride")
+
+    dialect: ClassVar[int] = 0
 
     def __init__(self, frames: Sequence[memoryview], note: bytes) -> None:
         self._frames = frames
