@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim fuzz decoders robustness docs replay differences clean
+.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim fuzz decoders robustness docs replay differences codes clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,7 +56,7 @@ backlog: install  ## a backlog of 10 million messages: speed in and out, memory
 bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
 	@$(BIN)/python bench/archive.py
 
-crash: install  ## kill nsqd under load, 300 rounds (ROUNDS=n for more)
+crash: install  ## kill nsqd and mqbroker under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
 
 sim: install  ## the broker against its model, long
@@ -83,6 +83,9 @@ replay: install  ## what real NSQ programs were seen to do, played against ours
 
 differences: install  ## write into docs/nsqd.md how nsqd differs from Go's
 	@$(BIN)/python -m tests.conformance.differences
+
+codes: install  ## write docs/rocketmq-codes.md: RocketMQ's codes and what covers them
+	@$(BIN)/python -m tests.conformance.rocketmq_codes
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

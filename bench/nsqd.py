@@ -192,7 +192,7 @@ def measure_backlog(args: argparse.Namespace, servers: list[Server]) -> None:
         for part, result in run_backlog(server, load).items():
             table.setdefault(part, {})[server.name] = result
             print_part(part, {server.name: result})
-    save("backlog", table, {"size": args.size})
+    save("nsqd-backlog", table, {"size": args.size})
 
 
 def measure_starts(servers: list[Server]) -> dict[str, dict[str, float]]:
@@ -231,7 +231,7 @@ def main(argv: list[str]) -> int:
         if args.bench_writer and args.bench_reader:
             measure_tools(table, args, servers)
     finally:  # what was measured before a failure is of use
-        save("all", table, {"size": args.size, "starts": starts})
+        save("nsqd-all", table, {"size": args.size, "starts": starts})
     return 0
 
 

@@ -53,7 +53,7 @@ def save(kind: str, table: Table, more: Mapping[str, object]) -> None:
         part: {server: _figures(result) for server, result in by_server.items()}
         for part, by_server in table.items()
     }
-    path = RESULTS / f"local-nsqd-{kind}-{stamp}.json"
+    path = RESULTS / f"local-{kind}-{stamp}.json"
     content = {"environment": environment(), **more, "figures": figures}
     path.write_text(json.dumps(content, indent=2) + "\n")
     print(f"written to {path}")

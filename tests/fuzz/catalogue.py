@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tests.fuzz.targets import (
     Target,
+    access_rules,
     commands,
     http,
     latencies,
     layers,
     letters,
     peers,
+    popping,
     rocketmq,
     settings,
     storage,
@@ -27,6 +29,8 @@ TARGETS: dict[str, Target] = {
     **latencies.TARGETS,
     **takeover.TARGETS,
     **rocketmq.TARGETS,
+    **popping.TARGETS,
+    **access_rules.TARGETS,
 }
 
 if __name__ == "__main__":

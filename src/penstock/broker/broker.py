@@ -81,11 +81,14 @@ class Broker:
                      alarms=self.alarms, options=self._options.channel,
                      bounds=self._options.bounds, queues=queues)  # fmt: skip
 
-    def split(self, topic: Topic, queues: int) -> None:
-        """Let a topic have so many queues to publish to from now on. Raises StorageError."""
+    def split(self, topic: Topic, queues: int, spread: int) -> None:
+        """Let a topic have so many queues, and publishes that name none go to the first ``spread``.
+
+        Raises StorageError.
+        """
         if queues > 1 and isinstance(topic.queues, OneQueue) and isinstance(topic.log, Log):
             topic.queues = self.store.open_queues(topic.name, topic.log, several=True)
-        topic.spread = queues
+        topic.spread = max(1, spread)
 
     @property
     def health(self) -> StorageError | None:

@@ -149,16 +149,21 @@ class Channel(Holdings):
             self._requeue(offset, offset + 1, odd.attempts)
         self.refresh(consumer)
 
-    def touch(self, consumer: Consumer, offset: int, now: int) -> None:
-        """TOUCH: start the message's time-out anew, within the longest allowed.
+    def touch(
+        self, consumer: Consumer, offset: int, now: int, timeout_ns: int | None = None
+    ) -> None:
+        """TOUCH: start the message's time-out anew, within the longest allowed, or one so long.
 
         Raises NotInFlightError.
         """
         odd = consumer.flights.take(offset)
         if odd is None:
             raise NotInFlightError(self.why_not(offset))
-        latest = odd.delivered + self._options.max_msg_timeout_ns
-        deadline = min(now + consumer.flights.timeout_ns, latest)
+        if timeout_ns is None:
+            latest = odd.delivered + self._options.max_msg_timeout_ns
+            deadline = min(now + consumer.flights.timeout_ns, latest)
+        else:
+            deadline = now + timeout_ns
         consumer.flights.add_odd(offset, odd.attempts, deadline, odd.delivered)
         self._alarms.wake(self, deadline)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.broker.dialects import nsq_view
 from penstock.broker.spent import SpentRange
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import EPHEMERAL_SUFFIX, MAX_NAME_LENGTH, is_ephemeral
@@ -46,7 +47,7 @@ def decode_origins(note: Buffer) -> Origins | None:
 
 
 class Parcel(NamedTuple):
-    """Spent messages as they are read for a move: their frames as stored, and their origins."""
+    """Spent messages as they are read for a move: their NSQ frames, and their origins."""
 
     move: list[SpentRange]
     frames: list[memoryview]
@@ -54,6 +55,7 @@ class Parcel(NamedTuple):
 
     def add(self, batch: Batch, first: int, next_: int, attempts: int, id_base: int) -> int:
         """Put in messages of a batch; how many bytes that were."""
+        batch = nsq_view(batch)
         self.move.append(SpentRange(first, next_, attempts))
         for offset in range(first, next_):
             self.frames.append(batch.slice(offset, offset + 1))

@@ -40,16 +40,16 @@ def batches_of(
     taken: dict[int, int] = {}
     start = 0
     while start < len(staged):
-        end = _group_end(staged, start)
-        queue = staged[start].queue
+        group = staged[start : _group_end(staged, start)]
+        queue = group[0].queue
         before = taken.get(queue, 0)
-        if staged[start].records.dialect:
-            _place(staged[start:end], queues.bounds(queue)[1] + before)
-        batch = _batch(staged[start:end], first_offset, id_base, timestamp_ns)
+        if group[0].records.dialect:
+            _place(group, queues.bounds(queue)[1] + before)
+        batch = _batch(group, first_offset, id_base, timestamp_ns)
         batches.append(batch)
         taken[queue] = before + batch.count
         first_offset = batch.next_offset
-        start = end
+        start += len(group)
     return batches
 
 
@@ -64,16 +64,14 @@ def _place(group: list[Staged], queue_offset: int) -> None:
 def _group_end(staged: list[Staged], start: int) -> int:
     """Behind the last publish that shares a batch with the one at ``start``."""
     first, delay_ns, queue = staged[start].records, staged[start].delay_ns, staged[start].queue
-    single, stride, nbytes = first.count == 1, first.stride, first.nbytes
     end = start + 1
     if first.note:
         return end
-    while end < len(staged):
+    single, stride, nbytes = first.count == 1, first.stride, first.nbytes
+    while end < len(staged) and staged[end].queue == queue:
         records = staged[end].records
         nbytes += records.nbytes
-        if nbytes > BATCH_BYTES_MAX:
-            break
-        if staged[end].delay_ns != delay_ns or staged[end].queue != queue:
+        if nbytes > BATCH_BYTES_MAX or staged[end].delay_ns != delay_ns:
             break
         if records.dialect != first.dialect or single != (records.count == 1):
             break
@@ -86,7 +84,8 @@ def _group_end(staged: list[Staged], start: int) -> int:
 
 
 def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: int) -> Batch:
-    stride = group[0].records.stride
+    first = group[0].records
+    stride = first.stride
     frames: list[Buffer] = []
     table: Positions | None = None
     next_id = first_id = id_base + first_offset
@@ -100,6 +99,5 @@ def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: i
     if not stride and len(group) > 1:
         table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
     return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
-                       table=table, delay_ns=group[0].delay_ns,
-                       dialect=group[0].records.dialect, note=group[0].records.note,
-                       queue=group[0].queue)  # fmt: skip
+                       table=table, delay_ns=group[0].delay_ns, dialect=first.dialect,
+                       note=first.note, queue=group[0].queue)  # fmt: skip

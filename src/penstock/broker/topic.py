@@ -148,7 +148,7 @@ class Topic:
         if self.exiting:
             raise StorageError("exiting")
         log = self.log
-        if len(staged) > 1 and self.spread > 1:
+        if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
         batches = batches_of(staged, self.queues, log.next_offset, log.id_base,
                              self._clock.wall_ns())  # fmt: skip

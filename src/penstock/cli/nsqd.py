@@ -9,6 +9,9 @@ from penstock.core.options import load
 from penstock.nsq.version import version_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.nsq.nsqd.companion import Companion
     from penstock.nsq.nsqd.options import NsqdOptions
 
 
@@ -28,28 +31,30 @@ def main() -> None:
 
 
 async def _serve(options: NsqdOptions) -> int:
+    from penstock.cli.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
-    from penstock.net.loop import stop_requested
+    from penstock.net.loop import calm_garbage_collector, stop_requested
     from penstock.nsq.nsqd.daemon import Nsqd
 
+    register_dialects()
     try:
-        nsqd = await Nsqd.start(options)
+        nsqd = await Nsqd.start(options, companions=_companions(options))
     except PenstockError as error:
         die(options.log_prefix, str(error))
-    _calm_garbage_collector()
+    calm_garbage_collector()
     await stop_requested()
     await nsqd.close()
     return 0
 
 
-def _calm_garbage_collector() -> None:
-    """What is there now stays; of what a busy loop makes, nearly all dies young."""
-    import gc
+def _companions(options: NsqdOptions) -> Sequence[Companion]:
+    """Brokers of other dialects, whose code is loaded when the flags ask for them."""
+    if not options.rocketmq_address:
+        return ()
+    from penstock.cli.rocketmq_companion import companions
 
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000)
+    return companions(options)
 
 
 if __name__ == "__main__":

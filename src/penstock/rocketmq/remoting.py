@@ -23,6 +23,8 @@ from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
 from penstock.rocketmq.protocol.errors import BodyError, FrameError
+from penstock.rocketmq.protocol.ids import NO_HOST, Host
+from penstock.storage.batch import Buffer
 
 IDLE_S: Final = 120.0
 """A connection that neither sends nor receives for so long is closed, as in Java."""
@@ -36,6 +38,10 @@ _log = logging.getLogger("penstock.rocketmq.remoting")
 
 class NoAnswerError(PenstockError):
     """A client that was asked is gone, or did not answer in time."""
+
+
+class LateAnswerError(NoAnswerError):
+    """A client that was asked is there, but did not answer in time."""
 
 
 class Handler(Protocol):
@@ -80,12 +86,13 @@ class RemotingServer:
 
 
 class Connection(asyncio.Protocol):
-    """One peer. ``address`` is its ``ip:port``."""
+    """One peer. ``address`` is its ``ip:port`` and ``host`` the same in bytes."""
 
     def __init__(self, server: RemotingServer) -> None:
         self._server = server
         self._reader = frames.FrameReader()
-        self._answers: list[bytes] | None = None
+        self._outgoing: list[Buffer] | None = None  # None: nobody has promised to flush
+        self._loop = asyncio.get_running_loop()
         self._asked: dict[int, asyncio.Future[Command]] = {}
         self._next_opaque = 0
         self._active = False
@@ -93,14 +100,20 @@ class Connection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self.serialization = Serialization.JSON
         """How the peer writes; what we ask it is written so too."""
+        self.is_congested = False
+        """Whether the peer reads slower than it is written to."""
         self.address = ""
+        self.host = NO_HOST
 
     # --- asyncio's side ------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
-        self.address = show_address(transport.get_extra_info("peername") or "")
+        peer: tuple[str, int] | None = transport.get_extra_info("peername")
+        self.address = show_address(peer or "")
+        if peer:
+            self.host = Host.of(*peer[:2])
         self._server.connections[self] = None
         self._watch_idleness()
         self._server.handler.connected(self)
@@ -122,17 +135,16 @@ class Connection(asyncio.Protocol):
                 return
         self._active = True
         self._reader.feed(data)
-        self._answers = []
+        if self._outgoing is None:
+            self._outgoing = []
         try:
             while (command := self._reader.next_command()) is not None:
                 self._take(command)
         except FrameError as error:
             _log.warning("%s sent %s, closing", self.address, error)
-            self._transport.close()
+            self.close()
         finally:
-            answers, self._answers = self._answers, None
-            if answers:
-                self._write(answers)
+            self._flush()
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether a connection that begins so goes on in the clear; starts TLS, or ends it."""
@@ -158,9 +170,11 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
+        self.is_congested = True
         self._transport.pause_reading()  # a peer that reads no answers asks no more
 
     def resume_writing(self) -> None:
+        self.is_congested = False
         self._transport.resume_reading()
 
     # --- requests ------------------------------------------------------------------------------
@@ -186,13 +200,21 @@ class Connection(asyncio.Protocol):
             return request.answer(ResponseCode.SYSTEM_ERROR, str(error))
 
     def send(self, command: Command) -> None:
-        """Send a command; within one read, answers leave with one write."""
+        """Send a command. What is sent in one pass of the loop leaves with one write."""
+        self.send_pieces((frames.encode(command),))
+
+    def send_pieces(self, pieces: Iterable[Buffer]) -> None:
+        """Send a command that is encoded already."""
         self._active = True
-        data = frames.encode(command)
-        if self._answers is not None:
-            self._answers.append(data)
-        else:
-            self._write((data,))
+        if self._outgoing is None:
+            self._outgoing = []
+            self._loop.call_soon(self._flush)
+        self._outgoing += pieces
+
+    def _flush(self) -> None:
+        outgoing, self._outgoing = self._outgoing, None
+        if outgoing and not self._transport.is_closing():
+            self._transport.writelines(outgoing)
 
     def tell(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> None:
         """Ask for something without wanting an answer."""
@@ -212,7 +234,7 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
-            raise NoAnswerError(f"{self.address} did not answer within {seconds:g} s") from None
+            raise LateAnswerError(f"{self.address} did not answer within {seconds:g} s") from None
         finally:
             self._asked.pop(request.opaque, None)
 
@@ -222,12 +244,9 @@ class Connection(asyncio.Protocol):
 
     # --- the wire ------------------------------------------------------------------------------
 
-    def _write(self, pieces: Iterable[bytes]) -> None:
-        if not self._transport.is_closing():
-            self._transport.writelines(list(pieces))
-
     def close(self) -> None:
-        """End the connection after what was written."""
+        """End the connection after what was sent."""
+        self._flush()
         self._transport.close()
 
     def _watch_idleness(self) -> None:

@@ -40,8 +40,8 @@ class Settings:
         odd = {attribute: name for name, attribute in cls.java_names.items()}
         names: dict[str, str] = {}
         for base in cls.__mro__:
-            for attribute in inspect.get_annotations(base):
-                if not hasattr(Settings, attribute):
+            for attribute, kind in inspect.get_annotations(base).items():
+                if not str(kind).startswith("ClassVar"):
                     names[odd.get(attribute) or java_name(attribute)] = attribute
         return names
 

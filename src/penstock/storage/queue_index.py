@@ -74,7 +74,9 @@ class Queues(Protocol):
         ...
 
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
-        """The log offsets of up to ``count`` messages from a queue offset on."""
+        """The log offsets of up to ``count`` messages from a queue offset on; when that is no
+        longer known, from the first one that is.
+        """
         ...
 
     def search(self, queue: int, log_offset: int) -> int:
@@ -108,8 +110,8 @@ class OneQueue:
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         if queue:
             return ()
-        return range(max(offset, self._log.start_offset),
-                     min(offset + count, self._log.next_offset))  # fmt: skip
+        first = max(offset, self._log.start_offset)
+        return range(first, min(first + count, self._log.next_offset))
 
     def search(self, queue: int, log_offset: int) -> int:
         low, high = self.bounds(queue)
@@ -196,8 +198,8 @@ class QueueIndex:
         found = self._queues.get(queue)
         if found is None or offset < 0:
             return ()
-        if offset >= found.tail_first:
-            start = offset - found.tail_first
+        if offset >= found.tail_first or not found.chunks:
+            start = max(0, offset - found.tail_first)
             return found.tail[start : start + count]
         chunk = found.chunks[max(0, bisect_right(found.chunks, offset, key=_FIRST) - 1)]
         start = max(0, offset - chunk.first_offset)

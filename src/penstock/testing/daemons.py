@@ -1,10 +1,10 @@
 """Real daemons for tests: start the program, learn its ports from its log, stop or kill it.
 
-`run_nsqd()` and `run_nsqlookupd()` are context managers around the programs themselves, as a user
-starts them, on port 0 of 127.0.0.1. The ports are read from the log lines `TCP: listening on …` and
-`HTTP: listening on …`, so that any number of daemons run side by side. Another program with the
-same flags (the Go daemons, for one) takes their place by `program=` or by the environment variables
-`PENSTOCK_NSQD` and `PENSTOCK_NSQLOOKUPD`.
+`run_nsqd()`, `run_nsqlookupd()`, `run_mqnamesrv()` and `run_mqbroker()` are context managers around
+the programs themselves, as a user starts them, on port 0 of 127.0.0.1. The ports are read from
+log lines as `TCP: listening on …`, so that any number of daemons run side by side. Another program
+with the same flags (the Go daemons, for one) takes the place of NSQ's by `program=` or by the
+environment variables `PENSTOCK_NSQD` and `PENSTOCK_NSQLOOKUPD`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 POLL_S = 0.005
 START_S_MAX = 20.0
 STOP_S_MAX = 20.0
 LOG_TAIL_LINES = 30
 
-_LISTENING = re.compile(r"\b(TCP|HTTPS?): listening on (\S+:\d+)\s*$", re.MULTILINE)
+_LISTENING = re.compile(r"\b(TCP|HTTPS?|RocketMQ): listening on (\S+:\d+)\s*$", re.MULTILINE)
+
+
+DaemonT = TypeVar("DaemonT", bound="Daemon")
 
 
 class DaemonError(AssertionError):
@@ -94,15 +98,20 @@ class Daemon:
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
         for _ in range(int(timeout_s / POLL_S)):
-            found = dict(_LISTENING.findall(self.log(position)))
-            if "TCP" in found and "HTTP" in found:
-                self.tcp, self.http, self.https = found["TCP"], found["HTTP"], found.get("HTTPS")
+            if self._listens(dict(_LISTENING.findall(self.log(position)))):
                 return
             code = self._running().poll()
             if code is not None:
                 raise DaemonError(self._explain(f"ended at start with exit code {code}"))
             time.sleep(POLL_S)
         raise DaemonError(self._explain(f"did not listen within {timeout_s:g} s"))
+
+    def _listens(self, found: dict[str, str]) -> bool:
+        """Take over the addresses that the log names; whether they are all."""
+        if "TCP" not in found or "HTTP" not in found:
+            return False
+        self.tcp, self.http, self.https = found["TCP"], found["HTTP"], found.get("HTTPS")
+        return True
 
     def stop(self, timeout_s: float = STOP_S_MAX) -> int:
         """SIGTERM and wait; returns the exit code (0 = graceful). Raises DaemonError when stuck."""
@@ -156,6 +165,52 @@ class Daemon:
         return f"{shlex.join(self.command())}\n{what}; end of its log:\n{tail}"
 
 
+class RocketDaemon(Daemon):
+    """An mqnamesrv or mqbroker under test; `rocketmq` is its address, `properties` its settings.
+
+    A broker's NSQ ports are open, at `tcp` and `http`.
+    """
+
+    def __init__(
+        self, program: Sequence[str], properties: Mapping[str, object], data_path: Path, home: Path
+    ) -> None:
+        super().__init__(program, (), data_path, home)
+        self.properties = dict(properties)
+        self.rocketmq = "127.0.0.1:0"
+        self._config = home / "daemon.properties"
+
+    @property
+    def port(self) -> int:
+        """Port of RocketMQ's protocol."""
+        return int(self.rocketmq.rpartition(":")[2])
+
+    def command(self) -> list[str]:
+        """The whole command line of the next start; its properties are in a file."""
+        found = {"bindAddress": "127.0.0.1", "listenPort": self.port, **self.properties}
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in found.items()))
+        return [*self.program, "-c", str(self._config)]
+
+
+class MqNamesrv(RocketDaemon):
+    """A name server under test."""
+
+    def _listens(self, found: dict[str, str]) -> bool:
+        self.rocketmq = found.get("TCP", self.rocketmq)
+        return "TCP" in found
+
+
+class MqBroker(RocketDaemon):
+    """A broker under test."""
+
+    def command(self) -> list[str]:
+        self.properties.update(nsqTcpAddress=self.tcp, nsqHttpAddress=self.http)
+        return super().command()
+
+    def _listens(self, found: dict[str, str]) -> bool:
+        self.rocketmq = found.get("RocketMQ", self.rocketmq)
+        return "RocketMQ" in found and super()._listens(found)
+
+
 def _program(given: str | Sequence[str] | None, variable: str, module: str) -> list[str]:
     """The words that start the program: the argument, else the environment, else our own."""
     if given is None:
@@ -194,7 +249,39 @@ def run_nsqlookupd(*flags: str, program: str | Sequence[str] | None = None) -> I
 
 
 @contextmanager
-def _running(daemon: Daemon, home: Path) -> Iterator[Daemon]:
+def run_mqnamesrv(**properties: object) -> Iterator[MqNamesrv]:
+    """Run mqnamesrv with these properties until the end of the block (then SIGTERM)."""
+    words = _program(None, "PENSTOCK_MQNAMESRV", "penstock.cli.mqnamesrv")
+    home = Path(tempfile.mkdtemp(prefix="penstock-mqnamesrv-"))
+    properties = {"kvConfigPath": home / "kvConfig.json", **properties}
+    with _running(MqNamesrv(words, properties, home, home), home) as daemon:
+        yield daemon
+
+
+@contextmanager
+def run_mqbroker(
+    *, name_server: str = "", data_path: Path | str | None = None, **properties: object
+) -> Iterator[MqBroker]:
+    """Run mqbroker with these properties until the end of the block (then SIGTERM).
+
+    `data_path` is kept; without it there is a temporary one, removed at the end.
+    """
+    words = _program(None, "PENSTOCK_MQBROKER", "penstock.cli.mqbroker")
+    home = Path(tempfile.mkdtemp(prefix="penstock-mqbroker-"))
+    data = Path(data_path) if data_path is not None else home / "store"
+    properties = {
+        "brokerName": "broker-a",
+        "brokerIP1": "127.0.0.1",
+        "namesrvAddr": name_server,
+        "storePathRootDir": data,
+        **properties,
+    }
+    with _running(MqBroker(words, properties, data, home), home) as daemon:
+        yield daemon
+
+
+@contextmanager
+def _running(daemon: DaemonT, home: Path) -> Iterator[DaemonT]:
     try:
         daemon.start()
         yield daemon

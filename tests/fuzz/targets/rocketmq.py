@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.core.errors import PenstockError
+from penstock.rocketmq.broker import orderly
 from penstock.rocketmq.broker.clients import Clients, Heartbeat, Member
+from penstock.rocketmq.broker.queue_locks import QueueLocks
 from penstock.rocketmq.broker.sql92 import Expression, ExpressionError
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol import batch_body, fastjson, message, properties, registration
@@ -160,6 +162,22 @@ def heartbeats(data: bytes) -> None:
     assert not clients.producers
 
 
+def lock_requests(data: bytes) -> None:
+    """A request for locks on queues: those that are held can be named, and given back."""
+    try:
+        group, client, queues = orderly.asked(data)
+    except BodyError as error:
+        _refused(error)
+        return
+    locks = QueueLocks()
+    held = locks.lock(group, client, queues, 0)
+    assert set(held) == set(queues)
+    fastjson.dumps(dict.fromkeys(held, 1))
+    assert locks.lock(group, client + "x", queues, 0) == []
+    locks.unlock(group, client, held)
+    assert set(locks.lock(group, client + "x", queues, 0)) == set(queues)
+
+
 def expressions(data: bytes) -> None:
     """A filter expression, on messages with and without what it asks for."""
     text = data.decode("utf-8", "surrogateescape")
@@ -251,6 +269,15 @@ TARGETS = {
         stored_messages,
         [_stored("t", b"one") + _stored("u" * 200, b"two"), _stored("t", b"", _HOST6)],
         [b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab", b"\0\0\0\x30", b"\xff" * 4, b"\x7f\xff\xff\xff"],
+    ),
+    "rocketmq_locks": Target(
+        lock_requests,
+        [
+            b'{"clientId":"c","consumerGroup":"g","mqSet":['
+            b'{"brokerName":"b","queueId":0,"topic":"T"},{"brokerName":"b","queueId":1,'
+            b'"topic":"T"}],"onlyThisBroker":false}',
+        ],
+        [b'"queueId":', b'"mqSet":null', *_JSON_WORDS],
     ),
     "rocketmq_batches": Target(
         batches,

@@ -19,6 +19,7 @@ from penstock.storage.batch import (
     CorruptBatchError,
     iter_batches,
 )
+from penstock.storage.hash_index import HashIndex
 from penstock.storage.index import BlockIndex
 from penstock.storage.journal import Journal
 from penstock.storage.scan import scan
@@ -116,6 +117,35 @@ def journal(data: bytes) -> None:
     again.close()
 
 
+def hashes(data: bytes) -> None:
+    """A file of the index of hashes: what is whole and belongs to the log counts, the rest is made
+    again.
+    """
+    disk = samples.new_disk()
+    log, _ = samples.open_at(disk)
+    for body in (b"one", b"two", b"three"):
+        samples.publish(log, body)
+    disk.open(f"{samples.DIRECTORY}/{0:020d}.keys").append(_sealed_rows(data))
+    found = HashIndex.open(disk, samples.DIRECTORY, log)
+    for chunk in found.candidates(7, 0, 1 << 40):
+        assert all(0 <= offset < 1 << 40 for offset in chunk)
+    while found.covered < log.next_offset:
+        batches, place = log.batches_at(found.covered)
+        first, batch = found.covered, batches[place]
+        found.add([8], [0], first, batch.next_offset, batch.timestamp_ns)
+    found.flush()
+    assert HashIndex.open(disk, samples.DIRECTORY, log).covered == log.next_offset
+
+
+def _sealed_rows(data: bytes) -> bytes:
+    """A first chunk without its first byte; when that asks for it, with a right checksum."""
+    if data[:1] != _SEALED or len(data) < 41:
+        return data[1:]
+    (rows,) = struct.unpack_from("<I", data, 5)
+    checksum = xxh3_64_intdigest(data[17 : 41 + 8 * min(rows, len(data))])
+    return data[1:9] + struct.pack("<Q", checksum) + data[17:]
+
+
 def progress(data: bytes) -> None:
     """Records of channels and groups, whole by their checksums but perhaps of another version."""
     records = data.split(b"\n\n")
@@ -160,6 +190,16 @@ def _framed(*records: bytes) -> bytes:
     )
 
 
+def _rows(*chunks: tuple[int, int, list[int]]) -> bytes:
+    """Chunks of a log of single messages, the n-th stored at n."""
+    found = b""
+    for first, end, offsets in chunks:
+        rows = struct.pack(f"<{2 * len(offsets)}I", *[7] * len(offsets), *offsets)
+        checked = struct.pack("<QQq", first, end, end - 1) + rows
+        found += struct.pack("<4sIQ", b"PSK1", len(offsets), xxh3_64_intdigest(checked)) + checked
+    return found
+
+
 _SEGMENTS = [
     _segment([b"a"], [b"bb", b"bb"], [b"c", b"dd", b"eee"]),
     _segment([b"x" * 20] * 4, [_segment([b"inner"])], [b"y"]),
@@ -185,6 +225,11 @@ TARGETS = {
     "index": Target(index, [_index(), _SEALED + _index()], _WORDS),
     "journal": Target(
         journal, [_framed(b"one", b"", b"three" * 20), _framed(b"x") + b"torn"], _WORDS
+    ),
+    "hashes": Target(
+        hashes,
+        [lead + _rows((0, 1, [0]), (1, 3, [0, 0, 1])) for lead in (b"S", b"-")],
+        [b"PSK1", *_WORDS],
     ),
     "progress": Target(
         progress,

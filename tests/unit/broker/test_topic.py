@@ -413,6 +413,28 @@ def test_trim_keeps_what_retention_says() -> None:
     assert len(log_of(topic).segments) == 1
 
 
+def test_with_a_retention_of_its_own_unread_messages_go_as_well() -> None:
+    world = World(file_bytes=300)
+    topic = world.topic
+    topic.retention = Retention(time_ns=SECOND)
+    world.fill(20)
+    world.clock.advance(SECOND + 1)
+    topic.commit_group("g", 2)
+    assert (topic.floor(), topic.trim(Retention())) == (2, 0)
+    topic.delete_group("g")
+    assert topic.floor() == 20
+    assert topic.trim(Retention()) > 0
+    start = topic.log.start_offset
+    assert topic.head == start > 0  # and a first channel misses nothing but what is gone
+    channel = world.channel()
+    assert (channel.cursor, channel.head) == (start, 20)
+    world.fill(20)
+    world.clock.advance(SECOND + 1)
+    assert topic.trim(Retention()) == 0  # a channel waits for it
+    channel.empty()
+    assert topic.trim(Retention()) > 0
+
+
 # --- keeping progress ----------------------------------------------------------------------------
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -99,3 +101,16 @@ def test_exceptions_and_exits_pass() -> None:
     with pytest.raises(SystemExit) as caught:
         loop.run(main())
     assert caught.value.code == 5
+
+
+def test_the_garbage_collector_is_calmed() -> None:
+    code = """
+import gc
+from penstock.net.loop import calm_garbage_collector
+calm_garbage_collector()
+print(gc.get_freeze_count() > 0, gc.get_threshold()[0])
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert printed.stdout == "True 50000\n"

@@ -16,6 +16,7 @@ class RawClient:
     """One connection; ``ask`` sends a request and returns what is answered to it."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self.port = port
         self._socket = socket.create_connection(("127.0.0.1", port), SECONDS)
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
@@ -25,11 +26,19 @@ class RawClient:
         """What the server asked meanwhile."""
 
     def ask(self, code: int, body: bytes = b"", **fields: Any) -> Command:
-        """The answer to a request with these ext fields; `version_`, `flag_` and `serialization_`
-        set the header's own.
+        """The answer to a request with these ext fields; `version_`, `flag_`, `language_` and
+        `serialization_` set the header's own.
         """
+        return self.answer_to(self.begin(code, body, **fields))
+
+    def begin(self, code: int, body: bytes = b"", **fields: Any) -> Command:
+        """The same, without waiting for the answer."""
         request = self.request(code, body, **fields)
         self.send(frames.encode(request))
+        return request
+
+    def answer_to(self, request: Command) -> Command:
+        """Waits for the answer to what was begun."""
         while (answer := self.next_command()).opaque != request.opaque or not answer.is_response:
             self.requests.append(answer)
         return answer
@@ -43,13 +52,24 @@ class RawClient:
             version=fields.pop("version_", 409),
             flag=fields.pop("flag_", 0),
             serialization=fields.pop("serialization_", Serialization.JSON),
-            language=Language.JAVA,
+            language=fields.pop("language_", Language.JAVA),
             ext={name: str(value) for name, value in fields.items()} or None,
         )
 
     def tell(self, code: int, **fields: Any) -> None:
         """A one-way request."""
         self.send(frames.encode(self.request(code, flag_=ONE_WAY, **fields)))
+
+    def asked(self, code: int) -> Command:
+        """Waits for the server to ask for this; what else it asks is dropped."""
+        while True:
+            command = self.requests.pop(0) if self.requests else self.next_command()
+            if command.code == code and not command.is_response:
+                return command
+
+    def reply(self, request: Command, code: int = 0, body: bytes = b"", **ext: str) -> None:
+        """Answer what the server has asked."""
+        self.send(frames.encode(request.answer(code, ext=ext or None, body=body)))
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -74,6 +94,12 @@ class RawClient:
         except (EOFError, ConnectionError):
             return True
         return False
+
+    @property
+    def address(self) -> str:
+        """As the server sees it."""
+        host, port = self._socket.getsockname()[:2]
+        return f"{host}:{port}"
 
     def close(self) -> None:
         self._socket.close()

@@ -12,7 +12,7 @@ from penstock.net import tcp
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.remoting import Connection, NoAnswerError, RemotingServer
+from penstock.rocketmq.remoting import Connection, LateAnswerError, NoAnswerError, RemotingServer
 
 from .conftest import LoopThread
 from .raw_client import RawClient
@@ -107,7 +107,7 @@ def test_asking_the_client(echo: Fixture) -> None:
 
 
 def test_a_client_that_does_not_answer(echo: Fixture) -> None:
-    with pytest.raises(NoAnswerError, match=r"did not answer within 0\.01 s"):
+    with pytest.raises(LateAnswerError, match=r"did not answer within 0\.01 s"):
         echo.thread.run(echo.connection.invoke(307, seconds=0.01))
 
 

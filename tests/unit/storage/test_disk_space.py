@@ -23,7 +23,7 @@ def test_a_path_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "used, free, share",
+    ("used", "free", "share"),
     [(0, 100, 0.0), (1, 999, 0.01), (300, 700, 0.3), (301, 700, 0.31), (5, 0, 1.0), (0, 0, 0.0)],
 )
 def test_the_share_is_rounded_up(used: int, free: int, share: float) -> None:

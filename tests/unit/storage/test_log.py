@@ -52,6 +52,17 @@ def test_what_is_appended_is_read(disk: FaultyDisk) -> None:
     assert everything(reopen(disk)[0]) == frames(written)
 
 
+def test_the_oldest_message_that_is_kept(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=1000)
+    assert log.oldest_ns is None
+    written = fill(log, *[5] * 20)
+    assert log.oldest_ns == written[0].timestamp_ns
+    assert reopen(disk)[0].oldest_ns == written[0].timestamp_ns
+    assert log.trim(log.next_offset, 0, Retention())
+    batches, at = log.batches_at(log.start_offset)
+    assert log.oldest_ns == batches[at].timestamp_ns > written[0].timestamp_ns
+
+
 def test_batches_must_continue_the_log(disk: FaultyDisk) -> None:
     log = new_log(disk)
     with pytest.raises(AssertionError, match="dense"):

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.testing.daemons import Daemon, DaemonError, run_nsqd, run_nsqlookupd
+from penstock.testing.daemons import (
+    Daemon,
+    DaemonError,
+    run_mqbroker,
+    run_mqnamesrv,
+    run_nsqd,
+    run_nsqlookupd,
+)
 
 STAND_IN = """
 import signal, socket, sys, time
@@ -123,3 +130,18 @@ def test_environment_names_the_program(
     monkeypatch.setenv("PENSTOCK_NSQLOOKUPD", str(script))
     with run_nsqlookupd() as daemon:
         assert daemon.command()[0] == str(script)
+
+
+def test_rocketmqs_programs_find_each_other() -> None:
+    with (
+        run_mqnamesrv() as name_server,
+        run_mqbroker(name_server=name_server.rocketmq, brokerName="b") as broker,
+    ):
+        assert broker.port
+        assert broker.tcp_port
+        assert "boot success" in name_server.log()
+        port = broker.port
+        broker.restart()
+        assert broker.port == port
+        assert broker.stop() == 0
+        assert "the broker b at 127.0.0.1:" in name_server.log()

@@ -20,6 +20,7 @@ from penstock.broker import browse
 from penstock.broker.browse import PageEndError, State
 from penstock.broker.dead_letters import decode_origins
 from penstock.broker.deferred import DeferredRange
+from penstock.broker.dialects import nsq_view
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.ids import format_id
@@ -217,7 +218,7 @@ class _Page:
         return f"{last.deadline}.{last.offset}"
 
     def _shown(self, batch: Batch, found: Found) -> dict[str, Any]:
-        frame = batch.slice(found.offset, found.offset + 1)
+        frame = nsq_view(batch).slice(found.offset, found.offset + 1)
         message: dict[str, Any] = {
             "offset": found.offset,
             "id": _shown_id(self._log.id_base + found.offset),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Sequence
 
 from penstock.broker.bounds import Bounds
 from penstock.broker.broker import Broker, BrokerOptions
@@ -13,6 +14,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError, StorageError, TooManyFilesError
+from penstock.core.names import is_valid_name
 from penstock.core.tls_kinds import TlsRequired
 from penstock.net import tcp
 from penstock.net.gate import file_limit
@@ -25,6 +27,7 @@ from penstock.nsq.nsqd import lookup, metadata
 from penstock.nsq.nsqd.auth import GuardedSession
 from penstock.nsq.nsqd.auth_servers import AuthServers
 from penstock.nsq.nsqd.commits import Commits
+from penstock.nsq.nsqd.companion import Companion
 from penstock.nsq.nsqd.dead_letters import DeadLetters
 from penstock.nsq.nsqd.housekeeping import Housekeeping
 from penstock.nsq.nsqd.http import NsqdApi
@@ -51,10 +54,16 @@ without connections, and no connection without a topic to publish to.
 class Nsqd:
     """A running nsqd; ``start`` makes one, ``close`` ends it."""
 
-    def __init__(self, options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        options: NsqdOptions,
+        clock: Clock = SYSTEM_CLOCK,
+        companions: Sequence[Companion] = (),
+    ) -> None:
         """Opens the data path. Raises ConfigError, StorageError."""
         options.check()
         self.options = options
+        self.companions = companions
         self.clock = clock
         self.started_ns = clock.wall_ns()
         self.gc_pauses = GcPauses(clock)
@@ -93,12 +102,17 @@ class Nsqd:
         self._https_listener: tcp.Listener | None = None
 
     @classmethod
-    async def start(cls, options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqd:
+    async def start(
+        cls,
+        options: NsqdOptions,
+        clock: Clock = SYSTEM_CLOCK,
+        companions: Sequence[Companion] = (),
+    ) -> Nsqd:
         """Open everything. Raises PenstockError with one line for the user, nothing left open."""
         logger.info(version_line("nsqd"))
         logger.info("ID: %d", options.node_id)
         try:
-            nsqd = cls(options, clock)
+            nsqd = cls(options, clock, companions)
         except (StorageError, ConfigError) as error:
             raise PenstockError(f"failed to instantiate nsqd - {error}") from error
         try:
@@ -121,7 +135,10 @@ class Nsqd:
             raise PenstockError(f"failed to persist metadata - {error}") from error
         options = self.options
         try:
-            self._tcp_listener = await tcp.listen(self._session, options.tcp_address, "TCP", logger)
+            if options.tcp_address:
+                self._tcp_listener = await tcp.listen(
+                    self._session, options.tcp_address, "TCP", logger
+                )
             # Before plain HTTP, which may have to name its port.
             if self.tls is not None and options.https_address:
                 self._https_listener = await tcp.listen(
@@ -137,6 +154,8 @@ class Nsqd:
         self.housekeeping.start()
         self.gc_pauses.start()
         self.statsd.start()
+        for companion in self.companions:
+            await companion.start(self)
 
     def _session(self) -> Session:
         if self.auth_servers is None:
@@ -154,9 +173,11 @@ class Nsqd:
                                         "open files leaves room for")  # fmt: skip
             topic = self.broker.topic(name)
             logger.info("TOPIC(%s): created", name)
+            for companion in self.companions:
+                companion.topic_created(topic)
             self.lookup.register(name)
             self.metadata.changed()
-            if self.lookup.peers:
+            if self.lookup.peers and is_valid_name(name):
                 topic.gated = True
                 spawn(self._create_known_channels(topic), f"channels of {name}")
         return topic
@@ -201,6 +222,8 @@ class Nsqd:
             self.lookup.unregister(topic.name, name)
         self.commits.forget(topic)
         self.broker.delete_topic(topic.name)
+        for companion in self.companions:
+            companion.topic_deleted(topic.name)
         self.lookup.unregister(topic.name)
         self.metadata.changed()
         logger.info("TOPIC(%s): deleted", topic.name)
@@ -277,6 +300,9 @@ class Nsqd:
         self.housekeeping.stop()
         self.gc_pauses.stop()
         await self.statsd.close()
+        await self.commits.settle()
+        for companion in self.companions:
+            await companion.close()
         await self.commits.settle()
         for session in list(self.sessions):
             session.close()

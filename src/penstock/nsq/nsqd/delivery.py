@@ -7,6 +7,7 @@ import struct
 import numpy as np
 
 from penstock.broker.consumer import Delivery
+from penstock.broker.dialects import nsq_view
 from penstock.storage.batch import Buffer
 
 _ATTEMPTS_AT = 16
@@ -15,7 +16,7 @@ _attempts = struct.Struct(">H")
 
 def frames_of(delivery: Delivery) -> Buffer:
     """The message frames of a delivery: a slice of the batch, copied only to tell more attempts."""
-    batch, first, next_ = delivery.batch, delivery.first, delivery.next
+    batch, first, next_ = nsq_view(delivery.batch), delivery.first, delivery.next
     frames = batch.slice(first, next_)
     attempts = delivery.attempts
     if attempts == 1:

@@ -6,10 +6,12 @@ it has got as a group; retention waits for the group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock.broker.dialects import nsq_raw
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.malformed import MALFORMED
@@ -59,7 +61,10 @@ class LogApi:
         return {"node": self._node, "topic": topic.name, "queues": [queue], "groups": groups}
 
     def _fetch(self, request: Request) -> Response:
-        """Whole batches from the one that holds ``offset`` on; at least one, unless at the end."""
+        """Whole batches from the one that holds ``offset`` on; at least one, unless at the end.
+
+        Those of another dialect come as batches of NSQ messages.
+        """
         query = Query.parse(request.query)
         topic = self._topic(query)
         self._check_queue(query)
@@ -77,7 +82,7 @@ class LogApi:
             ("X-Penstock-Start", str(log.start_offset)),
             ("X-Penstock-End", str(log.next_offset)),
         )
-        body: list[bytes | memoryview] = list(pieces)
+        body = _as_nsq(pieces, nbytes)
         return Response(200, body, "application/octet-stream", headers)
 
     def _offset_at(self, request: Request) -> Any:
@@ -128,3 +133,15 @@ class LogApi:
     def _check_queue(self, query: Query) -> None:
         if query.get("queue") not in (None, "0"):
             raise ApiError(404, "QUEUE_NOT_FOUND")
+
+
+def _as_nsq(pieces: Sequence[memoryview], nbytes: int) -> list[bytes | memoryview]:
+    """The batches for readers of NSQ's; of those that grow by it, as many as fit."""
+    body: list[bytes | memoryview] = []
+    for piece in pieces:
+        shown = nsq_raw(piece)
+        nbytes -= len(shown)
+        if body and nbytes < 0:
+            break
+        body.append(shown)
+    return body

@@ -117,7 +117,8 @@ class LookupPeer:
         self.connected = True
         logger.info("LOOKUPD(%s): peer info %s", self.address, answer.decode("utf-8", "replace"))
         for topic, channel in list(self._registrations()):
-            await self._command(register(topic, channel or ""))
+            if is_valid_name(topic):
+                await self._command(register(topic, channel or ""))
         self._failures = 0
 
     async def _command(self, command: bytes) -> bytes:
@@ -173,12 +174,14 @@ class Lookup:
                                                  self._limit)  # fmt: skip
 
     def register(self, topic: str, channel: str | None = None) -> None:
-        self._tell(register(topic, channel or ""))
+        self._tell(topic, register(topic, channel or ""))
 
     def unregister(self, topic: str, channel: str | None = None) -> None:
-        self._tell(unregister(topic, channel or ""))
+        self._tell(topic, unregister(topic, channel or ""))
 
-    def _tell(self, command: bytes) -> None:
+    def _tell(self, topic: str, command: bytes) -> None:
+        if not is_valid_name(topic):  # another dialect's, which no client of NSQ could name
+            return
         for peer in self.peers.values():
             peer.send(command)
 

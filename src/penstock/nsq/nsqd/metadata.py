@@ -27,11 +27,13 @@ _COALESCE_S: Final = 0.05
 
 
 def describe(broker: Broker) -> bytes:
-    """The content of the file for what the broker holds now; ephemeral names are left out."""
+    """The content of the file for what the broker holds now, but for ephemeral names and those of
+    other dialects.
+    """
     topics = [
         {"name": topic.name, "paused": topic.paused, "channels": _channels(topic)}
         for topic in broker.topics.values()
-        if not topic.ephemeral
+        if not topic.ephemeral and is_valid_name(topic.name)
     ]
     return dumps({"topics": topics, "version": NSQ_VERSION})
 

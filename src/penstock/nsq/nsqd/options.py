@@ -86,11 +86,21 @@ class NsqdOptions(Options):
         help="number of this node in message ids, 0 to 1023", key="id", factory=default_node_id
     )
 
-    tcp_address: str = option("0.0.0.0:4150", "<addr>:<port> or unix socket for TCP clients")
+    tcp_address: str = option(
+        "0.0.0.0:4150", "<addr>:<port> or unix socket for TCP clients; empty: off"
+    )
     http_address: str = option("0.0.0.0:4151", "<addr>:<port> or unix socket for HTTP; empty: off")
     https_address: str = option(
         "0.0.0.0:4152", "<addr>:<port> for HTTPS clients, with --tls-cert; empty: off"
     )
+    rocketmq_address: str = option(
+        "", "<addr>:<port> for clients of RocketMQ, over the same topics; empty: off"
+    )
+    rocketmq_namesrv_addresses: tuple[str, ...] = option(
+        (), "address of a RocketMQ name server (may be given several times)",
+        flag="rocketmq-namesrv-address", key="rocketmq_namesrv_addresses",
+    )  # fmt: skip
+    rocketmq_config: str = option("", "properties file with further settings for RocketMQ")
     broadcast_address: str = option(
         help="address that nsqlookupd tells consumers", factory=socket.gethostname
     )

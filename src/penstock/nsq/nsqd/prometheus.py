@@ -89,7 +89,7 @@ class Metrics:
     async def handle(self, request: Request) -> Response:
         """GET /metrics."""
         metrics = [*self._of_nsqd(), *self._of_connections(), *self._of_process(),
-                   *await self._of_topics()]  # fmt: skip
+                   *await self._of_topics(), *await self._of_groups()]  # fmt: skip
         body: list[bytes | memoryview] = []
         for metric in metrics:
             body.append(metric.text().encode())
@@ -170,6 +170,22 @@ class Metrics:
                 if done % _PIECE == 0:
                     await asyncio.sleep(0)
         return [*of_topic, *of_channel, topic_latency, channel_latency]
+
+    async def _of_groups(self) -> list[Metric]:
+        """Consumer groups of other dialects; none without a companion."""
+        lag = Metric("nsqd_group_lag", "gauge", "Messages behind a consumer group's offsets.")
+        rate = Metric("nsqd_group_rate", "gauge", "Messages a second that it got, of a minute.")
+        members = Metric("nsqd_group_members", "gauge", "Connected members.")
+        companions = self._nsqd.companions
+        for number, topic in enumerate(list(self._nsqd.broker.topics) if companions else ()):
+            for group in [g for each in companions for g in each.consumer_groups(topic)]:
+                shown = labels({"topic": topic, "group": group.name})
+                lag.add(group.lag, shown)
+                rate.add(group.rate, shown)
+                members.add(len(group.members), shown)
+            if number % _PIECE == 0:
+                await asyncio.sleep(0)
+        return [lag, rate, members] if companions else []
 
     def _latency(
         self, metric: Metric, pairs: Mapping[str, str], channels: Iterable[Channel]

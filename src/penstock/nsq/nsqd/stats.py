@@ -19,6 +19,7 @@ from penstock.net import process
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import Query, json_response, text_response
+from penstock.nsq.nsqd import group_stats
 from penstock.nsq.nsqd.tls_stats import tls_fields
 from penstock.nsq.version import NSQ_VERSION, version_line
 
@@ -60,6 +61,8 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
         stats["memory"] = memory(nsqd.gc_pauses)
     producers = _producers(nsqd, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
+    if nsqd.companions and with_clients:
+        stats["producer_groups"] = group_stats.producer_groups(nsqd.companions)
     return stats
 
 
@@ -112,7 +115,7 @@ def _latency(channels: Iterable[Channel], percentiles: Sequence[float]) -> dict[
 def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) -> dict[str, Any]:
     names = [name for name in sorted(topic.channels) if channel in ("", name)]
     percentiles = nsqd.options.e2e_processing_latency_percentiles
-    return {
+    stats: dict[str, Any] = {
         "topic_name": topic.name,
         "channels": [_channel(topic.channels[name], percentiles, sessions) for name in names],
         "depth": topic.depth,
@@ -122,6 +125,11 @@ def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) ->
         "paused": topic.paused,
         "e2e_processing_latency": _latency(topic.channels.values(), percentiles),
     }
+    if nsqd.companions:
+        stats["consumer_groups"] = group_stats.consumer_groups(
+            nsqd.companions, topic.name, channel, with_clients=sessions is not None
+        )
+    return stats
 
 
 def _channel(
@@ -232,6 +240,7 @@ def as_text(nsqd: Nsqd, stats: dict[str, Any], query: Query) -> str:
         for topic in stats["topics"]:
             lines += _topic_lines(topic, now)
     lines += _producer_lines(stats["producers"], now)
+    lines += group_stats.producer_lines(stats)
     return "".join(lines)
 
 
@@ -252,7 +261,7 @@ def _topic_lines(topic: dict[str, Any], now: int) -> list[str]:
             f"e2e%: {_percentiles(channel)}\n"
         )
         lines += [_client_line(client, now) for client in channel["clients"] or ()]
-    return lines
+    return lines + group_stats.consumer_lines(topic)
 
 
 def _percentiles(stats: dict[str, Any]) -> str:

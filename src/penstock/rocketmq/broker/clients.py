@@ -43,6 +43,7 @@ class ConsumerData:
     model: str
     consume_from: str
     subscriptions: list[Subscription]
+    unit_mode: bool = False
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class Heartbeat:
 
     @classmethod
     def parse(cls, body: bytes) -> Heartbeat:
-        """Raises BodyError; ExpressionError for a subscription that is no SQL."""
+        """Raises BodyError."""
         value = fastjson.loads(body)
         if not isinstance(value, dict) or not isinstance(value.get("clientID"), str):
             raise BodyError("a heartbeat without clientID")
@@ -79,6 +80,7 @@ def _consumer(value: Any) -> ConsumerData:
         _enum(value.get("messageModel"), MESSAGE_MODELS, 1),
         _enum(value.get("consumeFromWhere"), CONSUME_FROM, 0),
         [Subscription.from_json(each) for each in _list(value, "subscriptionDataSet")],
+        value.get("unitMode") is True,
     )
 
 
@@ -133,8 +135,9 @@ class ConsumerGroup(Generic[Peer]):
         return self.model == MESSAGE_MODELS[0]
 
     def member(self, client_id: str) -> Member[Peer] | None:
-        """The member of that client id."""
-        return next((m for m in self.members.values() if m.client_id == client_id), None)
+        """The member of that client id; of several, that of the newest connection."""
+        members = reversed(self.members.values())
+        return next((member for member in members if member.client_id == client_id), None)
 
     def subscribe(self, subscriptions: Iterable[Subscription]) -> bool:
         """Take over the newest subscriptions; whether the topics are others than before.
@@ -152,12 +155,23 @@ class ConsumerGroup(Generic[Peer]):
         return changed
 
 
+@dataclass(slots=True)
+class _Client(Generic[Peer]):
+    """The groups of one connection, so that its end need not search all there are."""
+
+    client_id: str
+    consumes: set[str] = field(default_factory=set)
+    produces: set[str] = field(default_factory=set)
+
+
 class Clients(Generic[Peer]):
     """All groups of one broker."""
 
     def __init__(self) -> None:
         self.consumers: dict[str, ConsumerGroup[Peer]] = {}
         self.producers: dict[str, dict[Peer, Member[Peer]]] = {}
+        self._clients: dict[Peer, _Client[Peer]] = {}
+        self._producer_by_id: dict[str, Member[Peer]] = {}
 
     def beat(self, heartbeat: Heartbeat, member: Member[Peer]) -> list[ConsumerGroup[Peer]]:
         """A heartbeat of this member; the groups whose members or topics changed by it.
@@ -165,19 +179,32 @@ class Clients(Generic[Peer]):
         Raises BodyError when there are too many groups.
         """
         changed = []
+        client = self._client(member)
         for data in heartbeat.consumers:
             group = self._consumer_group(data.group)
             group.consume_type, group.model = data.consume_type, data.model
             group.consume_from = data.consume_from
             joined = member.peer not in group.members
             group.members[member.peer] = member
+            client.consumes.add(data.group)
             if group.subscribe(data.subscriptions) or joined:
                 changed.append(group)
         for name in heartbeat.producers:
             if name not in self.producers and len(self.producers) >= GROUPS_MAX:
                 raise BodyError(f"more than {GROUPS_MAX} producer groups")
             self.producers.setdefault(name, {})[member.peer] = member
+            client.produces.add(name)
+            self._producer_by_id[member.client_id] = member
         return changed
+
+    def _client(self, member: Member[Peer]) -> _Client[Peer]:
+        client = self._clients.get(member.peer)
+        if client is None:
+            client = self._clients[member.peer] = _Client(member.client_id)
+        elif client.client_id != member.client_id:
+            self._forget_id(client.client_id, member.peer)
+            client.client_id = member.client_id
+        return client
 
     def _consumer_group(self, name: str) -> ConsumerGroup[Peer]:
         group = self.consumers.get(name)
@@ -191,16 +218,23 @@ class Clients(Generic[Peer]):
         self, peer: Peer, producer_group: str | None, consumer_group: str | None
     ) -> list[ConsumerGroup[Peer]]:
         """A client leaves groups; the consumer groups that changed by it."""
-        if producer_group is not None:
-            self._leave_producers(producer_group, peer)
-        group = self.consumers.get(consumer_group or "")
-        return [group] if group is not None and self._leave(group, peer) else []
+        client = self._clients.get(peer)
+        if client is None:
+            return []
+        if producer_group in client.produces:
+            self._leave_producers(producer_group, peer, client)
+        if consumer_group in client.consumes:
+            return [self._leave_consumers(consumer_group, peer, client)]
+        return []
 
     def disconnected(self, peer: Peer) -> list[ConsumerGroup[Peer]]:
         """A connection ended; the consumer groups that changed by it."""
-        for name in list(self.producers):
-            self._leave_producers(name, peer)
-        return [group for group in list(self.consumers.values()) if self._leave(group, peer)]
+        client = self._clients.pop(peer, None)
+        if client is None:
+            return []
+        for name in list(client.produces):
+            self._leave_producers(name, peer, client)
+        return [self._leave_consumers(name, peer, client) for name in list(client.consumes)]
 
     def expired(self, now: int) -> list[Peer]:
         """The connections of clients that were not heard for too long (monotonic ns)."""
@@ -213,23 +247,33 @@ class Clients(Generic[Peer]):
         ]
         return list(dict.fromkeys(late))
 
-    def _leave(self, group: ConsumerGroup[Peer], peer: Peer) -> bool:
-        if group.members.pop(peer, None) is None:
-            return False
+    def _leave_consumers(self, name: str, peer: Peer, client: _Client[Peer]) -> ConsumerGroup[Peer]:
+        client.consumes.discard(name)
+        group = self.consumers[name]
+        del group.members[peer]
         if not group.members:
-            del self.consumers[group.name]
-        return True
+            del self.consumers[name]
+        return group
 
-    def _leave_producers(self, name: str, peer: Peer) -> None:
-        members = self.producers.get(name, {})
-        members.pop(peer, None)
+    def _leave_producers(self, name: str, peer: Peer, client: _Client[Peer]) -> None:
+        client.produces.discard(name)
+        members = self.producers[name]
+        del members[peer]
         if not members:
-            self.producers.pop(name, None)
+            del self.producers[name]
+        if not client.produces:
+            self._forget_id(client.client_id, peer)
+
+    def _forget_id(self, client_id: str, peer: Peer) -> None:
+        member = self._producer_by_id.get(client_id)
+        if member is not None and member.peer == peer:
+            del self._producer_by_id[client_id]
+
+    def consumer_of(self, group: str, client_id: str) -> Member[Peer] | None:
+        """The member of a consumer group with that client id."""
+        found = self.consumers.get(group)
+        return found.member(client_id) if found is not None else None
 
     def producer_of(self, client_id: str) -> Member[Peer] | None:
         """The producer of that client id, in whatever group."""
-        for members in self.producers.values():
-            for member in members.values():
-                if member.client_id == client_id:
-                    return member
-        return None
+        return self._producer_by_id.get(client_id)

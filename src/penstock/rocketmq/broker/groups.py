@@ -50,6 +50,9 @@ class GroupTable:
     configs: dict[str, GroupConfig] = field(default_factory=dict)
     version: DataVersion = field(default_factory=DataVersion)
 
+    def get(self, name: str) -> GroupConfig | None:
+        return self.configs.get(name)
+
     def find(self, name: str, now_ms: int, *, auto_create: bool) -> GroupConfig | None:
         """The group of that name, made when it is not there and that is allowed."""
         config = self.configs.get(name)
@@ -78,3 +81,11 @@ class GroupTable:
                 name: config.as_json() for name, config in self.configs.items()
             },
         }
+
+    def load(self, value: Any) -> None:
+        """Take over what was kept. Raises BodyError."""
+        table = value.get("subscriptionGroupTable") if isinstance(value, dict) else None
+        if not isinstance(table, dict):
+            raise BodyError("groups without subscriptionGroupTable")
+        self.configs = {name: GroupConfig.from_json(config) for name, config in table.items()}
+        self.version.load(value.get("dataVersion"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 from penstock.rocketmq.protocol import fastjson
@@ -11,6 +11,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 _AT: Final = "@"
 FAR: Final = (1 << 63) - 1
 """What QUERY_CORRECTION_OFFSET answers for a queue in which another group is ahead."""
+OFFSETS_MAX: Final = 1_000_000
+"""Queues of topics of groups; clients may name any, so there is an end to it."""
 
 
 class ConsumerOffsets:
@@ -18,11 +20,20 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self._groups: dict[str, dict[str, None]] = {}  # by topic, in the order they came
+        self._count = 0
         self.changed = False
 
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:
-        """A group has come so far."""
-        self._table.setdefault((topic, group), {})[queue] = offset
+        """A group has come so far. Raises BodyError when there are too many offsets."""
+        queues = self._table.get((topic, group))
+        if queues is None or queue not in queues:
+            if self._count >= OFFSETS_MAX:
+                raise BodyError(f"more than {OFFSETS_MAX} offsets are committed")
+            self._count += 1
+            queues = self._table.setdefault((topic, group), {})
+            self._groups.setdefault(topic, {})[group] = None
+        queues[queue] = offset
         self.changed = True
 
     def query(self, topic: str, group: str, queue: int) -> int | None:
@@ -37,15 +48,18 @@ class ConsumerOffsets:
         return [topic for topic, other in self._table if other == group]
 
     def groups_of(self, topic: str) -> list[str]:
-        return [group for other, group in self._table if other == topic]
+        return list(self._groups.get(topic, ()))
 
     def clone(self, source: str, target: str, topic: str | None) -> None:
-        """Copy the offsets of one group to another, of one topic or of all."""
+        """Copy the offsets of one group to another, of one topic or of all. Raises BodyError."""
+        if source == target:
+            return
         for name in [topic] if topic else self.topics_of(source):
             found = self._table.get((name, source))
             if found is not None:
-                self._table[name, target] = dict(found)
-                self.changed = True
+                self._forget([(name, target)])
+                for queue, offset in found.copy().items():
+                    self.commit(name, target, queue, offset)
 
     def least(self, topic: str, compare_group: str, without: set[str]) -> dict[int, int]:
         """The least offset of each queue over all groups but those ``without``.
@@ -61,20 +75,30 @@ class ConsumerOffsets:
         return {q: FAR if q in own and least > own[q] else least for q, least in found.items()}
 
     def forget_topic(self, topic: str) -> None:
-        self._forget(key for key in list(self._table) if key[0] == topic)
+        self._forget([key for key in self._table if key[0] == topic])
 
     def forget_group(self, group: str) -> None:
-        self._forget(key for key in list(self._table) if key[1] == group)
+        self._forget([key for key in self._table if key[1] == group])
 
-    def _forget(self, keys: Iterator[tuple[str, str]]) -> None:
+    def _forget(self, keys: Iterable[tuple[str, str]]) -> None:
         for key in keys:
-            del self._table[key]
+            self._count -= len(self._table.pop(key, ()))
+            topic, group = key
+            groups = self._groups.get(topic, {})
+            groups.pop(group, None)
+            if not groups:
+                self._groups.pop(topic, None)
             self.changed = True
 
     def as_json(self) -> dict[str, Any]:
         """As the Java classes print it; also what is kept in the offsets file."""
         table = {f"{topic}{_AT}{group}": dict(o) for (topic, group), o in self._table.items()}
         return {"offsetTable": table}
+
+    def load(self, value: Any) -> None:
+        """Take over what was kept. Raises BodyError."""
+        found = self.from_json(value)
+        self._table, self._groups, self._count = found._table, found._groups, found._count
 
     @classmethod
     def from_json(cls, value: Any) -> ConsumerOffsets:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 from penstock.core.units import SECOND
 
 EXPIRY_NS: Final = 60 * SECOND
+LOCKS_MAX: Final = 1_000_000
+"""Locks of all groups; above it no new ones are granted until some have expired."""
 
 
 class MessageQueue(NamedTuple):
@@ -28,6 +30,7 @@ class QueueLocks:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
 
     def lock(
         self, group: str, client: str, queues: Iterable[MessageQueue], now: int
@@ -37,9 +40,15 @@ class QueueLocks:
         held = []
         for queue in queues:
             lock = locks.get(queue)
-            if lock is None or lock.client == client or now - lock.renewed > EXPIRY_NS:
-                locks[queue] = _Lock(client, now)
-                held.append(queue)
+            if lock is None:
+                if self._count >= LOCKS_MAX:
+                    continue
+                self._count += 1
+            elif lock.client != client and now - lock.renewed <= EXPIRY_NS:
+                continue
+            locks[queue] = _Lock(client, now)
+            held.append(queue)
+        self._drop_if_empty(group)
         return held
 
     def unlock(self, group: str, client: str, queues: Iterable[MessageQueue]) -> None:
@@ -47,9 +56,8 @@ class QueueLocks:
         locks = self._groups.get(group, {})
         for queue in queues:
             if queue in locks and locks[queue].client == client:
-                del locks[queue]
-        if not locks:
-            self._groups.pop(group, None)
+                self._drop(locks, queue)
+        self._drop_if_empty(group)
 
     def holds(self, group: str, client: str, queue: MessageQueue, now: int) -> bool:
         """Whether the client holds the queue, and has renewed that in time."""
@@ -60,6 +68,13 @@ class QueueLocks:
         """Drop locks that nobody has renewed."""
         for group, locks in list(self._groups.items()):
             for queue in [q for q, lock in locks.items() if now - lock.renewed > EXPIRY_NS]:
-                del locks[queue]
-            if not locks:
-                del self._groups[group]
+                self._drop(locks, queue)
+            self._drop_if_empty(group)
+
+    def _drop(self, locks: dict[MessageQueue, _Lock], queue: MessageQueue) -> None:
+        del locks[queue]
+        self._count -= 1
+
+    def _drop_if_empty(self, group: str) -> None:
+        if not self._groups.get(group, True):
+            del self._groups[group]

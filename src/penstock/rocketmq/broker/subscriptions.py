@@ -10,7 +10,7 @@ from functools import cached_property
 from reprlib import repr as shortened
 from typing import Any, Final
 
-from penstock.rocketmq.broker.sql92 import Expression
+from penstock.rocketmq.broker.sql92 import Expression, ExpressionError
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import java_hash
@@ -30,6 +30,8 @@ class Subscription:
     kind: str = TAG
     version: int = 0
     tags: list[str] = field(default_factory=list)
+    problem: str | None = None
+    """Why the text makes no sense; such a subscription matches nothing."""
 
     @classmethod
     def parse(
@@ -58,16 +60,21 @@ class Subscription:
 
     @classmethod
     def from_json(cls, value: Any) -> Subscription:
-        """From a heartbeat, as any client writes it. Raises BodyError, ExpressionError."""
+        """From a heartbeat, as any client writes it. Raises BodyError.
+
+        A text that makes no sense is kept with its ``problem``: a heartbeat says more than that.
+        """
         if not isinstance(value, dict) or not isinstance(value.get("topic"), str):
             raise BodyError("a subscription without topic")
         kind, text = value.get("expressionType"), value.get("subString")
-        return cls.parse(
-            value["topic"],
-            text if isinstance(text, str) else None,
-            kind if isinstance(kind, str) else None,
-            _version(value.get("subVersion", 0)),
-        )
+        kind = kind if isinstance(kind, str) else None
+        text = text if isinstance(text, str) else None
+        version = _version(value.get("subVersion", 0))
+        try:
+            return cls.parse(value["topic"], text, kind, version)
+        except (BodyError, ExpressionError) as error:
+            kept = (text or "")[:TEXT_MAX]
+            return cls(value["topic"], kept, kind or TAG, version, problem=str(error))
 
     def as_json(self) -> dict[str, Any]:
         """As the Java classes print it."""
@@ -92,10 +99,12 @@ class Subscription:
 
     @property
     def wants_all(self) -> bool:
-        return self.kind == TAG and not self.tags
+        return self.kind == TAG and not self.tags and self.problem is None
 
     def matches(self, text: str) -> bool:
         """Whether a message with these properties (as text) is wanted."""
+        if self.problem is not None:
+            return False
         if self.kind == SQL92:
             return self.expression.matches(properties.parse(text))
         if not self.tags:

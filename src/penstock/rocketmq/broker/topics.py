@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 INHERIT: Final = 1
@@ -18,7 +19,7 @@ READ: Final = 4
 READ_WRITE: Final = READ | WRITE
 
 QUEUES_MAX: Final = 10_000
-_TEMPLATE_QUEUES: Final = 8
+TEMPLATE_QUEUES: Final = 8
 
 
 @dataclass(slots=True)
@@ -34,6 +35,14 @@ class DataVersion:
 
     def as_json(self) -> dict[str, Any]:
         return {"counter": self.counter, "timestamp": self.timestamp_ms}
+
+    def load(self, value: Any) -> None:
+        """Take over what was kept; absent parts are 0. Raises BodyError."""
+        found = value if isinstance(value, dict) else {}
+        counter, timestamp = found.get("counter", 0), found.get("timestamp", 0)
+        if type(counter) is not int or type(timestamp) is not int:
+            raise BodyError(f"the version {counter!r}, {timestamp!r} is no pair of numbers")
+        self.counter, self.timestamp_ms = counter, timestamp
 
 
 @dataclass(slots=True)
@@ -80,16 +89,32 @@ class TopicTable:
         self.put(config, now_ms)
         return config
 
-    def make_inner(self, name: str, queues: int, now_ms: int) -> TopicConfig:
+    def make_inner(self, name: str, queues: int, now_ms: int, sys_flag: int = 0) -> TopicConfig:
         """A group's own topic, for retries or dead letters."""
         config = self.configs.get(name)
         if config is None:
-            config = TopicConfig(name, queues, queues, READ_WRITE)
+            config = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=sys_flag)
             self.put(config, now_ms)
         return config
 
+    def set_template(self, queues: int, now_ms: int, *, inherited: bool) -> None:
+        """Let senders make topics, of at most so many queues, or not."""
+        known = self.configs.get(names.TEMPLATE_TOPIC)
+        if known is None and not inherited:
+            return
+        perm = READ_WRITE | INHERIT if inherited else READ_WRITE
+        if known is None or (known.write_queues, known.perm) != (queues, perm):
+            self.put(TopicConfig(names.TEMPLATE_TOPIC, queues, queues, perm), now_ms)
+
     def add_system_topics(
-        self, cluster: str, broker: str, now_ms: int, *, auto_create: bool, trace: bool
+        self,
+        cluster: str,
+        broker: str,
+        now_ms: int,
+        *,
+        auto_create: bool,
+        trace: bool,
+        template_queues: int = TEMPLATE_QUEUES,
     ) -> None:
         """What every broker has from its start; topics that are there stay as they are."""
         wanted = [
@@ -104,20 +129,23 @@ class TopicTable:
             TopicConfig(names.GIVEN_UP_HALF_TOPIC, 1, 1),
             TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
         ]
-        if auto_create:
-            inherited = READ_WRITE | INHERIT
-            wanted.append(TopicConfig(names.TEMPLATE_TOPIC, _TEMPLATE_QUEUES, _TEMPLATE_QUEUES,
-                                      inherited))  # fmt: skip
         if trace:
             wanted.append(TopicConfig(names.TRACE_TOPIC, 1, 1))
         for config in wanted:
             if config.name not in self.configs:
                 self.put(config, now_ms)
+        self.set_template(template_queues, now_ms, inherited=auto_create)
 
-    def system_topics(self, cluster: str, broker: str) -> list[str]:
-        """The names of those that are the broker's own."""
-        own = names.SYSTEM_TOPICS | {cluster, broker, f"{cluster}_REPLY_TOPIC"}
-        return [name for name in self.configs if name in own]
+    def set_order(self, ordered: set[str], now_ms: int) -> bool:
+        """Let these topics, and no others, be ordered; whether that changed anything."""
+        changed = False
+        for config in self.configs.values():
+            if config.order != (config.name in ordered):
+                config.order = not config.order
+                changed = True
+        if changed:
+            self.version.next(now_ms)
+        return changed
 
     def as_json(self) -> dict[str, Any]:
         """As the Java classes print it; also what is kept in the topics file."""
@@ -125,3 +153,11 @@ class TopicTable:
             "dataVersion": self.version.as_json(),
             "topicConfigTable": {name: config.as_json() for name, config in self.configs.items()},
         }
+
+    def load(self, value: Any) -> None:
+        """Take over what was kept. Raises BodyError."""
+        table = value.get("topicConfigTable") if isinstance(value, dict) else None
+        if not isinstance(table, dict):
+            raise BodyError("topics without topicConfigTable")
+        self.configs = {n: TopicConfig.from_json(config, n) for n, config in table.items()}
+        self.version.load(value.get("dataVersion"))

@@ -42,6 +42,10 @@ class RequestCode(IntEnum):
     GET_ALL_CONSUMER_OFFSET = 43
     GET_ALL_DELAY_OFFSET = 45
     CHECK_CLIENT_CONFIG = 46
+    UPDATE_AND_CREATE_ACL_CONFIG = 50
+    DELETE_ACL_CONFIG = 51
+    GET_BROKER_CLUSTER_ACL_INFO = 52
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = 53
     PUT_KV_CONFIG = 100
     GET_KV_CONFIG = 101
     DELETE_KV_CONFIG = 102
@@ -66,6 +70,7 @@ class RequestCode(IntEnum):
     INVOKE_BROKER_TO_RESET_OFFSET = 222
     INVOKE_BROKER_TO_GET_CONSUMER_STATUS = 223
     GET_TOPICS_BY_CLUSTER = 224
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = 225
     QUERY_TOPIC_CONSUME_BY_WHO = 300
     QUERY_CONSUME_TIME_SPAN = 303
     GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
@@ -92,12 +97,24 @@ class RequestCode(IntEnum):
     SEND_REPLY_MESSAGE_V2 = 325
     PUSH_REPLY_MESSAGE_TO_CLIENT = 326
     ADD_WRITE_PERM_OF_BROKER = 327
+    GET_ALL_PRODUCER_INFO = 328
     DELETE_EXPIRED_COMMITLOG = 329
     QUERY_TOPICS_BY_CONSUMER = 343
     QUERY_SUBSCRIPTION_BY_CONSUMER = 345
     GET_TOPIC_CONFIG = 351
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
     LITE_PULL_MESSAGE = 361
+    QUERY_ASSIGNMENT = 400
+    SET_MESSAGE_REQUEST_MODE = 401
+    GET_ALL_MESSAGE_REQUEST_MODE = 402
+    POP_MESSAGE = 200_050
+    ACK_MESSAGE = 200_051
+    PEEK_MESSAGE = 200_052
+    CHANGE_MESSAGE_INVISIBLETIME = 200_053
+    NOTIFICATION = 200_054
+    POLLING_INFO = 200_055
+    BATCH_ACK_MESSAGE = 200_151
+    RECALL_MESSAGE = 370
 
 
 class ResponseCode(IntEnum):
@@ -131,6 +148,12 @@ class ResponseCode(IntEnum):
     CONSUMER_NOT_ONLINE = 206
     CONSUME_MSG_TIMEOUT = 207
     NO_MESSAGE = 208
+    POLLING_FULL = 209
+    POLLING_TIMEOUT = 210
+    # 4.9 has these numbers for failed changes of the access rules.
+    UPDATE_AND_CREATE_ACL_CONFIG_FAILED = 209
+    DELETE_ACL_CONFIG_FAILED = 210
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
 
 
 Server = Literal["name server", "broker", "client"]
@@ -189,6 +212,8 @@ COMMANDS: Final = (
           _SEND_V2_MORE, _SENT),
     _kind(_C.CONSUMER_SEND_MSG_BACK, "broker", "have a message delivered again later",
           "offset group delayLevel", "originMsgId originTopic unitMode maxReconsumeTimes"),
+    _kind(_C.RECALL_MESSAGE, "broker", "take back a message that waits for its time",
+          "topic recallHandle", "producerGroup", "msgId", on_page=False),
     _kind(_C.END_TRANSACTION, "broker", "commit or roll back a half message",
           "producerGroup tranStateTableOffset commitLogOffset commitOrRollback msgId",
           "fromTransactionCheck transactionId topic"),
@@ -225,6 +250,30 @@ COMMANDS: Final = (
     _kind(_C.UNLOCK_BATCH_MQ, "broker", "unlock queues"),
     _kind(_C.QUERY_CORRECTION_OFFSET, "broker", "least offsets over all groups",
           "compareGroup topic", "filterGroups"),
+    # Popping
+    _kind(_C.POP_MESSAGE, "broker", "get messages and hide them for a time",
+          "consumerGroup topic queueId maxMsgNums invisibleTime pollTime bornTime initMode",
+          "expType exp order attemptId",
+          "popTime invisibleTime reviveQid restNum startOffsetInfo msgOffsetInfo", on_page=False),
+    _kind(_C.ACK_MESSAGE, "broker", "a popped message is done",
+          "consumerGroup topic queueId extraInfo offset", on_page=False),
+    _kind(_C.BATCH_ACK_MESSAGE, "broker", "popped messages are done", on_page=False),
+    _kind(_C.PEEK_MESSAGE, "broker", "look at what would be popped",
+          "consumerGroup topic queueId maxMsgNums", "",
+          "popTime restNum startOffsetInfo msgOffsetInfo", on_page=False),
+    _kind(_C.CHANGE_MESSAGE_INVISIBLETIME, "broker", "hide a popped message for another time",
+          "consumerGroup topic queueId extraInfo offset invisibleTime", "",
+          "popTime invisibleTime reviveQid", on_page=False),
+    _kind(_C.NOTIFICATION, "broker", "wait until there is something to pop",
+          "consumerGroup topic queueId pollTime bornTime", "order attemptId",
+          "hasMsg pollingFull", on_page=False),
+    _kind(_C.POLLING_INFO, "broker", "how many requests wait for messages to pop",
+          "consumerGroup topic queueId", "", "pollingNum", on_page=False),
+    _kind(_C.QUERY_ASSIGNMENT, "broker", "how a member gets its messages, and from which queues",
+          on_page=False),
+    _kind(_C.SET_MESSAGE_REQUEST_MODE, "broker", "let a group pop or pull", on_page=False),
+    _kind(_C.GET_ALL_MESSAGE_REQUEST_MODE, "broker", "which groups pop and which pull",
+          on_page=False),
     # Clients
     _kind(_C.HEART_BEAT, "broker", "a client is alive, with its groups and subscriptions"),
     _kind(_C.UNREGISTER_CLIENT, "broker", "a client leaves a group", "clientID",
@@ -239,6 +288,8 @@ COMMANDS: Final = (
     _kind(_C.GET_ALL_TOPIC_CONFIG, "broker", "all topics and their configuration"),
     _kind(_C.DELETE_TOPIC_IN_BROKER, "broker", "delete a topic with its messages", "topic"),
     _kind(_C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "broker", "create or change a group"),
+    _kind(_C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "broker", "create or change several groups",
+          on_page=False),
     _kind(_C.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "broker", "all groups and their configuration"),
     _kind(_C.DELETE_SUBSCRIPTIONGROUP, "broker", "delete a group", "groupName", "cleanOffset",
           on_page=False),
@@ -247,6 +298,7 @@ COMMANDS: Final = (
           "consumerGroup"),
     _kind(_C.GET_PRODUCER_CONNECTION_LIST, "broker", "the connections of a group's producers",
           "producerGroup"),
+    _kind(_C.GET_ALL_PRODUCER_INFO, "broker", "the connections of all producers", on_page=False),
     _kind(_C.GET_CONSUME_STATS, "broker", "offsets and rate of a group", "consumerGroup", "topic"),
     _kind(_C.QUERY_TOPIC_CONSUME_BY_WHO, "broker", "the groups that consume a topic", "topic"),
     _kind(_C.QUERY_TOPICS_BY_CONSUMER, "broker", "the topics that a group consumes", "group",
@@ -285,6 +337,16 @@ COMMANDS: Final = (
     _kind(_C.QUERY_BROKER_OFFSET, "broker", "obsolete: answered as not supported"),
     _kind(_C.UPDATE_BROKER_CONFIG, "broker", "change the configuration"),
     _kind(_C.GET_BROKER_CONFIG, "broker", "the configuration", "", "", "version", on_page=False),
+    _kind(_C.UPDATE_AND_CREATE_ACL_CONFIG, "broker", "make or change an account of the access rules",
+          "accessKey secretKey",
+          "whiteRemoteAddress admin defaultTopicPerm defaultGroupPerm topicPerms groupPerms",
+          on_page=False),
+    _kind(_C.DELETE_ACL_CONFIG, "broker", "delete an account of the access rules", "accessKey",
+          on_page=False),
+    _kind(_C.GET_BROKER_CLUSTER_ACL_INFO, "broker", "the versions of the access rules", "", "",
+          "version allAclFileVersion brokerName brokerAddr clusterName", on_page=False),
+    _kind(_C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, "broker", "replace the trusted addresses",
+          "globalWhiteAddrs", "aclFileFullPath", on_page=False),
     _kind(_C.GET_BROKER_RUNTIME_INFO, "broker", "versions, rates, offsets, queues"),
     _kind(_C.VIEW_BROKER_STATS_DATA, "broker", "one statistic by minute, hour and day",
           "statsName statsKey"),

@@ -39,8 +39,13 @@ def encode_head(command: Command, body_length: int) -> bytes:
         header = header_binary.encode(command)
     if len(header) > _HEADER_MASK:
         raise ValueError(f"a header of {len(header)} bytes")
-    second = command.serialization << _HEADER_BITS | len(header)
-    return _LENGTHS.pack(4 + len(header) + body_length, second) + header
+    return prefix(command.serialization, len(header), body_length) + header
+
+
+def prefix(serialization: int, header_length: int, body_length: int) -> bytes:
+    """What stands before a header."""
+    return _LENGTHS.pack(4 + header_length + body_length,
+                         serialization << _HEADER_BITS | header_length)  # fmt: skip
 
 
 class FrameReader:
@@ -81,12 +86,14 @@ class FrameReader:
 
         Raises FrameError when the stream makes no sense; nothing behind that place can be read.
         """
-        if self.unread < 8:
-            if self.unread >= 4:
+        unread = len(self._data) - self._place
+        if unread < 8:
+            if unread >= 4:
                 self._check(struct.unpack_from(">i", self._data, self._place)[0])
             return None
         length, second = _LENGTHS.unpack_from(self._data, self._place)
-        self._check(length)
+        if not 4 <= length <= self._frame_max:
+            self._check(length)
         header_length = second & _HEADER_MASK
         if header_length > length - 4:
             raise FrameError(f"a header of {header_length} bytes in a frame of {length}")

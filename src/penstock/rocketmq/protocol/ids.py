@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from functools import lru_cache
 from reprlib import repr as shortened
 from typing import Final, NamedTuple
 
 from penstock.rocketmq.protocol.errors import BodyError
 
 _PORT_AND_OFFSET = struct.Struct(">iq")
+_LONG_MASK: Final = (1 << 64) - 1
 _IPV4_ID_LENGTH: Final = 32
 _IPV6_ID_LENGTH: Final = 56
 
@@ -19,6 +21,17 @@ class Host(NamedTuple):
 
     ip: bytes
     port: int
+
+    @classmethod
+    def of(cls, ip: str, port: int) -> Host:
+        """Of a socket's peer. IPv4 stays IPv4 on an IPv6 socket: old clients know nothing else.
+
+        Raises ValueError for names.
+        """
+        address = ipaddress.ip_address(ip.partition("%")[0])
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+            address = address.ipv4_mapped
+        return cls(address.packed, port)
 
     @classmethod
     def parse(cls, text: str) -> Host:
@@ -33,6 +46,10 @@ class Host(NamedTuple):
     def __str__(self) -> str:
         ip = str(ipaddress.ip_address(self.ip))
         return f"[{ip}]:{self.port}" if self.is_ipv6 else f"{ip}:{self.port}"
+
+
+NO_HOST: Final = Host(bytes(4), 0)
+"""Where none is known."""
 
 
 class OffsetId(NamedTuple):
@@ -54,8 +71,13 @@ class OffsetId(NamedTuple):
         return cls(Host(data[:-12], port), offset)
 
     def __str__(self) -> str:
-        host, offset = self
-        return (host.ip + _PORT_AND_OFFSET.pack(host.port, offset)).hex().upper()
+        return f"{host_digits(self.host)}{self.offset & _LONG_MASK:016X}"
+
+
+@lru_cache(maxsize=256)
+def host_digits(host: Host) -> str:
+    """How the ids of all messages of this broker begin; 16 digits follow."""
+    return (host.ip + (host.port & 0xFFFFFFFF).to_bytes(4)).hex().upper()
 
 
 def java_hash(text: str) -> int:

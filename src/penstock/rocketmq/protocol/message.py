@@ -29,12 +29,13 @@ TOPIC_BYTES_V1: Final = 127
 QUEUE_OFFSET_AT: Final = 20
 """Where a broker writes what it knows only when it appends: queue and physical offset."""
 
-_HOST_BITS: Final = 0x30
-_HEAD = struct.Struct(">IIIiiqqiq")
-_TIMES = struct.Struct(">iq")
 _LENGTH = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
-_LONG = struct.Struct(">q")
+_CRC_MASK: Final = 0x7FFFFFFF
+_MAGIC_AT: Final = 4
+_SYS_FLAG_AT: Final = 36
+_BODY_AT: Final = 84  # its length, when both hosts are IPv4
+_IPV6_EXTRA: Final = 12
 
 
 class SysFlag(IntFlag):
@@ -50,6 +51,24 @@ class SysFlag(IntFlag):
 
 
 TRANSACTION_BITS: Final = 0xC
+
+_HOST_BITS: Final = int(SysFlag.BORN_HOST_IPV6 | SysFlag.STORE_HOST_IPV6)
+
+
+class _Fixed(struct.Struct):
+    """A record up to the bytes of its body, for addresses of these sizes."""
+
+    def __init__(self, born: int, store: int) -> None:
+        super().__init__(f">IIIiiqqiq{born}siq{store}siiqi")
+        self.host_bits = 0
+        if born == 16:
+            self.host_bits |= int(SysFlag.BORN_HOST_IPV6)
+        if store == 16:
+            self.host_bits |= int(SysFlag.STORE_HOST_IPV6)
+
+
+_FIXED = {(born, store): _Fixed(born, store) for born in (4, 16) for store in (4, 16)}
+_FIXED_BY_BITS = {fixed.host_bits: fixed for fixed in _FIXED.values()}
 
 
 @dataclass(slots=True)
@@ -87,31 +106,59 @@ def encode(message: StoredMessage) -> bytes:
     topic, properties = message.topic.encode(), message.properties.encode("utf-8", "replace")
     if len(properties) > BYTES_MAX or len(topic) > BYTES_MAX:
         raise ValueError("topic or properties of more than 32767 bytes")
-    long_topic = len(topic) > TOPIC_BYTES_V1
-    born, store = message.born_host, message.store_host
-    sys_flag = message.sys_flag & ~_HOST_BITS
-    sys_flag |= SysFlag.BORN_HOST_IPV6 if born.is_ipv6 else 0
-    sys_flag |= SysFlag.STORE_HOST_IPV6 if store.is_ipv6 else 0
-    rest = b"".join(
-        (
-            born.ip, _LENGTH.pack(born.port),
-            _LONG.pack(message.store_ms),
-            store.ip, _LENGTH.pack(store.port),
-            _TIMES.pack(message.reconsume_times, message.prepared_offset),
-            _LENGTH.pack(len(message.body)), message.body,
-            _SHORT.pack(len(topic)) if long_topic else bytes((len(topic),)), topic,
-            _SHORT.pack(len(properties)), properties,
-        )
+    return pack(
+        topic_part(topic), message.body, properties, message.queue, message.queue_offset,
+        message.physical_offset, message.born_host, message.born_ms, message.store_host,
+        message.store_ms, message.flag, message.sys_flag, message.reconsume_times,
+        message.prepared_offset,
     )  # fmt: skip
-    head = _HEAD.pack(
-        _HEAD.size + len(rest), MAGIC_V2 if long_topic else MAGIC_V1, body_crc(message.body),
-        message.queue, message.flag, message.queue_offset, message.physical_offset, sys_flag,
-        message.born_ms,
-    )  # fmt: skip
-    return head + rest
 
 
-def decode(data: bytes | memoryview, place: int = 0) -> tuple[StoredMessage, int]:
+def topic_part(topic: bytes) -> bytes:
+    """A topic with its length as a record has it: one byte for V1, two for V2."""
+    if len(topic) > TOPIC_BYTES_V1:
+        return _SHORT.pack(len(topic)) + topic
+    return bytes((len(topic),)) + topic
+
+
+def packed_size(topic: bytes, body: bytes, properties: bytes, born: Host, store: Host) -> int:
+    """Bytes of the record that ``pack`` makes of these; ``topic`` is a ``topic_part``."""
+    fixed = _FIXED[len(born.ip), len(store.ip)]
+    return fixed.size + len(topic) + len(body) + _SHORT.size + len(properties)
+
+
+def pack(
+    topic: bytes,
+    body: bytes,
+    properties: bytes,
+    queue: int,
+    queue_offset: int,
+    physical_offset: int,
+    born: Host,
+    born_ms: int,
+    store: Host,
+    store_ms: int,
+    flag: int,
+    sys_flag: int,
+    reconsume_times: int,
+    prepared_offset: int,
+) -> bytes:
+    """The record of these parts, whose sizes the caller has checked; ``topic`` is a
+    ``topic_part``.
+    """
+    fixed = _FIXED[len(born.ip), len(store.ip)]
+    head = fixed.pack(
+        fixed.size + len(body) + len(topic) + _SHORT.size + len(properties),
+        MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2,
+        crc32(body) & _CRC_MASK,
+        queue, flag, queue_offset, physical_offset, sys_flag & ~_HOST_BITS | fixed.host_bits,
+        born_ms, born.ip, born.port, store_ms, store.ip, store.port, reconsume_times,
+        prepared_offset, len(body),
+    )  # fmt: skip
+    return b"".join((head, body, topic, _SHORT.pack(len(properties)), properties))
+
+
+def decode(data: bytes | bytearray | memoryview, place: int = 0) -> tuple[StoredMessage, int]:
     """The record at ``place``, and where the next one starts. Raises BodyError."""
     try:
         return _decode(data, place)
@@ -119,7 +166,7 @@ def decode(data: bytes | memoryview, place: int = 0) -> tuple[StoredMessage, int
         raise BodyError(f"a stored message that is cut short, at byte {place}") from None
 
 
-def decode_all(data: bytes | memoryview) -> Iterator[StoredMessage]:
+def decode_all(data: bytes | bytearray | memoryview) -> Iterator[StoredMessage]:
     """The records of a pull's body, one after the other. Raises BodyError."""
     place = 0
     while place < len(data):
@@ -127,46 +174,51 @@ def decode_all(data: bytes | memoryview) -> Iterator[StoredMessage]:
         yield message
 
 
-def _decode(data: bytes | memoryview, start: int) -> tuple[StoredMessage, int]:
-    (total, magic, crc, queue, flag, queue_offset, physical_offset, sys_flag, born_ms) = (
-        _HEAD.unpack_from(data, start)
-    )
+def properties_text(record: bytes | bytearray | memoryview) -> str:
+    """The properties of a record that a broker has stored, without decoding the rest."""
+    (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
+    (sys_flag,) = _LENGTH.unpack_from(record, _SYS_FLAG_AT)
+    place = _BODY_AT + _IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
+    (length,) = _LENGTH.unpack_from(record, place)
+    place += _LENGTH.size + length
+    if magic & 0xFF == MAGIC_V1 & 0xFF:
+        place += 1 + record[place]
+    else:
+        place += _SHORT.size + _SHORT.unpack_from(record, place)[0]
+    return str(record[place + _SHORT.size :], "utf-8", "replace")
+
+
+def _decode(data: bytes | bytearray | memoryview, start: int) -> tuple[StoredMessage, int]:
+    (sys_flag,) = _LENGTH.unpack_from(data, start + _SYS_FLAG_AT)
+    fixed = _FIXED_BY_BITS[sys_flag & _HOST_BITS]
+    (total, magic, crc, queue, flag, queue_offset, physical_offset, _, born_ms, born_ip, born_port,
+     store_ms, store_ip, store_port, reconsume_times, prepared_offset, length) = (
+        fixed.unpack_from(data, start)
+    )  # fmt: skip
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise BodyError(f"a stored message with the magic {magic:08X}, at byte {start}")
     if total > len(data) - start:
         raise BodyError(f"a stored message of {total} bytes that is cut short, at byte {start}")
-    born, place = _host(data, start + _HEAD.size, bool(sys_flag & SysFlag.BORN_HOST_IPV6))
-    (store_ms,) = _LONG.unpack_from(data, place)
-    store, place = _host(data, place + 8, bool(sys_flag & SysFlag.STORE_HOST_IPV6))
-    reconsume_times, prepared_offset = _TIMES.unpack_from(data, place)
-    body, place = _sized(data, place + _TIMES.size, _LENGTH)
+    body, place = _cut(data, start + fixed.size, length)
     if body_crc(body) != crc:
         raise BodyError(f"a stored message whose body has changed, at byte {start}")
     if magic == MAGIC_V1:
-        length, place = data[place], place + 1
-        topic, place = bytes(data[place : place + length]), place + length
+        topic, place = _cut(data, place + 1, data[place])
     else:
-        topic, place = _sized(data, place, _SHORT)
-    properties, place = _sized(data, place, _SHORT)
+        topic, place = _cut(data, place + _SHORT.size, *_SHORT.unpack_from(data, place))
+    properties, place = _cut(data, place + _SHORT.size, *_SHORT.unpack_from(data, place))
     if place != start + total:
         raise BodyError(f"a stored message of {place - start} bytes says {total}, at byte {start}")
     message = StoredMessage(
-        topic.decode("utf-8", "replace"), body, queue, queue_offset, physical_offset, born, store,
-        born_ms, store_ms, properties.decode("utf-8", "replace"), flag, sys_flag, reconsume_times,
-        prepared_offset,
+        topic.decode("utf-8", "replace"), body, queue, queue_offset, physical_offset,
+        Host(born_ip, born_port), Host(store_ip, store_port), born_ms, store_ms,
+        properties.decode("utf-8", "replace"), flag, sys_flag, reconsume_times, prepared_offset,
     )  # fmt: skip
     return message, place
 
 
-def _host(data: bytes | memoryview, place: int, is_ipv6: bool) -> tuple[Host, int]:
-    end = place + (16 if is_ipv6 else 4)
-    (port,) = _LENGTH.unpack_from(data, end)
-    return Host(bytes(data[place:end]), port), end + 4
-
-
-def _sized(data: bytes | memoryview, place: int, size: struct.Struct) -> tuple[bytes, int]:
-    (length,) = size.unpack_from(data, place)
-    place += size.size
-    if length < 0 or place + length > len(data):
+def _cut(data: bytes | bytearray | memoryview, place: int, length: int) -> tuple[bytes, int]:
+    end = place + length
+    if length < 0 or end > len(data):
         raise BodyError(f"a length of {length} in a stored message, at byte {place}")
-    return bytes(data[place : place + length]), place + length
+    return bytes(data[place:end]), end

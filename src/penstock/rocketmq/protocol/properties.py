@@ -37,6 +37,9 @@ POP_CHECKPOINT: Final = "POP_CK"
 TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
 TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+TIMERS: Final = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 
 
 def parse(text: str) -> dict[str, str]:
@@ -56,13 +59,29 @@ def join(properties: Mapping[str, str]) -> str:
     )
 
 
+def without(text: str, name: str) -> str:
+    """The same text less one property."""
+    found = _find(text, name)
+    while found >= 0:
+        end = text.find(VALUE_END, found)
+        text = text[:found] + text[end + 1 :] if end >= 0 else text[:found]
+        found = _find(text, name)
+    return text
+
+
+def _find(text: str, name: str) -> int:
+    """Where a property begins; -1 when it is not there."""
+    if text.startswith(f"{name}{NAME_END}"):
+        return 0
+    found = text.find(f"{VALUE_END}{name}{NAME_END}")
+    return found + 1 if found >= 0 else -1
+
+
 def value_of(text: str, name: str) -> str | None:
     """One property, without reading the others; None when it is missing or empty."""
-    start = len(name) + 1
-    if not text.startswith(f"{name}{NAME_END}"):
-        place = text.find(f"{VALUE_END}{name}{NAME_END}")
-        if place < 0:
-            return None
-        start += place + 1
+    found = _find(text, name)
+    if found < 0:
+        return None
+    start = found + len(name) + 1
     end = text.find(VALUE_END, start)
     return (text[start:] if end < 0 else text[start:end]) or None

@@ -219,6 +219,19 @@ async def test_the_first_words(start: Start, scripted: Scripted) -> None:
     assert scripted.identity["http_port"] == nsqd.nsqd.http_port
 
 
+async def test_topics_of_other_dialects_stay_untold(start: Start, scripted: Scripted) -> None:
+    nsqd = await start()
+    nsqd.nsqd.topic("%RETRY%before")
+    nsqd.nsqd.lookup.set_addresses([scripted.address])
+    await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
+    topic = nsqd.nsqd.topic("%RETRY%after")
+    assert not topic.gated
+    await nsqd.nsqd.delete_topic(topic)
+    await nsqd.post("/topic/create?topic=t")
+    await nsqd.until(lambda: scripted.heard[-1] == b"REGISTER t")
+    assert not [line for line in scripted.heard if b"RETRY" in line]
+
+
 async def test_creation_and_deletion(start: Start, scripted: Scripted) -> None:
     nsqd = await with_lookupd(start, scripted.address)
     await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])

@@ -68,6 +68,26 @@ def test_joining_and_leaving() -> None:
     assert registry.leave(second.peer, "none", "none") == []
 
 
+def test_producers_are_found_by_their_id() -> None:
+    registry: Clients[str] = Clients()
+    first = member("c1")
+    registry.beat(Heartbeat.parse(JAVA), first)
+    renamed = Member("c9", first.peer, first.address, first.language, first.version, 0)
+    registry.beat(Heartbeat.parse(JAVA), renamed)
+    assert registry.producer_of("c1") is None
+    assert registry.producer_of("c9") is renamed
+    again = Member("c9", "a newer connection", "127.0.0.1:6", Language.JAVA, 409, 0)
+    registry.beat(Heartbeat.parse(JAVA), again)
+    assert registry.consumer_of("CG", "c9") is again
+    registry.disconnected(renamed.peer)
+    assert registry.producer_of("c9") is again
+    assert registry.consumer_of("CG", "c9") is again
+    assert registry.consumer_of("none", "c9") is None
+    assert [group.name for group in registry.disconnected(again.peer)] == ["CG"]
+    assert registry.producer_of("c9") is None
+    assert (registry.consumers, registry.producers) == ({}, {})
+
+
 def test_newer_subscriptions_replace_older_ones() -> None:
     registry: Clients[str] = Clients()
     registry.beat(Heartbeat.parse(JAVA), member("c1"))

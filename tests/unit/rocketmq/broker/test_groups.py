@@ -40,3 +40,13 @@ def test_the_table() -> None:
     assert groups.delete("g", 7) is made
     assert groups.delete("g", 8) is None
     assert groups.as_json()["subscriptionGroupTable"] == {}
+
+
+def test_what_was_kept_is_loaded() -> None:
+    groups, again = GroupTable(), GroupTable()
+    groups.put(GroupConfig("g", retry_max_times=3), 5)
+    again.load(groups.as_json())
+    assert again == groups
+    for value in (None, {}, {"subscriptionGroupTable": []}, {"subscriptionGroupTable": {"g": 1}}):
+        with pytest.raises(BodyError):
+            again.load(value)

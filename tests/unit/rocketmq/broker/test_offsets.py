@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.broker import offsets as offsets_module
 from penstock.rocketmq.broker.offsets import FAR, ConsumerOffsets
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
@@ -50,6 +51,27 @@ def test_cloning_and_forgetting() -> None:
     assert offsets.as_json() == {"offsetTable": {"U@new": {0: -1}}}
 
 
+def test_cloning_a_group_to_itself() -> None:
+    offsets = filled()
+    offsets.clone("g", "g", None)
+    assert offsets.as_json() == filled().as_json()
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets_module, "OFFSETS_MAX", 4)
+    offsets = filled()
+    offsets.commit("T", "g", 0, 6)
+    with pytest.raises(BodyError, match="more than 4 offsets"):
+        offsets.commit("T", "new", 0, 1)
+    assert offsets.groups_of("T") == ["g", "h"]
+    offsets.forget_topic("U")
+    offsets.commit("T", "new", 0, 1)
+    loaded = ConsumerOffsets()
+    loaded.load(offsets.as_json())
+    with pytest.raises(BodyError, match="more than 4 offsets"):
+        loaded.commit("T", "new", 1, 1)
+
+
 def test_least_offsets() -> None:
     offsets = filled()
     assert offsets.least("T", "none", set()) == {0: 5, 1: 7}
@@ -65,3 +87,9 @@ def test_what_is_no_table() -> None:
     for value in bad:
         with pytest.raises(BodyError):
             ConsumerOffsets.from_json(value)
+
+
+def test_what_was_kept_is_loaded() -> None:
+    offsets = ConsumerOffsets()
+    offsets.load(filled().as_json())
+    assert offsets.as_json() == filled().as_json()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.rocketmq.broker import queue_locks
 from penstock.rocketmq.broker.queue_locks import EXPIRY_NS, MessageQueue, QueueLocks
 
 Q0, Q1 = MessageQueue("b", 0, "T"), MessageQueue("b", 1, "T")
@@ -27,3 +30,15 @@ def test_locks_that_are_not_renewed_lapse() -> None:
     assert locks.lock("g", "c2", [Q0], EXPIRY_NS + 1) == [Q0]
     locks.forget_expired(2 * EXPIRY_NS + 2)
     assert not locks.holds("g", "c2", Q0, EXPIRY_NS + 1)
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_locks, "LOCKS_MAX", 1)
+    locks = QueueLocks()
+    assert locks.lock("g", "c1", [Q0, Q1], 0) == [Q0]
+    assert locks.lock("h", "c1", [Q0], 0) == []
+    locks.unlock("h", "c1", [Q0])
+    locks.unlock("g", "c1", [Q0])
+    assert locks.lock("g", "c1", [Q1], 0) == [Q1]
+    locks.forget_expired(EXPIRY_NS + 1)
+    assert locks.lock("h", "c1", [Q0], 0) == [Q0]

@@ -54,3 +54,13 @@ def test_what_is_none() -> None:
     for text, kind in (("||", "TAG"), ("x", "LUA"), ("x" * 20_000, "TAG")):
         with pytest.raises(BodyError):
             Subscription.parse("T", text, kind)
+
+
+def test_a_heartbeat_s_bad_subscription_is_kept_and_matches_nothing() -> None:
+    for text, kind in (("a >", "SQL92"), ("||", "TAG"), ("x", "LUA"), ("x" * 20_000, "TAG")):
+        value = {"topic": "T", "subString": text, "expressionType": kind, "subVersion": 3}
+        subscription = Subscription.from_json(value)
+        assert subscription.problem
+        assert (subscription.kind, subscription.version) == (kind, 3)
+        assert not subscription.wants_all
+        assert not subscription.matches("TAGS\x01x\x02")

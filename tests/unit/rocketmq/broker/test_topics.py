@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from penstock.rocketmq.broker.topics import INHERIT, READ_WRITE, TopicTable
+from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 
@@ -41,8 +46,6 @@ def test_retry_topics_need_no_template() -> None:
 
 def test_system_topics() -> None:
     topics = table()
-    topics.put(TopicConfig("mine"), 2)
-    assert set(topics.system_topics("C", "b")) == set(topics.configs) - {"mine"}
     cluster = topics.get("C")
     assert cluster is not None
     assert cluster.perm == READ_WRITE | INHERIT
@@ -59,3 +62,45 @@ def test_deleting() -> None:
     assert topics.delete("TBW102", 2) is not None
     assert topics.as_json()["dataVersion"]["timestamp"] == 2
     assert "TBW102" not in topics.as_json()["topicConfigTable"]
+
+
+def test_the_template_follows_the_settings() -> None:
+    topics = table()
+    topics.set_template(8, 2, inherited=True)
+    assert topics.version.timestamp_ms == 1
+    topics.set_template(3, 2, inherited=False)
+    template = topics.configs["TBW102"]
+    assert (template.write_queues, template.perm) == (3, READ_WRITE)
+    topics.delete("TBW102", 3)
+    topics.set_template(3, 4, inherited=False)
+    assert topics.get("TBW102") is None
+    topics.set_template(3, 4, inherited=True)
+    assert topics.configs["TBW102"].perm == READ_WRITE | INHERIT
+
+
+def test_ordered_topics() -> None:
+    topics = table()
+    topics.put(TopicConfig("T"), 2)
+    assert topics.set_order({"T", "elsewhere"}, 3)
+    assert topics.configs["T"].order
+    assert not topics.set_order({"T"}, 4)
+    assert topics.version.timestamp_ms == 3
+    assert topics.set_order(set(), 5)
+    assert not topics.configs["T"].order
+
+
+def test_what_was_kept_is_loaded() -> None:
+    topics, again = table(), TopicTable()
+    topics.put(TopicConfig("T", 3, 4, 2, attributes={"a": "b"}), 9)
+    again.load(topics.as_json())
+    assert again == topics
+
+
+def test_what_is_no_table() -> None:
+    bad: list[Any] = [
+        None, {}, {"topicConfigTable": []}, {"topicConfigTable": {"T": 1}},
+        {"topicConfigTable": {}, "dataVersion": {"counter": "x"}},
+    ]  # fmt: skip
+    for value in bad:
+        with pytest.raises(BodyError):
+            TopicTable().load(value)

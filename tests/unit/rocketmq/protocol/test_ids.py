@@ -35,3 +35,9 @@ def test_java_hash() -> None:
     assert java_hash("Aa") == java_hash("BB")
     assert java_hash("polygenelubricants") == -2147483648
     assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
+
+
+def test_the_host_of_a_socket() -> None:
+    assert Host.of("10.1.2.3", 5) == Host(bytes((10, 1, 2, 3)), 5)
+    assert Host.of("::ffff:10.1.2.3", 5) == Host(bytes((10, 1, 2, 3)), 5)
+    assert Host.of("fe80::1%eth0", 5).is_ipv6

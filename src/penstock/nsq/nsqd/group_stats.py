@@ -1,0 +1,91 @@
+"""Groups of other dialects in /stats: only a node with a companion has any.
+
+Beside NSQ's keys a topic then has ``consumer_groups``, and the whole has ``producer_groups``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.broker.group_figures import ConsumerGroup, GroupMember
+    from penstock.nsq.nsqd.companion import Companion
+
+
+def consumer_groups(
+    companions: Sequence[Companion], topic: str, name: str, *, with_clients: bool
+) -> list[dict[str, Any]]:
+    """The groups of a topic, or the one of that name."""
+    return [
+        _consumer_group(group, with_clients)
+        for companion in companions
+        for group in companion.consumer_groups(topic)
+        if name in ("", group.name)
+    ]
+
+
+def _consumer_group(group: ConsumerGroup, with_clients: bool) -> dict[str, Any]:
+    return {
+        "group_name": group.name,
+        "message_model": group.model,
+        "lag": group.lag,
+        "committed": {str(queue): offset for queue, offset in group.committed.items()},
+        "rate": group.rate,
+        "client_count": len(group.members),
+        "clients": _clients(group.members) if with_clients else None,
+    }
+
+
+def producer_groups(companions: Sequence[Companion]) -> list[dict[str, Any]]:
+    """All groups of producers with their connections."""
+    return [
+        {"group_name": group.name, "client_count": len(group.members),
+         "clients": _clients(group.members)}
+        for companion in companions
+        for group in companion.producer_groups()
+    ]  # fmt: skip
+
+
+def _clients(members: Iterable[GroupMember]) -> list[dict[str, Any]]:
+    return [
+        {
+            "client_id": member.client_id,
+            "remote_address": member.address,
+            "language": member.language,
+            "version": member.version,
+        }
+        for member in members
+    ]
+
+
+def consumer_lines(topic: dict[str, Any]) -> list[str]:
+    """The groups of a topic as lines for people."""
+    lines = []
+    for group in topic.get("consumer_groups", ()):
+        committed = ",".join(f"{queue}={offset}" for queue, offset in group["committed"].items())
+        lines.append(
+            f"      {{{group['group_name']:<25}}} {group['message_model']:<12} "
+            f"lag: {group['lag']:<8} rate: {group['rate']:<8.1f} "
+            f"clients: {group['client_count']:<4} committed: {committed}\n"
+        )
+        lines += [_client_line(client) for client in group["clients"] or ()]
+    return lines
+
+
+def producer_lines(stats: dict[str, Any]) -> list[str]:
+    """The groups of producers as lines for people; none on a node without a companion."""
+    if not stats.get("producer_groups"):
+        return []
+    lines = ["\nProducer groups:\n"]
+    for group in stats["producer_groups"]:
+        lines.append(f"   {{{group['group_name']:<25}}} clients: {group['client_count']}\n")
+        lines += [_client_line(client) for client in group["clients"]]
+    return lines
+
+
+def _client_line(client: dict[str, Any]) -> str:
+    return (
+        f"        [{client['language']} {client['client_id']}] {client['remote_address']} "
+        f"version: {client['version']}\n"
+    )

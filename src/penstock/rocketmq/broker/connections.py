@@ -1,0 +1,68 @@
+"""Who is connected, as the tools show it (reference 2.4, 10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.clients import Member
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+
+@answers(RequestCode.GET_CONSUMER_CONNECTION_LIST)
+def consumer_connections(node: Node, connection: Connection, request: Command) -> Command:
+    """The members of a consumer group, how it consumes and what it subscribes."""
+    name = request.text("consumerGroup")
+    group = node.clients.consumers.get(name)
+    if group is None:
+        raise RefusedError(
+            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
+        )
+    return json_answer(request, {
+        "connectionSet": [member.as_json() for member in group.members.values()],
+        "consumeFromWhere": group.consume_from,
+        "consumeType": group.consume_type,
+        "messageModel": group.model,
+        "subscriptionTable": {
+            topic: subscription.as_json() for topic, subscription in group.subscriptions.items()
+        },
+    })  # fmt: skip
+
+
+@answers(RequestCode.GET_PRODUCER_CONNECTION_LIST)
+def producer_connections(node: Node, connection: Connection, request: Command) -> Command:
+    """The members of a producer group."""
+    name = request.text("producerGroup")
+    members = node.clients.producers.get(name)
+    if members is None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return json_answer(
+        request, {"connectionSet": [member.as_json() for member in members.values()]}
+    )
+
+
+@answers(RequestCode.GET_ALL_PRODUCER_INFO)
+def all_producers(node: Node, connection: Connection, request: Command) -> Command:
+    """The members of every producer group, and when each was heard last."""
+    data = {
+        group: [_producer(node, member) for member in members.values()]
+        for group, members in node.clients.producers.items()
+    }
+    return json_answer(request, {"data": data})
+
+
+def _producer(node: Node, member: Member[Connection]) -> dict[str, Any]:
+    silent_ms = (node.clock.monotonic_ns() - member.heard_ns) // MILLISECOND
+    return {
+        "clientId": member.client_id,
+        "language": member.language.name,
+        "lastUpdateTimestamp": node.now_ms - silent_ms,
+        "remoteIP": f"/{member.address}",  # as Java prints an address
+        "version": member.version,
+    }

@@ -1,0 +1,67 @@
+"""What groups have of their own: their configuration, retry topic and dead-letter topic.
+
+All are made when they are first needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients import GROUPS_MAX
+from penstock.rocketmq.broker.groups import GroupConfig
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.registration import TopicConfig
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+
+DEAD_LETTER_QUEUES: Final = 1
+_UNIT_SUBSCRIBED: Final = 2
+"""Bit of a topic's sysFlag: consumers of unit mode subscribe to it."""
+
+
+def group_config(node: Node, group: str) -> GroupConfig | None:
+    """A group's configuration, made when it may be; None when there is none.
+
+    Raises BodyError when there are too many groups.
+    """
+    config = node.groups.configs.get(group)
+    if config is None and len(node.groups.configs) >= GROUPS_MAX:
+        raise BodyError(f"more than {GROUPS_MAX} consumer groups")
+    auto_create = node.settings.auto_create_subscription_group
+    return config or node.groups.find(group, node.now_ms, auto_create=auto_create)
+
+
+def need_group(node: Node, group: str) -> GroupConfig:
+    """A group's configuration. Raises RefusedError when there is none of that name."""
+    problem = names.group_problem(group)
+    if problem is not None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
+    config = group_config(node, group)
+    if config is None:
+        remark = f"subscription group not exist, {group}"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    return config
+
+
+def retry_topic(node: Node, config: GroupConfig, *, unit_mode: bool = False) -> TopicConfig:
+    """Where a group's messages wait to be delivered again, made when it is not there."""
+    sys_flag = _UNIT_SUBSCRIBED if unit_mode else 0
+    name = names.retry_topic(config.group_name)
+    return _inner(node, name, max(1, config.retry_queue_nums), sys_flag)
+
+
+def dead_letter_topic(node: Node, group: str) -> TopicConfig:
+    """Where a group's messages end that failed too often, made when it is not there."""
+    return _inner(node, names.dead_letter_topic(group), DEAD_LETTER_QUEUES)
+
+
+def _inner(node: Node, name: str, queues: int, sys_flag: int = 0) -> TopicConfig:
+    config = node.topics.get(name)
+    if config is None:
+        config = node.topics.make_inner(name, queues, node.now_ms, sys_flag)
+        node.topics_changed()
+    return config

@@ -1,0 +1,314 @@
+"""RocketMQ's view of the topics: messages by queue offset, by physical offset and by time.
+
+Reads give whole stored messages. Those that RocketMQ's clients have sent are slices of the log as
+they are; those of NSQ's producers are made when they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from penstock.broker.staging import Outcome
+from penstock.broker.topic import Topic
+from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker import nsq_messages
+from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.host import Host
+from penstock.rocketmq.broker.serials import Serials
+from penstock.rocketmq.broker.stored_records import StoredRecords
+from penstock.rocketmq.broker.topics import TopicTable
+from penstock.rocketmq.protocol import ids
+from penstock.rocketmq.protocol.ids import OffsetId, host_digits
+from penstock.rocketmq.protocol.message import StoredMessage, decode
+from penstock.storage.batch import Batch, Buffer, Dialect
+from penstock.storage.queue_index import OneQueue
+
+_log = logging.getLogger("penstock.mqbroker")
+
+Done = Callable[[list[Placed], StorageError | None], None]
+Listener = Callable[[str, int, int, Batch], None]
+"""Told of a batch: topic, queue, queue offset of its first message."""
+
+_ROCKETMQ: Final = int(Dialect.ROCKETMQ)
+_NEXT: Final = attrgetter("next_offset")
+
+
+class Found(NamedTuple):
+    """A stored message and its queue offset."""
+
+    queue_offset: int
+    frame: Buffer
+
+
+class Slice(NamedTuple):
+    """Messages ``[first, next)`` of a batch by log offset; ``queue_offset`` is of the first."""
+
+    batch: Batch
+    first: int
+    next: int
+    queue_offset: int
+
+
+class MessageStore:
+    """The messages of all topics. Listeners are called with each append and each deletion."""
+
+    def __init__(self, host: Host, topics: TopicTable, address: ids.Host) -> None:
+        """Raises StorageError."""
+        self.appended: list[Listener] = []
+        self.deleted: list[Callable[[str], None]] = []
+        self.address = address
+        self.serials = Serials(host.broker.store)
+        self._host = host
+        self._topics = topics
+        self._bases: dict[str, int] = {}
+        for topic in host.broker.topics.values():
+            self.adopt(topic)
+
+    # --- topics --------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made when it is not there. Raises StorageError."""
+        topic = self._host.broker.topics.get(name)
+        if topic is None or topic.exiting:
+            topic = self._host.topic(name)
+        if name not in self._bases:
+            self.adopt(topic)
+        return topic
+
+    def adopt(self, topic: Topic) -> None:
+        """Look after a topic: be told of its batches, give it its queues. Raises StorageError."""
+        topic.appended = self._appended
+        self._bases[topic.name] = self.serials.physical(topic.name, 0) - topic.log.id_base
+        self.configured(topic.name)
+
+    def configured(self, name: str) -> None:
+        """The number of a topic's queues may have changed. Raises StorageError."""
+        topic, config = self._host.broker.topics.get(name), self._topics.get(name)
+        if topic is not None and config is not None:
+            queues = max(config.read_queues, config.write_queues)
+            self._host.broker.split(topic, queues, config.write_queues)
+
+    async def delete(self, name: str) -> None:
+        """Delete a topic with its messages, if it has any. Raises StorageError."""
+        topic = self._host.broker.topics.get(name)
+        if topic is not None:
+            await self._host.delete_topic(topic)
+        self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """A topic is gone. Raises StorageError."""
+        self._bases.pop(name, None)
+        self.serials.forget(name)
+        for listener in self.deleted:
+            listener(name)
+
+    def _appended(self, topic: Topic, batch: Batch, queue_offset: int) -> None:
+        for listener in self.appended:
+            try:
+                listener(topic.name, batch.queue, queue_offset, batch)
+            except Exception:  # the messages are stored; whatever failed must not deny that
+                _log.exception("TOPIC(%s): failed to tell of new messages", topic.name)
+
+    # --- putting -------------------------------------------------------------------------------
+
+    def records(self, drafts: Sequence[Draft]) -> StoredRecords:
+        """Records of messages for one queue of one topic. Raises StorageError."""
+        name = drafts[0].topic
+        if name not in self._bases:
+            self.topic(name)
+        return StoredRecords(drafts, self.address, self._bases[name])
+
+    def put_records(self, topic: str, queue: int, records: StoredRecords, done: Outcome) -> None:
+        """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
+        found = self.topic(topic)
+        if queue and isinstance(found.queues, OneQueue):  # whatever its configuration says
+            self._host.broker.split(found, queue + 1, found.spread)
+        self._host.publish(found, records, done, queue)
+
+    def put(self, drafts: Sequence[Draft], done: Done) -> None:
+        """Append messages of one queue of one topic with the next commit; ``done`` is told."""
+        try:
+            records = self.records(drafts)
+
+            def outcome(error: StorageError | None) -> None:
+                done([] if error else self.places(records), error)
+
+            self.put_records(drafts[0].topic, drafts[0].queue, records, outcome)
+        except StorageError as error:
+            done([], error)
+
+    async def append(self, draft: Draft) -> Placed:
+        """The same for one message, awaited. Raises StorageError."""
+        future: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+
+        def done(placed: list[Placed], error: StorageError | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(placed[0])
+
+        self.put((draft,), done)
+        return await future
+
+    def places(self, records: StoredRecords) -> list[Placed]:
+        """Where appended records are."""
+        first, physical = records.queue_offset, records.physical_offset
+        return [
+            Placed(first + number, physical + number, records.store_ms,
+                   self.message_id(physical + number))
+            for number in range(records.count)
+        ]  # fmt: skip
+
+    def message_id(self, physical: int) -> str:
+        """The offset id of a message."""
+        return str(OffsetId(self.address, physical))
+
+    def message_ids(self, physical: int, count: int) -> list[str]:
+        """Those of neighbours."""
+        host = host_digits(self.address)
+        return [f"{host}{number:016X}" for number in range(physical, physical + count)]
+
+    # --- bounds --------------------------------------------------------------------------------
+
+    def bounds(self, topic: str, queue: int) -> tuple[int, int]:
+        """The first queue offset that is still there, and the next one; (0, 0) for unknown
+        queues.
+        """
+        found = self._host.broker.topics.get(topic)
+        return (0, 0) if found is None else found.queues.bounds(queue)
+
+    def physical_bounds(self) -> tuple[int, int]:
+        """The least physical offset that is kept, and what is above all; (0, 0) without topics."""
+        logs = [(t.name, t.log) for t in self._host.broker.topics.values() if t.name in self._bases]
+        physical = self.serials.physical
+        return (
+            min([physical(name, log.start_offset) for name, log in logs], default=0),
+            max([physical(name, log.next_offset) for name, log in logs], default=0),
+        )
+
+    def offset_at_time(self, topic: str, queue: int, ms: int) -> int:
+        """The queue offset of the first message stored then or later; the next one if none was.
+
+        Raises StorageError.
+        """
+        found = self._host.broker.topics.get(topic)
+        if found is None:
+            return 0
+        return found.queues.search(queue, found.log.offset_at(ms * MILLISECOND))
+
+    def stored_ms(self, topic: str, queue: int, offset: int) -> int | None:
+        """When the message at a queue offset was stored; None when it is not there.
+
+        Raises StorageError.
+        """
+        for part in self.slices(topic, queue, offset, 1):
+            return part.batch.timestamp_ns // MILLISECOND
+        return None
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def slices(self, topic: str, queue: int, offset: int, count: int) -> Iterator[Slice]:
+        """Up to ``count`` messages of a queue from an offset on, as parts of batches.
+
+        What is damaged or gone is left out. Raises StorageError.
+        """
+        found = self._host.broker.topics.get(topic)
+        if found is not None:
+            gone = max(0, found.queues.bounds(queue)[0] - offset)
+            offset, count = offset + gone, count - gone
+        while found is not None and count > 0:
+            places = found.queues.locate(queue, offset, count)
+            if not places:
+                return
+            index = 0
+            batches: Sequence[Batch] = ()
+            while index < len(places):
+                first = places[index]
+                if batches and batches[0].first_offset <= first < batches[-1].next_offset:
+                    at = bisect_right(batches, first, key=_NEXT)
+                else:
+                    batches, at = found.log.batches_at(first)
+                if at >= len(batches):
+                    return
+                batch = batches[at]
+                run = min(len(places) - index, max(1, batch.next_offset - first))
+                if batch.first_offset <= first:
+                    yield Slice(batch, first, first + run, offset + index)
+                else:
+                    run = 1
+                index += run
+            offset += len(places)
+            count -= len(places)
+
+    def frames(self, topic: str, part: Slice) -> list[Buffer]:
+        """The stored messages of a slice, one by one."""
+        batch, first, next_, _ = part
+        if batch.dialect != _ROCKETMQ:
+            return list(self._converted(topic, part))
+        return [batch.slice(offset, offset + 1) for offset in range(first, next_)]
+
+    def piece(self, topic: str, part: Slice) -> Buffer:
+        """The stored messages of a slice, back to back."""
+        if part.batch.dialect != _ROCKETMQ:
+            return b"".join(self._converted(topic, part))
+        return part.batch.slice(part.first, part.next)
+
+    def _converted(self, topic: str, part: Slice) -> list[bytes]:
+        return nsq_messages.frames(
+            part.batch, part.first, part.next, topic=topic, queue=part.batch.queue,
+            queue_offset=part.queue_offset, physical=self.serials.physical(topic, part.first),
+            host=self.address,
+        )  # fmt: skip
+
+    def read(self, topic: str, queue: int, offset: int, count: int, nbytes: int) -> list[Found]:
+        """Up to ``count`` messages of a queue and about ``nbytes`` of them, at least one if any.
+
+        Raises StorageError.
+        """
+        found: list[Found] = []
+        for part in self.slices(topic, queue, offset, count):
+            for number, frame in enumerate(self.frames(topic, part)):
+                if found and nbytes < len(frame):
+                    return found
+                nbytes -= len(frame)
+                found.append(Found(part.queue_offset + number, frame))
+        return found
+
+    # --- single messages -----------------------------------------------------------------------
+
+    def frame(self, physical: int) -> bytes | None:
+        """The stored message at a physical offset; None when there is none. Raises StorageError."""
+        place = self.serials.locate(physical)
+        topic = self._host.broker.topics.get(place[0]) if place is not None else None
+        if topic is None or place is None:
+            return None
+        offset = place[1]
+        if not topic.log.start_offset <= offset < topic.log.next_offset:
+            return None
+        batches, at = topic.log.batches_at(offset)
+        if at >= len(batches) or batches[at].first_offset > offset:
+            return None
+        batch = batches[at]
+        queue_offset = 0
+        if batch.dialect != _ROCKETMQ:
+            queue_offset = topic.queues.search(batch.queue, offset)
+        return bytes(self.piece(topic.name, Slice(batch, offset, offset + 1, queue_offset)))
+
+    def message(self, physical: int) -> StoredMessage | None:
+        """The same, decoded."""
+        frame = self.frame(physical)
+        return None if frame is None else decode(frame)[0]
+
+    def message_at(self, topic: str, queue: int, offset: int) -> StoredMessage | None:
+        """The message at a queue offset; None when it is not there. Raises StorageError."""
+        for part in self.slices(topic, queue, offset, 1):
+            return decode(bytes(self.piece(topic, part)))[0]
+        return None

@@ -1,0 +1,96 @@
+"""Offsets, as clients ask for and commit them (reference 2.2, 4.4, 4.10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker.answering import answers, json_answer
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+YOUNG_BYTES_MAX: Final = 4 * 1024**3
+"""A topic that holds more has old messages. Java asks whether the first one is still in memory."""
+_EMPTY: Final = -1
+"""The store time of the first message of a queue that has none."""
+
+
+@answers(RequestCode.QUERY_CONSUMER_OFFSET)
+def query_consumer_offset(node: Node, connection: Connection, request: Command) -> Command:
+    """Where a group goes on. A new one begins at 0 as long as the queue is young.
+
+    So even who wants to start with the newest message starts with the first one, and only in an
+    older queue may the client choose (reference 4.4).
+    """
+    group, topic = request.text("consumerGroup"), request.text("topic")
+    queue = request.int32("queueId")
+    offset = node.offsets.query(topic, group, queue)
+    if offset is not None and offset >= 0:
+        return _offset(request, offset)
+    wants_zero = (request.optional("setZeroIfNotFound") or "true").lower() == "true"
+    if wants_zero and _is_young(node, topic, queue):
+        return _offset(request, 0)
+    remark = f"Not found: the group {group} has no offset in queue {queue} of {topic}"
+    return request.answer(ResponseCode.QUERY_NOT_FOUND, remark, ext={})
+
+
+def _is_young(node: Node, topic: str, queue: int) -> bool:
+    """Whether reading a queue from its first message on is no matter; so for unknown ones."""
+    found = node.host.broker.topics.get(topic)
+    young = found is None or found.log.nbytes <= YOUNG_BYTES_MAX
+    return young and node.store.bounds(topic, queue)[0] == 0
+
+
+@answers(RequestCode.UPDATE_CONSUMER_OFFSET)
+def update_consumer_offset(node: Node, connection: Connection, request: Command) -> Command:
+    """Any topic, group and queue will do: that they exist is not checked, as in 4.9."""
+    group, topic = request.text("consumerGroup"), request.text("topic")
+    queue, offset = request.int32("queueId"), request.int64("commitOffset")
+    if offset >= 0:  # some clients commit -1 for a queue they have not read yet
+        node.offsets.commit(topic, group, queue, offset)
+    return request.answer(ext={})
+
+
+@answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+def search_offset(node: Node, connection: Connection, request: Command) -> Command:
+    topic, queue = request.text("topic"), request.int32("queueId")
+    return _offset(request, offset_by_time(node, topic, queue, request.int64("timestamp")))
+
+
+def offset_by_time(node: Node, topic: str, queue: int, ms: int) -> int:
+    """The first message stored then or later; the last one when all are older; 0 for no queue."""
+    least, most = node.store.bounds(topic, queue)
+    if least == most:
+        return most
+    return min(node.store.offset_at_time(topic, queue, ms), most - 1)
+
+
+@answers(RequestCode.GET_MAX_OFFSET)
+def max_offset(node: Node, connection: Connection, request: Command) -> Command:
+    return _offset(request, node.store.bounds(request.text("topic"), request.int32("queueId"))[1])
+
+
+@answers(RequestCode.GET_MIN_OFFSET)
+def min_offset(node: Node, connection: Connection, request: Command) -> Command:
+    return _offset(request, node.store.bounds(request.text("topic"), request.int32("queueId"))[0])
+
+
+@answers(RequestCode.GET_EARLIEST_MSG_STORETIME)
+def earliest_store_time(node: Node, connection: Connection, request: Command) -> Command:
+    topic, queue = request.text("topic"), request.int32("queueId")
+    least, _most = node.store.bounds(topic, queue)
+    message = node.store.message_at(topic, queue, least)
+    return request.answer(ext={"timestamp": str(message.store_ms if message else _EMPTY)})
+
+
+@answers(RequestCode.GET_ALL_CONSUMER_OFFSET)
+def all_consumer_offsets(node: Node, connection: Connection, request: Command) -> Command:
+    """How far each group is in each queue: ``{"topic@group":{0:1}}``."""
+    return json_answer(request, node.offsets.as_json())
+
+
+def _offset(request: Command, offset: int) -> Command:
+    return request.answer(ext={"offset": str(offset)})

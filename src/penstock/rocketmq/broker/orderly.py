@@ -1,0 +1,81 @@
+"""Locks on queues, for consumers that must handle messages in order (reference 2.2, 4.8)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.rocketmq.broker.answering import answers, json_answer
+from penstock.rocketmq.broker.periodic import Periodic
+from penstock.rocketmq.broker.queue_locks import MessageQueue
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node, Service
+    from penstock.rocketmq.remoting import Connection
+
+QUEUES_MAX: Final = 10_000
+"""Queues in one request."""
+EXPIRY_SCAN_S: Final = 60.0
+
+
+class Asked(NamedTuple):
+    """A client of a group, and the queues it speaks of."""
+
+    group: str
+    client: str
+    queues: list[MessageQueue]
+
+
+@answers(RequestCode.LOCK_BATCH_MQ)
+def lock_queues(node: Node, connection: Connection, request: Command) -> Command:
+    now = node.clock.monotonic_ns()
+    held = node.locks.lock(*asked(request.body), now)
+    return json_answer(request, {"lockOKMQSet": [queue._asdict() for queue in held]})
+
+
+@answers(RequestCode.UNLOCK_BATCH_MQ)
+def unlock_queues(node: Node, connection: Connection, request: Command) -> Command:
+    node.locks.unlock(*asked(request.body))
+    return request.answer()
+
+
+def asked(body: bytes) -> Asked:
+    """What the body of a request says. Raises BodyError."""
+    value = fastjson.loads(body)
+    if not isinstance(value, dict):
+        raise BodyError("a request for queues that is no object")
+    queues = value.get("mqSet") or []
+    if not isinstance(queues, list) or len(queues) > QUEUES_MAX:
+        raise BodyError(f"mqSet is no list of at most {QUEUES_MAX} queues")
+    return Asked(
+        _text(value, "consumerGroup"), _text(value, "clientId"), [_queue(each) for each in queues]
+    )
+
+
+def _text(value: dict[Any, Any], name: str) -> str:
+    text = value.get(name)
+    if not isinstance(text, str) or not text:
+        raise BodyError(f"a request for queues without {name}")
+    return text
+
+
+def _queue(value: Any) -> MessageQueue:
+    if isinstance(value, dict):
+        broker, topic, queue = value.get("brokerName"), value.get("topic"), value.get("queueId")
+        if isinstance(broker, str) and isinstance(topic, str) and type(queue) is int:
+            return MessageQueue(broker, queue, topic)
+    raise BodyError("a queue without brokerName, topic and queueId")
+
+
+def lock_expiry(node: Node) -> Service:
+    """The service that drops locks nobody has renewed; they hold nothing any more anyway."""
+    return Periodic("expiry of queue locks", EXPIRY_SCAN_S, partial(forget_expired, node))
+
+
+def forget_expired(node: Node) -> None:
+    """Drop the locks of clients that have gone silent."""
+    node.locks.forget_expired(node.clock.monotonic_ns())

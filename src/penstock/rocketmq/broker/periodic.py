@@ -1,0 +1,30 @@
+"""A service of the broker that does one thing every so often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.net.tasks import spawn
+
+
+class Periodic:
+    """``work`` every ``seconds``, the first time after as many; ``name`` is for the log."""
+
+    def __init__(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = spawn(self._run(), self._name)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds)
+            self._work()

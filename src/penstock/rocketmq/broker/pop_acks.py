@@ -1,0 +1,102 @@
+"""What becomes of popped messages: they are done, or hidden for another time (reference 2.7).
+
+A receipt is good until the invisible time it speaks of is over; then the message may be somebody
+else's. As with Java's brokers, one that is too late is answered like any other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.pop import INVISIBLE_MS_MAX
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+
+@answers(RequestCode.ACK_MESSAGE)
+def ack(node: Node, connection: Connection, request: Command) -> Command:
+    """One message is done."""
+    topic, queue, offset = _place(node, connection, request)
+    low, high = node.store.bounds(topic, queue)
+    if not low <= offset <= high:
+        remark = f"offset is illegal, key:{topic}@{queue}, commit:{offset}, store:{low}~{high}"
+        raise RefusedError(ResponseCode.NO_MESSAGE, remark)
+    receipt = Receipt.parse(request.text("extraInfo"))
+    _finish(node, topic, request.text("consumerGroup"), queue, [offset], receipt)
+    return request.answer()
+
+
+@answers(RequestCode.BATCH_ACK_MESSAGE)
+def batch_ack(node: Node, connection: Connection, request: Command) -> Command:
+    """Several messages are done, of several queues or topics."""
+    value = fastjson.loads(request.body) if request.body else None
+    listed = value.get("acks") if isinstance(value, dict) else None
+    if not listed:
+        raise RefusedError(ResponseCode.NO_MESSAGE, "a request that acknowledges nothing")
+    if not isinstance(listed, list):
+        raise BodyError("acks is no list")
+    for each in [BatchAck.parse(value) for value in listed]:
+        low, high = node.store.bounds(each.topic, each.queue)
+        offsets = [offset for offset in each.offsets if low <= offset < high]
+        _finish(node, each.topic, each.group, each.queue, offsets, each.receipt)
+    return request.answer()
+
+
+@answers(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+def change_invisible_time(node: Node, connection: Connection, request: Command) -> Command:
+    """Let a message come again after another time than was said."""
+    topic, queue, offset = _place(node, connection, request)
+    receipt = Receipt.parse(request.text("extraInfo"))
+    invisible_ms = min(max(0, request.int64("invisibleTime")), INVISIBLE_MS_MAX)
+    low, high = node.store.bounds(topic, queue)
+    if not low <= offset < high:
+        raise RefusedError(ResponseCode.NO_MESSAGE, f"no message {offset} in {topic}@{queue}")
+    channel = node.pops.find(topic, request.text("consumerGroup"))
+    if channel is not None and not _is_late(node, receipt):
+        for place in channel.topic.queues.locate(queue, offset, 1):
+            channel.hide(place, invisible_ms)
+    return request.answer(
+        ext={
+            "popTime": str(node.now_ms),
+            "invisibleTime": str(invisible_ms),
+            "reviveQid": str(receipt.revive_queue),
+        }
+    )
+
+
+def _place(node: Node, connection: Connection, request: Command) -> tuple[str, int, int]:
+    """Topic, queue and queue offset of the message that a request is about."""
+    topic, queue = request.text("topic"), request.int32("queueId")
+    config = node.topics.get(topic)
+    if config is None:
+        remark = f"topic[{topic}] not exist, apply first please!"
+        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+    if not 0 <= queue < config.read_queues:
+        remark = (
+            f"queueId[{queue}] is illegal, topic:[{topic}] "
+            f"topicConfig.readQueueNums:[{config.read_queues}] consumer:[{connection.address}]"
+        )
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    return topic, queue, request.int64("offset")
+
+
+def _finish(
+    node: Node, topic: str, group: str, queue: int, offsets: list[int], receipt: Receipt
+) -> None:
+    channel = node.pops.find(topic, group)
+    if channel is None or _is_late(node, receipt):
+        return
+    locate = channel.topic.queues.locate
+    channel.finish([place for offset in offsets for place in locate(queue, offset, 1)])
+
+
+def _is_late(node: Node, receipt: Receipt) -> bool:
+    return node.now_ms >= receipt.pop_ms + receipt.invisible_ms

@@ -1,0 +1,167 @@
+"""All groups that pop, by topic (reference 2.7)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock.broker.consumer import Delivery
+from penstock.broker.progress import ChannelSettings
+from penstock.broker.retrieval import retrieve
+from penstock.broker.topic import Topic
+from penstock.core.names import MAX_NAME_LENGTH, is_valid_name
+from penstock.rocketmq.broker import send_back
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.groups import GroupConfig
+from penstock.rocketmq.broker.offsets_api import YOUNG_BYTES_MAX
+from penstock.rocketmq.broker.pop_channel import PopChannel, Popped, popped
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.message import decode
+
+if TYPE_CHECKING:
+    from penstock.core.errors import StorageError
+    from penstock.rocketmq.broker.draft import Placed
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+Waiting: TypeAlias = tuple[int, int, int]
+
+COMMIT_S: Final = 5.0
+"""How often the offsets of popping groups are noted, for those who ask how far behind they are."""
+
+
+class Pops:
+    """The channels of popping groups, made when they are first used."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._channels: dict[tuple[str, str], PopChannel] = {}
+        node.store.deleted.append(self._deleted)
+
+    def find(self, topic: str, group: str) -> PopChannel | None:
+        """The channel of a group on a topic; None when it never popped there.
+
+        Raises StorageError.
+        """
+        key = (topic, group)
+        known = self._channels.get(key)
+        found = self._node.host.broker.topics.get(topic)
+        channel = found.channels.get(group) if found is not None else None
+        if known is not None and known.channel is not channel:
+            self._drop(key)  # somebody deleted it, through NSQ or with its topic
+            known = None
+        if known is None and found is not None and channel is not None:
+            known = self._channels[key] = PopChannel(
+                found, channel, self._node.store, self._node.clock,
+                partial(self._attempts_max, group), partial(self._bury, group),
+            )  # fmt: skip
+        return known
+
+    def channel(self, topic: str, group: str, *, from_end: bool) -> PopChannel:
+        """The same, made when it is not there: where the group has committed to if it has ever
+        pulled, else at the topic's start; at its end only if that is wanted and the topic is not
+        young, as with pulling (reference 4.4).
+
+        Raises RefusedError for a name that no channel can have, StorageError.
+        """
+        known = self.find(topic, group)
+        if known is not None:
+            return known
+        if not is_valid_name(group):
+            remark = (
+                f"the group {group} cannot pop: a group that pops is a channel, and those have "
+                f"names of 1 to {MAX_NAME_LENGTH} letters, digits, '-' and '_'"
+            )
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+        made = self._node.store.topic(topic)
+        start = self._start(made, group, from_end)
+        channel = self._node.host.channel(made, group)
+        made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
+        made.seek(channel, start)
+        found = self.find(topic, group)
+        assert found is not None
+        return found
+
+    def _start(self, topic: Topic, group: str, from_end: bool) -> int:
+        if self._node.offsets.of(topic.name, group):
+            return self._node.retention.log_offset(topic, group)
+        is_young = not topic.log.start_offset and topic.log.nbytes <= YOUNG_BYTES_MAX
+        return topic.log.next_offset if from_end and not is_young else topic.log.start_offset
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        return sum(channel.waiting for channel in self._channels.values())
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone, and its requests with it."""
+        for channel in self._channels.values():
+            channel.forget(connection)
+
+    def _deleted(self, topic: str) -> None:
+        for key in [key for key in self._channels if key[0] == topic]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        self._channels.pop(key).close()
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def waiting(self, topic: str, group: str) -> list[Waiting]:
+        """What waits for a group on a topic, in the order of the log: first, next, attempts.
+
+        Raises StorageError.
+        """
+        found = self.find(topic, group)
+        if found is None:
+            log = self._node.store.topic(topic).log
+            return [(log.start_offset, log.next_offset, 0)]
+        channel = found.channel
+        if channel.paused:
+            return []
+        again = [(each.first, each.next, each.attempts) for each in channel.requeued]
+        return sorted([*again, *((first, next_, 0) for first, next_ in channel.backlog())])
+
+    def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
+        """The first messages that wait, and how many wait behind them. Raises StorageError."""
+        waiting = self.waiting(topic, group)
+        found: list[Popped] = []
+        made = self._node.store.topic(topic)
+        for first, next_, attempts in waiting:
+            last = min(next_, first + count - len(found))
+            if last > first:
+                for batch, low, high in retrieve(made.log, first, last, lambda count: None):
+                    delivery = Delivery(batch, low, high, attempts + 1)
+                    found += popped(self._node.store, made, delivery)
+        return found, sum(next_ - first for first, next_, _ in waiting) - len(found)
+
+    # --- what was tried too often --------------------------------------------------------------
+
+    def _attempts_max(self, group: str) -> int:
+        config = self._node.groups.configs.get(group) or GroupConfig(group)
+        return config.retry_max_times + 1
+
+    def _bury(self, group: str, channel: PopChannel, message: Popped) -> None:
+        """Store a message in the group's dead letters; only then is it done here."""
+        stored, _ = decode(bytes(message.frame))
+        stored.reconsume_times -= 1  # it was not delivered this time
+
+        def done(_placed: list[Placed], error: StorageError | None) -> None:
+            if error is None:
+                channel.finish([message.offset])
+
+        self._node.publish((send_back.dead_letter(self._node, stored, group),), done)
+
+    # --- how far they are ----------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Note for each queue below which offset a group has done all."""
+        for topic, group in list(self._channels):
+            found = self.find(topic, group)
+            config = self._node.topics.get(topic)
+            if found is None or config is None:
+                continue
+            floor = found.channel.floor()
+            for queue in range(config.read_queues):
+                offset = found.topic.queues.search(queue, floor)
+                if self._node.offsets.query(topic, group, queue) != offset:
+                    self._node.offsets.commit(topic, group, queue, offset)

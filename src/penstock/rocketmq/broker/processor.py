@@ -1,0 +1,133 @@
+"""What the broker does with requests: it looks up who answers, and sees to failures."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import PenstockError
+from penstock.net.tasks import spawn
+from penstock.rocketmq.broker import (
+    acl_admin,
+    cleaning,
+    client_relays,
+    config_admin,
+    connections,
+    consume_stats,
+    group_admin,
+    heartbeats,
+    message_queries,
+    offset_reset,
+    offsets_api,
+    orderly,
+    pop,
+    pop_acks,
+    pop_notices,
+    pull,
+    queue_view,
+    request_modes,
+    request_reply,
+    runtime_info,
+    schedule,
+    send,
+    send_back,
+    timers,
+    topic_admin,
+    topic_stats,
+    transactions,
+)
+from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS, RefusedError
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.answering import LaterAnswerer
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+_log = logging.getLogger("penstock.mqbroker")
+
+ANSWERING: Final = (
+    acl_admin, cleaning, client_relays, config_admin, connections, consume_stats, group_admin,
+    heartbeats, message_queries, offset_reset, offsets_api, orderly, pop, pop_acks, pop_notices,
+    pull, queue_view, request_modes, request_reply, runtime_info, schedule, send, send_back,
+    timers, topic_admin, topic_stats, transactions,
+)  # fmt: skip
+"""The modules that answer; importing them fills the registry."""
+
+UNDER_WAY_MAX: Final = 10_000
+"""Requests whose answers take time; beyond, clients are told to come again."""
+_OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
+
+
+class Processor:
+    """The handler of the broker's connections."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way = 0
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        """The answer; None when it comes later or never."""
+        try:
+            if self._node.acl is not None:
+                self._node.acl.check(connection, request)
+            answerer = ANSWERERS.get(request.code)
+            if answerer is not None:
+                return answerer(self._node, connection, request)
+            later = LATER_ANSWERERS.get(request.code)
+            if later is None:
+                return request.answer(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {request.code} not supported",
+                )
+        except PenstockError as error:
+            return failure(connection, request, error)
+        except Exception:
+            return bug(connection, request)
+        if self._under_way >= UNDER_WAY_MAX:
+            return request.answer(ResponseCode.SYSTEM_BUSY, _OVERLOAD)
+        self._under_way += 1
+        spawn(self._answer_later(later, connection, request), f"request {request.code}")
+        return None
+
+    async def _answer_later(
+        self, answerer: LaterAnswerer, connection: Connection, request: Command
+    ) -> None:
+        try:
+            answer = await answerer(self._node, connection, request)
+        except PenstockError as error:
+            answer = failure(connection, request, error)
+        except Exception:
+            answer = bug(connection, request)
+        finally:
+            self._under_way -= 1
+        if answer is not None and not request.is_one_way:
+            connection.send(answer)
+
+    def connected(self, connection: Connection) -> None:
+        _log.debug("%s connected", connection.address)
+
+    def disconnected(self, connection: Connection) -> None:
+        self._node.held_pulls.forget(connection)
+        self._node.pops.forget(connection)
+        heartbeats.connection_ended(self._node, connection)
+
+
+def failure(connection: Connection, request: Command, error: PenstockError) -> Command:
+    """The answer to a request that was refused or went wrong.
+
+    It has fields, though none in them: some clients look at a send's without asking.
+    """
+    if isinstance(error, RefusedError):
+        return request.answer(error.code, str(error), ext={})
+    if not isinstance(error, BodyError):
+        _log.error("%s: request %d failed - %s", connection.address, request.code, error)
+    return request.answer(ResponseCode.SYSTEM_ERROR, str(error), ext={})
+
+
+def bug(connection: Connection, request: Command) -> Command:
+    """The answer to a request that met a mistake of ours, which goes to the log."""
+    _log.exception("%s: request %d failed", connection.address, request.code)
+    return request.answer(ResponseCode.SYSTEM_ERROR, "the broker failed; see its log")

@@ -1,0 +1,101 @@
+"""Messages that waited in a system topic, put again to the topic that they were sent to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import StorageError
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.message import StoredMessage
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+
+HOLDER: Final = "rocketmq:waiting"
+"""The group of a topic that holds what waits there."""
+PROPERTIES_MAX: Final = properties.BYTES_MAX - 128
+"""What waits gets more properties later: how often it was asked for, where it was before."""
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+def address(draft: Draft, found: dict[str, str]) -> None:
+    """Note in a message's properties, parsed, where it is to go after it has waited."""
+    found[properties.REAL_TOPIC] = draft.topic
+    found[properties.REAL_QUEUE] = str(draft.queue)
+
+
+def moved(draft: Draft, topic: str, queue: int, found: dict[str, str]) -> Draft:
+    """The draft with these properties, parsed, in another topic.
+
+    Raises RefusedError when the properties have become too long.
+    """
+    text = properties.join(found)
+    if len(text.encode("utf-8", "replace")) > PROPERTIES_MAX:
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message's properties are longer than "
+                           f"the {PROPERTIES_MAX} bytes that one that waits may have")  # fmt: skip
+    return replace(draft, topic=topic, queue=queue, properties=text)
+
+
+def released(node: Node, waiting: StoredMessage) -> Draft | None:
+    """The message as it goes to its topic, with all its properties, as upstream leaves them.
+
+    None when its topic has been deleted meanwhile, or was never told; that is logged.
+    """
+    topic = properties.value_of(waiting.properties, properties.REAL_TOPIC)
+    queue = properties.value_of(waiting.properties, properties.REAL_QUEUE)
+    if topic is None or queue is None or not (queue.isascii() and queue.isdigit()):
+        _log.error("dropped message %s of %s, which does not say where it belongs",
+                   waiting.offset_id, waiting.topic)  # fmt: skip
+        return None
+    if node.topics.get(topic) is None:
+        _log.warning("dropped message %s of %s: its topic %s has been deleted",
+                     waiting.offset_id, waiting.topic, topic)  # fmt: skip
+        return None
+    draft = Draft.of(waiting)
+    draft.topic, draft.queue = topic, int(queue)
+    return draft
+
+
+def hold(node: Node, name: str, log_offset: int) -> None:
+    """Keep the messages of a topic from a log offset on, however old they become."""
+    topic = node.host.broker.topics.get(name)
+    if topic is not None and not topic.exiting and topic.groups.get(HOLDER) != log_offset:
+        topic.commit_group(HOLDER, log_offset)
+
+
+async def put_all(node: Node, drafts: Sequence[Draft]) -> tuple[list[Draft], StorageError | None]:
+    """Store messages of whatever queues, in their order within each: one put for each queue.
+
+    Those that could not be stored, and why.
+    """
+    groups: dict[tuple[str, int], list[Draft]] = {}
+    for draft in drafts:
+        groups.setdefault((draft.topic, draft.queue), []).append(draft)
+    left: list[Draft] = []
+    failure: StorageError | None = None
+    waiting = len(groups)
+    finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(group: list[Draft], _placed: list[Placed], error: StorageError | None) -> None:
+        nonlocal waiting, failure
+        if error is not None:
+            left.extend(group)
+            failure = error
+        waiting -= 1
+        if not waiting and not finished.done():
+            finished.set_result(None)
+
+    for group in groups.values():
+        node.store.put(group, partial(done, group))
+    if groups:
+        await finished
+    return left, failure

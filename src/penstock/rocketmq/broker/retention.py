@@ -1,0 +1,87 @@
+"""How long messages stay: RocketMQ's for a time, NSQ's until everybody has them.
+
+A topic that RocketMQ's side has made keeps its messages for ``fileReservedTime``, read or not, and
+longer while channels or replaying groups still want them. A topic that NSQ's side has made keeps
+them until all have them, and RocketMQ's groups count among those: each holds it where it has
+committed to, like a replaying group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.units import HOUR
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.retention import Retention
+
+if TYPE_CHECKING:
+    from penstock.broker.topic import Topic
+    from penstock.rocketmq.broker.node import Node
+
+FILE: Final = "nsqTopics.json"
+HOLD_S: Final = 5.0
+PREFIX: Final = "rocketmq:"
+"""What a group of RocketMQ is called among the groups of a topic."""
+
+
+class TopicRetention:
+    """Who made the topics of a broker, and what follows for their messages."""
+
+    def __init__(self, node: Node) -> None:
+        """Raises ConfigError, StorageError."""
+        self._node = node
+        self._of_nsq: set[str] = set()
+        node.state.add(FILE, lambda: {"topics": sorted(self._of_nsq)}, self._load)
+
+    def _load(self, value: Any) -> None:
+        topics = value.get("topics") if isinstance(value, dict) else None
+        if not isinstance(topics, list):
+            raise BodyError("a file of NSQ's topics without topics")
+        self._of_nsq = {str(topic) for topic in topics}
+
+    def made_by_nsq(self, topics: list[str]) -> None:
+        """These topics are NSQ's. Written down at once; raises StorageError."""
+        self._of_nsq.update(topics)
+        self._node.state.save(FILE)
+
+    def adopt(self, topic: Topic) -> None:
+        """Keep the messages of a topic by the rule of those who made it."""
+        if topic.name not in self._of_nsq:
+            hours = self._node.settings.file_reserved_time
+            topic.retention = Retention(time_ns=hours * HOUR)
+
+    def forget(self, name: str) -> None:
+        """A topic is gone. Raises StorageError."""
+        if name in self._of_nsq:
+            self._of_nsq.discard(name)
+            self._node.state.save(FILE)
+
+    def hold(self) -> None:
+        """Let RocketMQ's groups hold NSQ's topics where they have committed to."""
+        for name in self._of_nsq:
+            topic = self._node.host.broker.topics.get(name)
+            if topic is not None and not topic.exiting:
+                self._hold(topic)
+
+    def _hold(self, topic: Topic) -> None:
+        groups = self._node.offsets.groups_of(topic.name)
+        for group in groups:
+            offset = self.log_offset(topic, group)
+            if topic.groups.get(PREFIX + group) != offset:
+                topic.commit_group(PREFIX + group, offset)
+        known = {PREFIX + group for group in groups}
+        for held in [each for each in topic.groups if each.startswith(PREFIX)]:
+            if held not in known:
+                topic.delete_group(held)
+
+    def log_offset(self, topic: Topic, group: str) -> int:
+        """The log offset below which a group has consumed all, over all queues of a topic."""
+        config = self._node.topics.get(topic.name)
+        committed = self._node.offsets.of(topic.name, group)
+        least = topic.log.next_offset
+        for queue in range(1 if config is None else max(config.read_queues, config.write_queues)):
+            low, high = topic.queues.bounds(queue)
+            places = topic.queues.locate(queue, max(low, committed.get(queue, 0)), 1)
+            if low < high and len(places):
+                least = min(least, places[0])
+        return least

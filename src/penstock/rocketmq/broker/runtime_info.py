@@ -1,0 +1,156 @@
+"""What the broker is doing: versions, rates, totals, disk, delays; and single statistics.
+
+The names are those of the Java broker, 4.9's and 5.x's, and so are the forms: all values are texts
+(reference 2.5). What this broker does not have says so: no request waits in the queue of a thread
+pool, no message between the log and its queue, and there is no wheel of timers.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.broker.periodic import Periodic
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import PROTOCOL_VERSION, Command
+from penstock.storage.disk_space import DiskSpace
+from penstock.storage.log import Log
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.totals import Totals
+    from penstock.rocketmq.remoting import Connection
+
+_TICK_S: Final = 1.0
+_NOT_HERE: Final = {
+    **{f"{pool}ThreadPoolQueueSize": 0 for pool in ("send", "pull", "query")},
+    **{f"{pool}ThreadPoolQueueHeadWaitTimeMills": 0 for pool in ("send", "pull", "query")},
+    "EndTransactionQueueSize": 0,
+    "pageCacheLockTimeMills": 0,
+    "dispatchBehindBytes": 0,
+    "dispatchMaxBuffer": 0,
+    "startAcceptSendRequestTimeStamp": 0,
+    "remainTransientStoreBufferNumbs": (1 << 31) - 1,  # what Java says without such buffers
+    "timerReadBehind": 0,
+    "timerOffsetBehind": 0,
+    "timerCongestNum": 0,
+    "timerEnqueueTps": 0.0,
+    "timerDequeueTps": 0.0,
+}
+
+
+def sampling(node: Node) -> Periodic:
+    """The service that samples what is counted."""
+    return Periodic("statistics", _TICK_S, node.stats.tick)
+
+
+@answers(RequestCode.GET_BROKER_RUNTIME_INFO)
+def runtime_info(node: Node, connection: Connection, request: Command) -> Command:
+    table = {
+        "brokerVersion": PROTOCOL_VERSION,
+        "brokerVersionDesc": "V4_9_8",  # what that number stands for
+        "brokerActive": "true",
+        **_NOT_HERE,
+        **_store(node),
+        **_totals(node.stats.totals, node.now_ms),
+        **_disk(node.settings.store_path_root_dir),
+        **_delays(node),
+    }
+    return json_answer(request, {"table": {name: str(value) for name, value in table.items()}})
+
+
+@answers(RequestCode.VIEW_BROKER_STATS_DATA)
+def view_statistic(node: Node, connection: Connection, request: Command) -> Command:
+    """One statistic over the last minute, hour and day."""
+    name, key = request.text("statsName"), request.text("statsKey")
+    found = node.stats.view(name, key)
+    if found is None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+    return json_answer(request, found)
+
+
+def _store(node: Node) -> dict[str, object]:
+    """What the store holds. Offsets are physical ones: they tell messages apart, not bytes."""
+    topics = node.host.broker.topics.values()
+    logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
+    oldest = [log.oldest_ns for log in logs]
+    unsynced = [log.bytes_from(log.next_offset - log.unsynced_messages) for log in logs]
+    low, high = node.store.physical_bounds()
+    return {
+        "commitLogMinOffset": low,
+        "commitLogMaxOffset": high,
+        "remainHowManyDataToFlush": _readable(sum(unsynced)),
+        "earliestMessageTimeStamp": min((ns for ns in oldest if ns), default=-MILLISECOND)
+        // MILLISECOND,
+    }
+
+
+def _totals(totals: Totals, now_ms: int) -> dict[str, object]:
+    transferred = totals.rates(attrgetter("got"))
+    return {
+        "bootTimestamp": totals.started_ms,
+        "runtime": _duration(now_ms - totals.started_ms),
+        "putTps": totals.rates(attrgetter("put")),
+        "getFoundTps": totals.rates(attrgetter("found")),
+        "getMissTps": totals.rates(attrgetter("missed")),
+        "getTotalTps": totals.rates(lambda sample: sample.found + sample.missed),
+        "getTransferedTps": transferred,  # Java 4's spelling, and Java 5's
+        "getTransferredTps": transferred,
+        "msgPutTotalYesterdayMorning": totals.yesterday.put,
+        "msgPutTotalTodayMorning": totals.today.put,
+        "msgPutTotalTodayNow": totals.put_messages,
+        "msgGetTotalYesterdayMorning": totals.yesterday.got,
+        "msgGetTotalTodayMorning": totals.today.got,
+        "msgGetTotalTodayNow": totals.got_messages,
+        "putMessageTimesTotal": totals.put_messages,
+        "putMessageSizeTotal": totals.put_bytes,
+        "putMessageAverageSize": totals.average_put_bytes,
+        "putMessageFailedTimes": totals.put_failures,
+        "putMessageEntireTimeMax": totals.slowest_put_ms,
+        "putMessageDistributeTime": totals.put_time_distribution(),
+        "putLatency99": f"{totals.put_time_quantile(0.99):.2f}",
+        "putLatency999": f"{totals.put_time_quantile(0.999):.2f}",
+        "getMessageEntireTimeMax": totals.slowest_get_ms,
+    }
+
+
+def _duration(ms: int) -> str:
+    minutes, seconds = divmod(ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _disk(path: str) -> dict[str, object]:
+    """How full the disk is; one disk holds logs and queues. -1 when it cannot be asked."""
+    space = DiskSpace.of(path)
+    share = space.used_share if space is not None else -1.0
+    table: dict[str, object] = {
+        "commitLogDiskRatio": share,
+        f"commitLogDiskRatio_{path}": share,
+        "consumeQueueDiskRatio": share,
+    }
+    if space is not None:
+        total, free = _readable(space.total), _readable(space.free)
+        table["commitLogDirCapacity"] = f"Total : {total}, Free : {free}."
+    return table
+
+
+def _readable(nbytes: int) -> str:
+    """Bytes as Java prints them: ``318 B``, ``252.0 GiB``."""
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    amount, unit = float(nbytes), -1
+    while amount >= 1024 and unit < 5:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.1f} {'KMGTPE'[unit]}iB"
+
+
+def _delays(node: Node) -> dict[str, object]:
+    """How far each delay level has come in its queue: ``delivered,stored``."""
+    return {
+        f"scheduleMessageOffset_{level}": f"{delivered},{stored}"
+        for level, (delivered, stored) in node.schedule.progress().items()
+    }

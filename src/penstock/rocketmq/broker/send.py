@@ -1,0 +1,234 @@
+"""Sending: a message, or a batch of them, is checked, stored, and acknowledged (reference 2.1)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.rocketmq.broker import names, schedule, send_back
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send_header import SendHeader
+from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.protocol import batch_body, properties
+from penstock.rocketmq.protocol.answer_template import AnswerTemplate
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.registration import TopicConfig
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.stored_records import StoredRecords
+    from penstock.rocketmq.remoting import Connection
+
+BATCH_MAX: Final = 4096
+"""Messages of one batch; their ids go back in one header, which has its limits."""
+_WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
+_TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
+_ILLEGAL: Final = (
+    "the message is illegal, maybe msg body or properties length not matched. msg body length "
+    "limit {}B, msg properties length limit 32KB."
+)
+
+
+@answers(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+def send(node: Node, connection: Connection, request: Command) -> Command | None:
+    header = SendHeader.of(request)
+    header.check()
+    config = checked_topic(node, connection, header)
+    queue = header.queue if header.queue >= 0 else node.chance.below(max(1, config.write_queues))
+    if header.batch:
+        drafts = _batch(node, connection, request, header, queue)
+        records = node.store.records(drafts)
+        topic = header.topic
+    else:
+        draft = _draft(node, connection, request, header, queue)
+        draft = _rerouted(node, request, header, draft)
+        records = node.store.records((draft,))
+        topic, node_queue = draft.topic, draft.queue
+    sending = _Sending(node, connection, request, records, queue)
+    node.store.put_records(topic, queue if header.batch else node_queue, records, sending.done)
+    if node.flush_timeouts is not None and not sending.is_answered:
+        node.flush_timeouts.watch(sending)
+    return None
+
+
+def checked_topic(node: Node, connection: Connection, header: SendHeader) -> TopicConfig:
+    """The topic that a message is for, made if need be. Raises RefusedError."""
+    config = node.topics.get(header.topic)
+    if config is None or header.topic in names.NOT_FOR_CLIENTS:
+        config = _make_topic(node, header)
+    if not node.settings.broker_permission & WRITE:
+        remark = f"the broker[{node.settings.broker_ip1}] sending message is forbidden"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    if not config.perm & WRITE:
+        remark = f"the topic[{header.topic}] sending message is forbidden"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    if header.queue >= max(config.write_queues, config.read_queues):
+        remark = (
+            f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
+        )
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    return config
+
+
+def _make_topic(node: Node, header: SendHeader) -> TopicConfig:
+    problem = names.topic_problem(header.topic)
+    if problem is not None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
+    if header.topic in names.NOT_FOR_CLIENTS:
+        remark = f"Sending message to topic[{header.topic}] is forbidden."
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    config = node.topics.make_for_send(
+        header.topic, header.default_topic, header.default_queues, node.now_ms
+    )
+    if config is None:
+        remark = f"topic[{header.topic}] not exist, apply first please!"
+        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+    node.topics_changed()
+    return config
+
+
+def _draft(
+    node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
+) -> Draft:
+    text = header.properties
+    if len(request.body) > node.settings.max_message_size:
+        raise _illegal(node)
+    if _WAIT in text:  # it was for the broker only
+        text = properties.without(text, properties.WAIT)
+    if text and not text.endswith(properties.VALUE_END):
+        text += properties.VALUE_END
+    text += node.cluster_property
+    _check_length(node, text)
+    return Draft(
+        header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
+        connection.host, header.reconsume_times,
+    )  # fmt: skip
+
+
+def _rerouted(node: Node, request: Command, header: SendHeader, draft: Draft) -> Draft:
+    """A retry that failed too often, half of a transaction, or a delay go to other topics."""
+    if draft.topic.startswith(names.RETRY_PREFIX):
+        draft = send_back.dead_letter_rule(node, draft, header.max_reconsume_times, request.version)
+    is_half = _TRANSACTION in draft.properties  # a quick look, then a good one
+    if is_half and properties.value_of(draft.properties, properties.TRANSACTION) == "true":
+        if node.settings.reject_transaction_message:
+            remark = (
+                f"the broker[{node.settings.broker_ip1}] sending transaction message is forbidden"
+            )
+            raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+        return node.transactions.half(draft)
+    return schedule.divert(node, draft)
+
+
+def _batch(
+    node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
+) -> list[Draft]:
+    if names.is_inner(header.topic):
+        remark = "batch request does not support retry group"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    if len(request.body) > node.settings.max_message_size:
+        raise _illegal(node)
+    try:
+        messages = batch_body.decode(request.body)
+    except BodyError as error:
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+    if len(messages) > BATCH_MAX:
+        remark = f"a batch of {len(messages)} messages, {BATCH_MAX} are the most"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    host, cluster = connection.host, node.cluster_property
+    drafts = []
+    for body, text, flag in messages:
+        if _WAIT in text:
+            text = properties.without(text, properties.WAIT)
+        if text and not text.endswith(properties.VALUE_END):
+            text += properties.VALUE_END
+        drafts.append(Draft(header.topic, queue, body, text + cluster, flag, header.sys_flag,
+                            header.born_ms, host, header.reconsume_times))  # fmt: skip
+    if len(request.body) > properties.BYTES_MAX:
+        for draft in drafts:
+            _check_length(node, draft.properties)
+    return drafts
+
+
+def _check_length(node: Node, text: str) -> None:
+    few = len(text) <= properties.BYTES_MAX // 4
+    if not few and len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
+        raise _illegal(node)
+
+
+def _illegal(node: Node) -> RefusedError:
+    remark = _ILLEGAL.format(node.settings.max_message_size)
+    return RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+class _Sending:
+    """A send that is being stored."""
+
+    __slots__ = ("_began_ns", "_connection", "_node", "_queue", "_records", "_request",
+                 "is_answered")  # fmt: skip
+
+    def __init__(
+        self,
+        node: Node,
+        connection: Connection,
+        request: Command,
+        records: StoredRecords,
+        queue: int,
+    ) -> None:
+        self._node = node
+        self._connection = connection
+        self._request = request
+        self._records = records
+        self._queue = queue
+        self._began_ns = node.stats.put_begins()
+        self.is_answered = False
+
+    def done(self, error: StorageError | None) -> None:
+        """It is stored, or is not; the producer is told."""
+        stats = self._node.stats
+        if error is not None:
+            stats.put_failed()
+        elif self._began_ns:
+            stats.put_ends(self._records.topic, self._queue, self._began_ns)
+        if self.is_answered:
+            return
+        if error is None:
+            self._answer(ResponseCode.SUCCESS)
+            return
+        self.is_answered = True
+        if not self._request.is_one_way:
+            self._connection.send(storage_failure(self._request, error))
+
+    def flush_timed_out(self) -> None:
+        """It is stored, but the disk takes long to make that last."""
+        self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
+
+    def _answer(self, code: ResponseCode) -> None:
+        self.is_answered = True
+        request = self._request
+        if request.is_one_way:
+            return
+        records, store = self._records, self._node.store
+        template = _template(code, self._node.settings.region_id, self._node.settings.trace_on)
+        message_ids = ",".join(store.message_ids(records.physical_offset, records.count))
+        values = (message_ids, str(self._queue), str(records.queue_offset))
+        self._connection.send_pieces((template.encode(request, values),))
+
+
+@lru_cache(maxsize=16)
+def _template(code: ResponseCode, region: str, trace_on: bool) -> AnswerTemplate:
+    constants = {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
+    return AnswerTemplate(("msgId", "queueId", "queueOffset"), constants, code)
+
+
+def storage_failure(request: Command, error: StorageError) -> Command:
+    """The answer when a message could not be stored."""
+    code = ResponseCode.SYSTEM_ERROR
+    if isinstance(error, DiskFullError | ReadOnlyError):
+        code = ResponseCode.SERVICE_NOT_AVAILABLE
+    remark = f"service not available now, the message is not stored: {error}"
+    return request.answer(code, remark, ext={})

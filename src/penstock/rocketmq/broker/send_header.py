@@ -1,0 +1,74 @@
+"""The fields of a send request, under their long names or the letters of version 2 (reference
+2.1).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+_SHORT = {"producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
+          "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
+          "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l",
+          "batch": "m"}  # fmt: skip
+_LONG = {name: name for name in _SHORT}
+_LONG_CODES = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
+
+
+class SendHeader(NamedTuple):
+    """What a producer says of a message. ``queue`` is -1 where the broker may choose."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_queues: int
+    queue: int
+    sys_flag: int
+    born_ms: int
+    flag: int
+    properties: str
+    reconsume_times: int
+    max_reconsume_times: int | None
+    unit_mode: bool
+    batch: bool
+
+    @classmethod
+    def of(cls, request: Command) -> SendHeader:
+        """Raises BodyError for a number that is none; a blank topic is for the caller to refuse."""
+        ext = request.ext
+        if ext is None:
+            raise BodyError("a send without fields")
+        names = _LONG if request.code in _LONG_CODES else _SHORT
+        get = ext.get
+        try:
+            most = get(names["maxReconsumeTimes"])
+            return cls(
+                get(names["producerGroup"]) or "",
+                get(names["topic"]) or "",
+                get(names["defaultTopic"]) or "",
+                int(get(names["defaultTopicQueueNums"]) or 0),
+                int(get(names["queueId"]) or 0),
+                int(get(names["sysFlag"]) or 0),
+                int(get(names["bornTimestamp"]) or 0),
+                int(get(names["flag"]) or 0),
+                get(names["properties"]) or "",
+                int(get(names["reconsumeTimes"]) or 0),
+                int(most) if most else None,
+                (get(names["unitMode"]) or "").lower() == "true",
+                (get(names["batch"]) or "").lower() == "true",
+            )
+        except ValueError as error:
+            raise BodyError(f"a field of the send is no number: {error}") from None
+
+    def check(self) -> None:
+        """Raises BodyError for numbers that have no place in a stored message."""
+        ints = (self.queue, self.sys_flag, self.flag, self.reconsume_times)
+        if not (min(ints) >= _INT_MIN and max(ints) <= _INT_MAX):
+            raise BodyError(f"a number of the send has more than 32 bits: {ints}")
+        if not _LONG_MIN <= self.born_ms <= _LONG_MAX:
+            raise BodyError(f"a number of the send has more than 64 bits: {self.born_ms}")

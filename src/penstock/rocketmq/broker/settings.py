@@ -1,0 +1,304 @@
+"""The properties of the broker, under the names of Java's configuration files.
+
+Times are milliseconds and sizes bytes, unless said. Ours beside Java's are ``bindAddress``,
+``durability``, ``aclDirectory``, ``nsqTcpAddress`` and ``nsqHttpAddress``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from copy import copy
+from typing import ClassVar, Final
+
+from penstock.core import java_properties
+from penstock.core.errors import ConfigError
+from penstock.net.address import split_host_port
+from penstock.net.local_address import local_address
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.delay_levels import DelayLevels
+from penstock.rocketmq.protocol.frames import FRAME_MAX
+from penstock.rocketmq.tls_settings import TlsSettings
+from penstock.storage.durability import Durability
+
+_FRAME_ROOM: Final = 64 * 1024
+"""What a frame may need beside the body of its message: header, properties."""
+
+
+class BrokerSettings(TlsSettings):
+    """Ports, paths, limits and habits; ``-c FILE`` and UPDATE_BROKER_CONFIG set them."""
+
+    # Who and where
+    namesrv_addr: str
+    """``host:port`` of the name servers, ``;`` between them; empty: none."""
+    broker_cluster_name: str = "DefaultCluster"
+    broker_name: str
+    broker_id: int = 0
+    broker_ip1: str
+    """The address that name servers tell clients, and that is part of message ids."""
+    listen_port: int = 10911
+    bind_address: str = "0.0.0.0"
+    server_channel_max_idle_time_seconds: int = 120
+    region_id: str = "DefaultRegion"
+    broker_config_path: str
+    """Where UPDATE_BROKER_CONFIG writes what it changed; read at the start only by ``-c``."""
+    config_black_list: str = "configBlackList;brokerConfigPath"
+
+    # Registration at name servers
+    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = 6000
+    compressed_register: bool = False
+    use_tls: bool = False
+    """Whether name servers are spoken to in TLS."""
+    tls_client_trust_cert_path: str = ""
+    tls_client_auth_server: bool = False
+
+    # Topics and groups
+    broker_permission: int = 6
+    auto_create_topic_enable: bool = True
+    default_topic_queue_nums: int = 8
+    auto_create_subscription_group: bool = True
+    trace_topic_enable: bool = False
+    trace_on: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    flush_consumer_offset_interval: int = 5000
+
+    # Messages
+    max_message_size: int = 4 * 1024 * 1024
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    reject_transaction_message: bool = False
+    transaction_time_out: int = 6000
+    transaction_check_max: int = 15
+    transaction_check_interval: int = 60_000
+    store_reply_message_enable: bool = True
+    message_index_enable: bool = True
+    default_query_max_num: int = 32
+    max_msgs_num_batch: int = 64
+
+    # Pulling
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1000
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_count_on_message_in_memory: int = 32
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+
+    # The store
+    store_path_root_dir: str
+    broker_role: str = "ASYNC_MASTER"
+    flush_disk_type: str = "ASYNC_FLUSH"
+    """``ASYNC_FLUSH``: an acknowledged message is in the file; ``SYNC_FLUSH``: it is on disk."""
+    durability: str = ""
+    """``memory``, ``write`` or ``fsync`` instead of what ``flushDiskType`` says."""
+    flush_interval_commit_log: int = 500
+    sync_flush_timeout: int = 5000
+    file_reserved_time: int = 72
+    """Hours."""
+
+    # Without effect; mqadmin's exportConfigs fails when it does not find them
+    filter_server_nums: int = 0
+    slave_read_enable: bool = False
+    msg_trace_topic_name: str = names.TRACE_TOPIC
+
+    # NSQ beside it
+    nsq_tcp_address: str = ""
+    nsq_http_address: str = ""
+
+    # Access rules
+    acl_enable: bool = False
+    acl_directory: str = ""
+    """Where ``plain_acl.yml`` is; empty: in RocketMQ's home, or with the store's configuration."""
+
+    java_names: ClassVar[dict[str, str]] = {
+        **TlsSettings.java_names,
+        "brokerIP1": "broker_ip1",
+        "useTLS": "use_tls",
+        "tls.client.trustCertPath": "tls_client_trust_cert_path",
+        "tls.client.authServer": "tls_client_auth_server",
+    }
+    at_start_only: ClassVar[frozenset[str]] = frozenset(
+        (
+            "brokerClusterName", "brokerName", "brokerId", "brokerIP1", "listenPort",
+            "bindAddress", "serverChannelMaxIdleTimeSeconds", "syncFlushTimeout",
+            "storePathRootDir", "brokerRole", "flushDiskType", "durability",
+            "flushIntervalCommitLog", "fileReservedTime", "messageDelayLevel", "traceTopicEnable",
+            "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
+            "nsqTcpAddress", "nsqHttpAddress", "aclEnable", "aclDirectory",
+        )
+    )  # fmt: skip
+    """What stands for the life of the process: no command changes it, only the file."""
+    fixed: ClassVar[frozenset[str]] = (
+        TlsSettings.fixed
+        | at_start_only
+        | frozenset(("configBlackList", "brokerConfigPath", "rocketmqHome"))
+    )
+    important: ClassVar[tuple[str, ...]] = (
+        "namesrvAddr", "brokerClusterName", "brokerName", "brokerId", "brokerIP1",
+        "autoCreateTopicEnable", "autoCreateSubscriptionGroup", "traceTopicEnable",
+        "rejectTransactionMessage", "transactionTimeOut", "transactionCheckMax",
+        "transactionCheckInterval", "aclEnable", "storePathRootDir", "flushIntervalCommitLog",
+        "fileReservedTime", "maxTransferBytesOnMessageInMemory",
+        "maxTransferCountOnMessageInMemory", "messageIndexEnable", "brokerRole", "flushDiskType",
+    )  # fmt: skip
+    """What ``mqbroker -m`` prints."""
+    without_effect: ClassVar[frozenset[str]] = frozenset(
+        (
+            # Where things are: all is below storePathRootDir, and nothing needs RocketMQ's home.
+            "rocketmqHome", "storePathCommitLog", "storePathConsumeQueue",
+            "storePathIndex", "storeCheckpoint", "abortFile", "readOnlyCommitLogStorePaths",
+            "messageStorePlugIn", "brokerIP2",
+            # Pools of threads, their queues, and how long they let a request wait
+            "sendMessageThreadPoolNums", "putMessageFutureThreadPoolNums",
+            "pullMessageThreadPoolNums", "processReplyMessageThreadPoolNums",
+            "queryMessageThreadPoolNums", "adminBrokerThreadPoolNums",
+            "clientManageThreadPoolNums", "consumerManageThreadPoolNums",
+            "heartbeatThreadPoolNums", "endTransactionThreadPoolNums",
+            "sendThreadPoolQueueCapacity", "putThreadPoolQueueCapacity",
+            "pullThreadPoolQueueCapacity", "replyThreadPoolQueueCapacity",
+            "queryThreadPoolQueueCapacity", "clientManagerThreadPoolQueueCapacity",
+            "consumerManagerThreadPoolQueueCapacity", "heartbeatThreadPoolQueueCapacity",
+            "endTransactionPoolQueueCapacity", "brokerFastFailureEnable",
+            "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue", "waitTimeMillsInHeartbeatQueue",
+            "waitTimeMillsInTransactionQueue", "osPageCacheBusyTimeOutMills",
+            # Buffers and threads of connections
+            "serverWorkerThreads", "serverCallbackExecutorThreads", "serverSelectorThreads",
+            "serverOnewaySemaphoreValue", "serverAsyncSemaphoreValue", "serverSocketSndBufSize",
+            "serverSocketRcvBufSize", "writeBufferHighWaterMark", "writeBufferLowWaterMark",
+            "serverSocketBacklog", "serverPooledByteBufAllocatorEnable", "useEpollNativeSelector",
+            "clientWorkerThreads", "clientOnewaySemaphoreValue", "clientAsyncSemaphoreValue",
+            "connectTimeoutMillis", "channelNotActiveInterval", "clientChannelMaxIdleTimeSeconds",
+            "clientSocketSndBufSize", "clientSocketRcvBufSize", "clientCallbackExecutorThreads",
+            "clientPooledByteBufAllocatorEnable", "clientCloseSocketIfTimeout",
+            "transferMsgByHeap", "forceRegister",
+            # Files of Java's store; ours deletes what has lapsed as it goes
+            "deleteWhen", "diskMaxUsedSpaceRatio",
+            "mappedFileSizeCommitLog", "mapedFileSizeCommitLog", "mappedFileSizeConsumeQueue",
+            "mapedFileSizeConsumeQueue", "enableConsumeQueueExt", "mappedFileSizeConsumeQueueExt",
+            "bitMapLengthConsumeQueueExt", "commitIntervalCommitLog", "flushCommitLogTimed",
+            "useReentrantLockWhenPutMessage", "flushIntervalConsumeQueue", "cleanResourceInterval",
+            "deleteCommitLogFilesInterval", "deleteConsumeQueueFilesInterval",
+            "destroyMapedFileIntervalForcibly", "redeleteHangedFileInterval",
+            "putMsgIndexHightWater", "checkCRCOnRecover", "flushCommitLogLeastPages",
+            "commitCommitLogLeastPages", "flushLeastPagesWhenWarmMapedFile",
+            "flushConsumeQueueLeastPages", "flushCommitLogThoroughInterval",
+            "commitCommitLogThoroughInterval", "flushConsumeQueueThoroughInterval",
+            "maxTransferBytesOnMessageInDisk", "maxTransferCountOnMessageInDisk",
+            "accessMessageInMemoryMaxRatio", "maxHashSlotNum", "maxIndexNum", "messageIndexSafe",
+            "cleanFileForciblyEnable", "warmMapedFileEnable", "debugLockEnable",
+            "transientStorePoolEnable", "transientStorePoolSize", "fastFailIfNoBufferInStorePool",
+            "diskFallRecorded", "enableScheduleMessageStats", "enableScheduleAsyncDeliver",
+            "scheduleAsyncDeliverMaxPendingLimit", "scheduleAsyncDeliverMaxResendNum2Blocked",
+            "flushDelayOffsetInterval", "flushConsumerOffsetHistoryInterval",
+            # Filters precomputed per message
+            "enableCalcFilterBitMap", "expectConsumerNumUseFilter", "maxErrorRateOfBloomFilter",
+            "filterDataCleanTimeSpan",
+            # Slaves, of which there are none
+            "haListenPort", "haSendHeartbeatInterval", "haHousekeepingInterval",
+            "haTransferBatchSize", "haMasterAddress", "haSlaveFallbehindMax", "slaveTimeout",
+            "offsetCheckInSlave", "duplicationEnable", "enableDLegerCommitLog",
+            "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId",
+            "storePathDLedgerCommitLog", "isEnableBatchPush",
+            # The rest
+            "highSpeedMode", "commercialEnable", "commercialTimerCount", "commercialTransCount",
+            "commercialBigCount", "commercialBaseCount", "maxDelayTime", "enableDetailStat",
+            "autoDeleteUnusedStats", "isolateLogEnable", "startAcceptSendRequestTimeStamp",
+            "disableConsumeIfConsumerReadSlowly", "consumerFallbehindThreshold", "enableLmq",
+            "enableMultiDispatch", "maxLmqConsumeQueueNum", "fetchNamesrvAddrByAddressServer",
+            "rmqAddressServerDomain", "rmqAddressServerSubGroup",
+        )
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.namesrv_addr = os.environ.get("NAMESRV_ADDR", "")
+        self.broker_name = socket.gethostname() or "DEFAULT_BROKER"
+        self.broker_ip1 = local_address()
+        self.store_path_root_dir = os.path.join(os.path.expanduser("~"), "store")
+        self.broker_config_path = os.path.join(
+            self.store_path_root_dir, "config", "broker.properties"
+        )
+
+    def check(self) -> list[str]:
+        """What the user should know, in one line each. Raises ConfigError."""
+        self.check_values()
+        if self.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER"):
+            raise ConfigError("brokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
+                              f"{self.broker_role!r}: there are no slaves")  # fmt: skip
+        warnings = []
+        if self.broker_role == "SYNC_MASTER":
+            warnings.append("brokerRole=SYNC_MASTER has the effect of ASYNC_MASTER: there are no "
+                            "slaves to wait for")  # fmt: skip
+        if self.msg_trace_topic_name != names.TRACE_TOPIC:
+            warnings.append(f"msgTraceTopicName has no effect: traces are in {names.TRACE_TOPIC}")
+        if self.broker_id:
+            warnings.append(f"brokerId={self.broker_id} becomes 0, a master's")
+            self.broker_id = 0
+        if self.max_message_size > FRAME_MAX - _FRAME_ROOM:
+            warnings.append(f"maxMessageSize={self.max_message_size}: clients cannot send more "
+                            f"than {FRAME_MAX} bytes in one frame")  # fmt: skip
+        if self.acl_enable and (self.nsq_tcp_address or self.nsq_http_address):
+            warnings.append("aclEnable=true keeps nobody out of nsqTcpAddress and nsqHttpAddress")
+        return warnings
+
+    def check_values(self) -> None:
+        """Raises ConfigError for a value that makes no sense."""
+        if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
+            raise ConfigError("flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not "
+                              f"{self.flush_disk_type!r}")  # fmt: skip
+        if self.durability not in ("", *(level.value for level in Durability)):
+            raise ConfigError("durability must be memory, write or fsync, not "
+                              f"{self.durability!r}")  # fmt: skip
+        if not 0 <= self.broker_permission <= 7:
+            raise ConfigError(f"brokerPermission must be 0 to 7, not {self.broker_permission}")
+        for name in ("listenPort", "maxMessageSize", "defaultTopicQueueNums", "fileReservedTime"):
+            if getattr(self, self.declared()[name]) < 0:
+                raise ConfigError(f"{name} must not be negative")
+        DelayLevels(self.message_delay_level)
+        self.name_servers()
+
+    def update(self, values: dict[str, str]) -> list[str]:
+        """Take over these properties, all or none; the unknown ones are returned.
+
+        Raises ConfigError, also when their values do not fit together.
+        """
+        changed = copy(self)
+        unknown = TlsSettings.update(changed, values)
+        changed.check_values()
+        vars(self).update(vars(changed))
+        return unknown
+
+    @property
+    def access_rules_directory(self) -> str:
+        """Where ``plain_acl.yml`` is."""
+        if self.acl_directory:
+            return self.acl_directory
+        home = os.environ.get("ROCKETMQ_HOME")
+        return f"{home}/conf" if home else f"{self.store_path_root_dir}/config"
+
+    def name_servers(self) -> list[str]:
+        """``host:port`` of each name server. Raises ConfigError."""
+        found = [word.strip() for word in self.namesrv_addr.split(";") if word.strip()]
+        for address in found:
+            try:
+                host, _port = split_host_port(address)
+            except ValueError:
+                host = ""
+            if not host:
+                raise ConfigError(f"the name server address {address!r} is no host:port, as in "
+                                  "127.0.0.1:9876;192.168.0.1:9876")  # fmt: skip
+        return list(dict.fromkeys(found))
+
+    def black_list(self) -> set[str]:
+        """What the operator lets no command change."""
+        return {name for name in self.config_black_list.split(";") if name}
+
+    @property
+    def durability_level(self) -> Durability:
+        """What an acknowledged message has survived."""
+        if self.durability:
+            return Durability(self.durability)
+        return Durability.FSYNC if self.flush_disk_type == "SYNC_FLUSH" else Durability.WRITE
+
+    def important_text(self) -> str:
+        """The most important properties as lines ``name=value``."""
+        declared = self.declared()
+        return java_properties.dumps({n: getattr(self, declared[n]) for n in self.important})

@@ -1,0 +1,142 @@
+"""The broker's tables in files: JSON as Java writes it, ``<store path>/config/<name>``.
+
+A file is replaced as a whole, never half; what it said before stays behind as ``<name>.bak``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock.core.errors import ConfigError, StorageError
+from penstock.net.tasks import spawn
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.disk import Disk
+
+TOPICS: Final = "topics.json"
+GROUPS: Final = "subscriptionGroup.json"
+OFFSETS: Final = "consumerOffset.json"
+BACKUP: Final = ".bak"
+_INTERVAL_S_MIN: Final = 0.1
+
+_log = logging.getLogger("penstock.mqbroker")
+
+Dump = Callable[[], Any]
+Load = Callable[[Any], None]
+
+
+class State:
+    """The files of one broker.
+
+    ``dump`` gives a copy of a table as JSON values, which may be written while the table changes;
+    ``load`` takes such values over and raises BodyError when they make no sense.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str, interval_s: Callable[[], float] = lambda: 5.0
+    ) -> None:
+        """Raises StorageError when the directory cannot be made."""
+        self.disk = disk
+        self._directory = directory
+        self._interval_s = interval_s
+        self._files: dict[str, _File] = {}
+        self._task: asyncio.Task[None] | None = None
+        disk.make_directory(directory)
+
+    def add(self, name: str, dump: Dump, load: Load) -> None:
+        """Keep a table in a file, and load it when the file is there.
+
+        Raises ConfigError when the file is damaged, StorageError when it cannot be read.
+        """
+        file = _File(self.disk, f"{self._directory}/{name}", dump)
+        file.load(load)
+        self._files[name] = file
+
+    def save(self, name: str) -> None:
+        """Write a file now, unless nothing changed; in whatever thread. Raises StorageError."""
+        self._files[name].save()
+
+    async def save_aside(self, name: str) -> None:
+        """The same, but the writing itself is done in a thread. Raises StorageError."""
+        file = self._files[name]
+        await asyncio.to_thread(file.write, *file.take())
+
+    def start(self) -> None:
+        """Write from time to time what changed."""
+        self._task = spawn(self._save_often(), "state files")
+
+    async def _save_often(self) -> None:
+        while True:
+            await asyncio.sleep(max(_INTERVAL_S_MIN, self._interval_s()))
+            await self._save_all()
+
+    async def _save_all(self) -> None:
+        for file in self._files.values():
+            try:
+                # The copy is made here, and turned into bytes elsewhere: offsets may be many.
+                await asyncio.to_thread(file.write, *file.take())
+                file.is_failing = False
+            except StorageError as error:
+                if not file.is_failing:
+                    _log.error("failed to write the broker's state - %s", error)
+                file.is_failing = True
+
+    async def close(self) -> None:
+        """Write all that changed; failures are logged."""
+        if self._task is not None:
+            self._task.cancel()
+        await self._save_all()
+
+
+class _File:
+    """One table's file. Copies are numbered, so that an older one never replaces a newer one."""
+
+    def __init__(self, disk: Disk, path: str, dump: Dump) -> None:
+        self._disk = disk
+        self._path = path
+        self._dump = dump
+        self._taking = threading.Lock()
+        self._writing = threading.Lock()
+        self._content: bytes | None = None
+        self._taken = 0
+        self._written = 0
+        self.is_failing = False
+
+    def load(self, load: Load) -> None:
+        data = self._disk.read_file(self._path)
+        self._content = data
+        if not data:  # as in Java
+            data = self._disk.read_file(self._path + BACKUP)
+        if not data:
+            return
+        try:
+            load(fastjson.loads(data))
+        except BodyError as error:
+            raise ConfigError(f"{self._path} is damaged: {error}; what it said before is in "
+                              f"{self._path}{BACKUP}") from error  # fmt: skip
+
+    def take(self) -> tuple[int, Any]:
+        """A copy of the table, with its number."""
+        with self._taking:
+            self._taken += 1
+            return self._taken, self._dump()
+
+    def save(self) -> None:
+        self.write(*self.take())
+
+    def write(self, number: int, value: Any) -> None:
+        """Write a copy, in whatever thread. Raises StorageError."""
+        data = fastjson.dumps(value)
+        with self._writing:
+            if number < self._written:
+                return
+            if data != self._content:
+                if self._content:
+                    self._disk.replace_file(self._path + BACKUP, self._content, sync=False)
+                self._disk.replace_file(self._path, data)
+                self._content = data
+            self._written = number

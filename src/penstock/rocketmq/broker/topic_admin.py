@@ -1,0 +1,116 @@
+"""Topics are made, changed, deleted and listed (reference 2.4)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.broker.topics import QUEUES_MAX
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.registration import TopicConfig
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+_log = logging.getLogger("penstock.mqbroker")
+
+_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
+_PERM_MAX: Final = 7
+_SYSTEM_PREFIX: Final = "rmq_sys_"
+
+
+def system_topics(node: Node) -> set[str]:
+    """The names that are the broker's own."""
+    cluster = node.settings.broker_cluster_name
+    return {*names.SYSTEM_TOPICS, cluster, node.settings.broker_name, f"{cluster}_REPLY_TOPIC"}
+
+
+def _check_name(node: Node, topic: str) -> None:
+    problem = names.topic_problem(topic)
+    if problem is None and (topic in system_topics(node) or topic.startswith(_SYSTEM_PREFIX)):
+        problem = f"The topic[{topic}] is conflict with system topic."
+    if problem is not None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
+
+
+@answers(RequestCode.UPDATE_AND_CREATE_TOPIC)
+async def update_topic(node: Node, connection: Connection, request: Command) -> Command:
+    """Make or change a topic; name servers know it before the answer, so that clients find it."""
+    config = _wanted(node, request)
+    _check_name(node, config.name)
+    node.topics.put(config, node.now_ms)
+    node.topics_changed()
+    node.store.configured(config.name)
+    _log.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
+              connection.address, config.name, config.read_queues, config.write_queues,
+              config.perm)  # fmt: skip
+    await node.registered()
+    return request.answer()
+
+
+def _wanted(node: Node, request: Command) -> TopicConfig:
+    """The topic that a request asks for; what 4.9 does not set stays as it is."""
+    name = request.text("topic")
+    known = node.topics.get(name) or TopicConfig(name)
+    filter_type = request.text("topicFilterType")
+    if filter_type not in _FILTER_TYPES:
+        raise BodyError(f"topicFilterType is {filter_type}, neither SINGLE_TAG nor MULTI_TAG")
+    return TopicConfig(
+        name,
+        _number(request, "readQueueNums", QUEUES_MAX),
+        _number(request, "writeQueueNums", QUEUES_MAX),
+        _number(request, "perm", _PERM_MAX),
+        filter_type,
+        request.int32("topicSysFlag", 0),
+        known.order,
+        known.attributes,
+    )
+
+
+def _number(request: Command, name: str, most: int) -> int:
+    value = request.int32(name)
+    if not 0 <= value <= most:
+        raise BodyError(f"the field {name} is {value}, where 0 to {most} are allowed")
+    return value
+
+
+@answers(RequestCode.DELETE_TOPIC_IN_BROKER)
+async def delete_topic(node: Node, connection: Connection, request: Command) -> Command:
+    """Delete a topic, its messages and all offsets in it; one that is not there is success."""
+    name = request.optional("topic") or ""
+    _check_name(node, name)
+    _log.info("%s deletes the topic %s", connection.address, name)
+    # Out of the table first: what would send or pull now finds no topic.
+    if node.topics.delete(name, node.now_ms) is not None:
+        node.topics_changed()
+    node.offsets.forget_topic(name)
+    await node.store.delete(name)
+    await node.registered()
+    return request.answer()
+
+
+@answers(RequestCode.GET_ALL_TOPIC_CONFIG)
+def all_topics(node: Node, connection: Connection, request: Command) -> Command:
+    answer = json_answer(request, node.topics.as_json())
+    answer.ext = {}
+    return answer
+
+
+@answers(RequestCode.GET_TOPIC_CONFIG)
+def topic_config(node: Node, connection: Connection, request: Command) -> Command:
+    name = request.text("topic")
+    config = node.topics.get(name)
+    if config is None:
+        remark = f"No topic in this broker. topic: {name}"
+        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+    return json_answer(request, config.as_json())
+
+
+@answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+def system_topic_list(node: Node, connection: Connection, request: Command) -> Command:
+    return json_answer(request, {"topicList": sorted(system_topics(node))})

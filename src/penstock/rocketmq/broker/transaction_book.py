@@ -1,0 +1,147 @@
+"""Which transactions are open and how the others ended, as far as it still matters; no I/O.
+
+A transaction is known by its root: the offset, in the queue of half messages, at which its half
+message was stored first. Each check stores a copy of it at a new offset, which is the newest half
+of the same root. The book covers the window ``[first, end)`` of the queue; every half below
+``first`` is settled: its transaction has ended, or has a newer half. So what the book holds is
+bounded by the window, and the window by ``WINDOW_MAX``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+WINDOW_MAX: Final = 500_000
+"""Half messages that may be open at once, or stand behind one that is."""
+RECENT_MAX: Final = 16_384
+"""So many transactions that have ended are remembered beyond the window, to answer repetitions."""
+
+
+class Outcome(StrEnum):
+    """How a transaction ended. One that was given up may still be committed or rolled back."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    GIVE_UP = "give up"
+
+
+@dataclass(slots=True)
+class Decision:
+    """The outcome of one transaction.
+
+    ``half`` is the offset of the half that it was made for, ``op`` that of the op message which
+    records it, -1 until that is stored. ``done`` says that all has been done that it asks for.
+    """
+
+    outcome: Outcome
+    half: int
+    op: int = -1
+    done: bool = False
+
+
+class Book:
+    """The transactions of one queue of half messages."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._decided: dict[int, Decision] = {}  # by root; in the order of their op messages
+        self._recent: dict[int, Outcome] = {}
+        self._root_of: dict[int, int] = {}  # of copies in the window
+        self._newest: dict[int, int] = {}  # by root, where there is a copy in the window
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def root_of(self, offset: int) -> int:
+        """The root of a half in the window."""
+        return self._root_of.get(offset, offset)
+
+    def newest(self, root: int) -> int:
+        """The newest half of a transaction."""
+        return self._newest.get(root, root)
+
+    def decision(self, root: int) -> Decision | None:
+        """What was decided, while a half of the transaction is in the window."""
+        return self._decided.get(root)
+
+    def outcome(self, root: int) -> Outcome | None:
+        """How a transaction ended; None while it is open, or if that is forgotten."""
+        found = self._decided.get(root)
+        return found.outcome if found is not None else self._recent.get(root)
+
+    def is_forgotten(self, root: int) -> bool:
+        """Whether a transaction has ended so long ago that nobody knows how."""
+        return self.newest(root) < self.first and root not in self._recent
+
+    def is_open(self, offset: int) -> bool:
+        """Whether a half in the window is the newest of a transaction without an outcome."""
+        root = self.root_of(offset)
+        return root not in self._decided and self.newest(root) == offset
+
+    def undone(self) -> Iterator[tuple[int, Decision]]:
+        """Roots and decisions that something is left to do for."""
+        return ((root, each) for root, each in self._decided.items() if not each.done)
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def copied(self, root: int, offset: int) -> None:
+        """A newer half of a transaction was stored."""
+        self._root_of[offset] = root
+        if offset > self.newest(root):
+            self._newest[root] = offset
+
+    def decide(self, root: int, decision: Decision) -> Decision | None:
+        """A transaction ends; one that was given up may end once more. What was decided before."""
+        before = self._decided.pop(root, None)
+        self._decided[root] = decision
+        return before
+
+    def finish(self, root: int) -> None:
+        """All has been done that an outcome asks for."""
+        decision = self._decided[root]
+        decision.done = True
+        if self.newest(root) < self.first:
+            self._forget(root, decision)
+
+    def undecide(self, root: int, before: Decision | None) -> None:
+        """The outcome could not be recorded: all is as before."""
+        del self._decided[root]
+        if before is not None:
+            self._decided[root] = before
+
+    def lose(self, offset: int) -> None:
+        """A half in the window cannot be read any more."""
+        if self.is_open(offset):
+            self.decide(self.root_of(offset), Decision(Outcome.GIVE_UP, offset, done=True))
+
+    def remember(self, root: int, outcome: Outcome) -> None:
+        """How a transaction ended that has left the window."""
+        self._recent.pop(root, None)
+        self._recent[root] = outcome
+        if len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
+
+    def advance(self, end: int) -> bool:
+        """Let go what is settled at the window's start; whether it has moved."""
+        start = self.first
+        while self.first < end:
+            root = self.root_of(self.first)
+            if self.newest(root) <= self.first:
+                decision = self._decided.get(root)
+                if decision is None or not decision.done:
+                    break
+                self._forget(root, decision)
+            self._root_of.pop(self.first, None)
+            self.first += 1
+        return self.first != start
+
+    def _forget(self, root: int, decision: Decision) -> None:
+        del self._decided[root]
+        self._newest.pop(root, None)
+        self.remember(root, decision.outcome)
+
+    def first_op(self, end: int) -> int:
+        """No op message below this offset tells of a decision in the window; at most ``end``."""
+        return min(next((each.op for each in self._decided.values() if each.op >= 0), end), end)

@@ -1,0 +1,68 @@
+"""The bodies of stored messages, for readers of another dialect (``broker.dialects``).
+
+A body that its client has compressed with zlib is decompressed (reference 3.2). One that was packed
+in another way, is damaged or would become too large stays as it was stored.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final
+
+from penstock.broker.dialects import frames
+from penstock.rocketmq.protocol.message import SysFlag
+from penstock.storage.batch import Batch
+
+BODY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""No client sends a larger one: they check before they compress."""
+BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What the bodies of one batch may become together."""
+
+_SYS_FLAG_AT: Final = 36
+_BODY_LENGTH_AT: Final = 84
+_MORE_FOR_IPV6: Final = 12
+_COMPRESSION_BITS: Final = 0x700
+_ZLIB: Final = (0x000, 0x300)  # older clients do not say how
+_int = struct.Struct(">i")
+
+
+def bodies(batch: Batch, first: int, next_: int) -> list[bytes]:
+    """The bodies of log offsets ``[first, next_)`` of a batch of stored messages."""
+    room = BATCH_BYTES_MAX
+    found = []
+    for frame in frames(batch, first, next_):
+        body, sys_flag = body_of(frame)
+        if sys_flag & SysFlag.COMPRESSED:
+            body = decompressed(body, sys_flag, min(BODY_BYTES_MAX, room))
+            room = max(0, room - len(body))
+        found.append(body)
+    return found
+
+
+def body_of(frame: bytes) -> tuple[bytes, int]:
+    """The body and the sysFlag of a stored message; all of it and 0 when it is none."""
+    try:
+        (sys_flag,) = _int.unpack_from(frame, _SYS_FLAG_AT)
+        place = _BODY_LENGTH_AT
+        place += _MORE_FOR_IPV6 if sys_flag & SysFlag.BORN_HOST_IPV6 else 0
+        place += _MORE_FOR_IPV6 if sys_flag & SysFlag.STORE_HOST_IPV6 else 0
+        (length,) = _int.unpack_from(frame, place)
+    except struct.error:
+        return frame, 0
+    start = place + _int.size
+    if not 0 <= length <= len(frame) - start:
+        return frame, 0
+    return frame[start : start + length], sys_flag
+
+
+def decompressed(body: bytes, sys_flag: int, nbytes_max: int) -> bytes:
+    """The body as its sender meant it, or as it is when that has more than ``nbytes_max``."""
+    if sys_flag & _COMPRESSION_BITS not in _ZLIB:
+        return body
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(body, nbytes_max + 1)
+    except zlib.error:
+        return body
+    return found if unpacker.eof and len(found) <= nbytes_max else body

@@ -1,0 +1,342 @@
+"""What covers each of RocketMQ's codes, and the page of the documentation that lists them.
+
+Which codes there are, who serves them and with which fields stands in `protocol/codes.py`; here
+stands which tests show it. `make codes` writes the page, `test_rocketmq_codes.py` checks that it
+did, that the tests exist, and that no code is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.rocketmq.protocol.codes import (
+    COMMANDS,
+    CommandKind,
+    RequestCode,
+    ResponseCode,
+    Server,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "rocketmq-codes.md"
+TESTS = "unit/rocketmq/"
+"""Where they are, from the folder of tests."""
+
+C, R = RequestCode, ResponseCode
+
+
+def _broker(file: str, *functions: str) -> tuple[str, ...]:
+    return tuple(f"{TESTS}broker/test_{file}.py::test_{function}" for function in functions)
+
+
+def _namesrv(*functions: str) -> tuple[str, ...]:
+    return tuple(f"{TESTS}namesrv/test_processor.py::test_{function}" for function in functions)
+
+
+# What shows that a request is served as it must be; every request of a broker is also sent with
+# nothing, and with nonsense, by broker/test_answers.py.
+REQUESTS: dict[RequestCode, tuple[str, ...]] = {
+    # Sending
+    C.SEND_MESSAGE: _broker("pull", "both_serialisations_and_the_long_names"),
+    C.SEND_MESSAGE_V2: _broker("pull", "what_was_sent_is_pulled")
+    + _broker("send", "what_is_refused"),
+    C.SEND_BATCH_MESSAGE: _broker("send", "a_batch_is_stored_as_messages_of_its_queue"),
+    C.CONSUMER_SEND_MSG_BACK: _broker(
+        "send_back", "a_retry_waits_in_a_level_and_knows_where_it_comes_from", "dead_letters"
+    ),
+    C.END_TRANSACTION: _broker(
+        "transactions", "a_commit_delivers_the_message", "a_rollback_delivers_nothing"
+    ),
+    C.CHECK_TRANSACTION_STATE: _broker("transaction_checks", "a_check_on_the_wire"),
+    C.RESUME_CHECK_HALF_MESSAGE: _broker(
+        "transactions", "what_was_given_up_is_checked_again_on_request"
+    ),
+    C.SEND_REPLY_MESSAGE: _broker("request_reply", "the_producer_gets_it_and_it_is_stored"),
+    C.SEND_REPLY_MESSAGE_V2: _broker("request_reply", "through_real_connections"),
+    C.PUSH_REPLY_MESSAGE_TO_CLIENT: _broker("request_reply", "through_real_connections"),
+    C.RECALL_MESSAGE: _broker("timers", "a_time_of_its_own_on_the_wire"),
+    # Pulling and offsets
+    C.PULL_MESSAGE: _broker(
+        "pull", "what_was_sent_is_pulled", "a_pull_waits_for_a_message_that_it_wants"
+    ),
+    C.LITE_PULL_MESSAGE: _broker("answers", "lite_pulls_are_pulls"),
+    C.QUERY_CONSUMER_OFFSET: _broker("offsets_api", "a_new_group_begins_at_0_of_a_young_queue"),
+    C.UPDATE_CONSUMER_OFFSET: _broker("offsets_api", "committing", "one_way_and_not"),
+    C.SEARCH_OFFSET_BY_TIMESTAMP: _broker("offsets_api", "searching_by_time"),
+    C.GET_MAX_OFFSET: _broker("offsets_api", "bounds_and_the_earliest_time"),
+    C.GET_MIN_OFFSET: _broker("offsets_api", "bounds_and_the_earliest_time"),
+    C.GET_EARLIEST_MSG_STORETIME: _broker("offsets_api", "bounds_and_the_earliest_time"),
+    C.GET_ALL_CONSUMER_OFFSET: _broker("offsets_api", "all_offsets_at_once"),
+    C.GET_ALL_DELAY_OFFSET: _broker("schedule", "offsets_are_told_as_java_tells_them"),
+    C.QUERY_CORRECTION_OFFSET: _broker("consume_stats", "the_least_offsets_of_all_groups"),
+    C.LOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back", "through_real_connections"),
+    C.UNLOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back"),
+    # Popping
+    C.POP_MESSAGE: _broker("pop", "an_answer", "refusals"),
+    C.ACK_MESSAGE: _broker("pop_acks", "one", "refusals"),
+    C.BATCH_ACK_MESSAGE: _broker("pop_acks", "several", "nothing"),
+    C.PEEK_MESSAGE: _broker("pop", "looking"),
+    C.CHANGE_MESSAGE_INVISIBLETIME: _broker("pop_acks", "another_time"),
+    C.NOTIFICATION: _broker("pop_notices", "there_is_something", "nothing_comes"),
+    C.POLLING_INFO: _broker("pop", "how_many_wait"),
+    C.QUERY_ASSIGNMENT: _broker(
+        "request_modes", "who_pulls_has_queues_of_its_own", "who_pops_shares"
+    ),
+    C.SET_MESSAGE_REQUEST_MODE: _broker("request_modes", "who_pops_shares", "refusals"),
+    C.GET_ALL_MESSAGE_REQUEST_MODE: _broker("request_modes", "modes_are_kept"),
+    # Clients
+    C.HEART_BEAT: _broker(
+        "heartbeats", "all_members_hear_of_a_new_one_and_so_does_it", "two_clients_in_a_group"
+    ),
+    C.UNREGISTER_CLIENT: _broker("heartbeats", "the_rest_hears_of_who_leaves"),
+    C.GET_CONSUMER_LIST_BY_GROUP: _broker("heartbeats", "two_clients_in_a_group", "nobody_there"),
+    C.NOTIFY_CONSUMER_IDS_CHANGED: _broker("heartbeats", "two_clients_in_a_group"),
+    C.CHECK_CLIENT_CONFIG: _broker("heartbeats", "checking_a_filter"),
+    C.GET_CONSUMER_CONNECTION_LIST: _broker(
+        "connections", "consumers_with_what_they_subscribe", "a_group_that_is_not_online"
+    ),
+    C.GET_PRODUCER_CONNECTION_LIST: _broker(
+        "connections", "producers", "a_producer_group_that_is_not_there"
+    ),
+    C.GET_ALL_PRODUCER_INFO: _broker("connections", "all_producers_and_when_they_were_heard"),
+    C.GET_CONSUMER_RUNNING_INFO: _broker("client_relays", "the_answer_comes_back_as_it_is"),
+    C.CONSUME_MESSAGE_DIRECTLY: _broker("client_relays", "consuming_one_message"),
+    C.INVOKE_BROKER_TO_RESET_OFFSET: _broker(
+        "offset_reset", "members_are_told_the_new_offsets", "what_cannot_be_reset"
+    ),
+    C.RESET_CONSUMER_CLIENT_OFFSET: _broker(
+        "offset_reset", "members_are_told_the_new_offsets", "an_administrator_in_cpp_wants_a_list"
+    ),
+    C.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _broker("offset_reset", "where_members_are"),
+    C.GET_CONSUMER_STATUS_FROM_CLIENT: _broker("offset_reset", "where_members_are"),
+    # Topics and groups
+    C.UPDATE_AND_CREATE_TOPIC: _broker("topic_admin", "making_and_changing", "what_is_refused"),
+    C.GET_ALL_TOPIC_CONFIG: _broker("topic_admin", "the_whole_table"),
+    C.GET_TOPIC_CONFIG: _broker("topic_admin", "making_and_changing"),
+    C.DELETE_TOPIC_IN_BROKER: _broker(
+        "topic_admin", "deleting_takes_messages_and_offsets",
+        "deleting_what_is_not_there_is_success",
+    ),
+    C.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _broker("topic_admin", "system_topics"),
+    C.GET_TOPIC_STATS_INFO: _broker(
+        "topic_stats", "bounds_of_each_queue_and_its_newest_message", "a_topic_that_is_not_there"
+    ),
+    C.QUERY_TOPIC_CONSUME_BY_WHO: _broker(
+        "topic_stats", "who_consumes_a_topic_are_those_online_and_those_with_offsets"
+    ),
+    C.QUERY_TOPICS_BY_CONSUMER: _broker("topic_stats", "the_topics_in_which_a_group_has_offsets"),
+    C.QUERY_SUBSCRIPTION_BY_CONSUMER: _broker("topic_stats", "what_a_group_subscribes_of_a_topic"),
+    C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _broker(
+        "group_admin", "making_and_changing_is_on_disk_before_the_answer", "what_is_refused"
+    ),
+    C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _broker("group_admin", "several_at_once_or_none"),
+    C.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _broker(
+        "group_admin", "making_and_changing_is_on_disk_before_the_answer"
+    ),
+    C.GET_SUBSCRIPTIONGROUP_CONFIG: _broker("group_admin", "one_group"),
+    C.DELETE_SUBSCRIPTIONGROUP: _broker("group_admin", "deleting_with_and_without_offsets"),
+    C.GET_CONSUME_STATS: _broker("consume_stats", "offsets_of_a_group"),
+    C.GET_BROKER_CONSUME_STATS: _broker("consume_stats", "all_groups_of_the_broker"),
+    C.QUERY_CONSUME_TIME_SPAN: _broker("consume_stats", "the_times_that_a_backlog_spans"),
+    C.CLONE_GROUP_OFFSET: _broker("consume_stats", "offsets_are_copied_to_another_group"),
+    C.QUERY_CONSUME_QUEUE: _broker(
+        "queue_view", "place_size_and_tag_of_each_message", "a_queue_that_is_not_there"
+    ),
+    # Messages by id and key
+    C.QUERY_MESSAGE: _broker(
+        "message_queries", "a_message_is_found_right_after_it_was_sent",
+        "what_is_not_there_is_not_found",
+    ),
+    C.VIEW_MESSAGE_BY_ID: _broker("message_queries", "a_message_is_viewed_by_its_id"),
+    # The broker itself
+    C.QUERY_BROKER_OFFSET: _broker("answers", "no_request_is_met_with_silence"),
+    C.UPDATE_BROKER_CONFIG: _broker(
+        "config_admin", "changes_act_and_are_kept_for_the_next_start",
+        "what_is_refused_changes_nothing",
+    ),
+    C.GET_BROKER_CONFIG: _broker("config_admin", "reading"),
+    C.GET_BROKER_RUNTIME_INFO: _broker(
+        "runtime_info", "all_that_tools_read_is_there_as_text",
+        "totals_and_offsets_are_those_of_the_store",
+    ),
+    C.VIEW_BROKER_STATS_DATA: _broker(
+        "runtime_info", "one_statistic", "a_statistic_that_is_not_there"
+    ),
+    C.CLEAN_EXPIRED_CONSUMEQUEUE: _broker("cleaning", "queues_forget_what_is_gone"),
+    C.CLEAN_UNUSED_TOPIC: _broker("cleaning", "the_data_of_topics_without_configuration"),
+    C.DELETE_EXPIRED_COMMITLOG: _broker("cleaning", "what_retention_does_not_keep_is_deleted"),
+    C.UPDATE_AND_CREATE_ACL_CONFIG: _broker(
+        "acl_admin", "accounts_are_changed_and_count_at_once"
+    ),
+    C.DELETE_ACL_CONFIG: _broker("acl_admin", "accounts_are_changed_and_count_at_once"),
+    C.GET_BROKER_CLUSTER_ACL_INFO: _broker("acl_admin", "versions_are_told"),
+    C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _broker(
+        "acl_admin", "trusted_addresses_are_changed_and_count_at_once"
+    ),
+    # The name server
+    C.PUT_KV_CONFIG: _namesrv("stored_values"),
+    C.GET_KV_CONFIG: _namesrv("stored_values"),
+    C.DELETE_KV_CONFIG: _namesrv("stored_values"),
+    C.GET_KVLIST_BY_NAMESPACE: _namesrv("stored_values"),
+    C.REGISTER_BROKER: _namesrv("registration_and_route", "damaged_registrations"),
+    C.UNREGISTER_BROKER: _namesrv("masters_and_slaves"),
+    C.QUERY_DATA_VERSION: _namesrv("data_version"),
+    C.GET_ROUTEINFO_BY_TOPIC: _namesrv("registration_and_route"),
+    C.GET_BROKER_CLUSTER_INFO: _namesrv("masters_and_slaves"),
+    C.WIPE_WRITE_PERM_OF_BROKER: _namesrv("write_permission"),
+    C.ADD_WRITE_PERM_OF_BROKER: _namesrv("write_permission"),
+    C.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _namesrv("topic_lists"),
+    C.DELETE_TOPIC_IN_NAMESRV: _namesrv("topic_lists"),
+    C.GET_TOPICS_BY_CLUSTER: _namesrv("topic_lists"),
+    C.GET_SYSTEM_TOPIC_LIST_FROM_NS: _namesrv("topic_lists"),
+    C.GET_UNIT_TOPIC_LIST: _namesrv("topic_lists"),
+    C.GET_HAS_UNIT_SUB_TOPIC_LIST: _namesrv("topic_lists"),
+    C.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _namesrv("topic_lists"),
+    C.UPDATE_NAMESRV_CONFIG: _namesrv("own_configuration"),
+    C.GET_NAMESRV_CONFIG: _namesrv("own_configuration"),
+}  # fmt: skip
+
+
+class Response(NamedTuple):
+    """When a server answers with a code, by its name (a number may have two), and what shows it.
+
+    Without tests: never, for the reason told.
+    """
+
+    name: str
+    when: str
+    tests: tuple[str, ...] = ()
+
+
+RESPONSES = (
+    Response("SUCCESS", "it was done", _broker("pull", "what_was_sent_is_pulled")),
+    Response("SYSTEM_ERROR", "a field is missing or makes no sense, or the server failed; the "
+             "remark says which", _broker("answers", "no_request_is_met_with_silence")),
+    Response("SYSTEM_BUSY", "too much is under way; come again",
+             _broker("processor", "too_many_answers_under_way_are_refused")),
+    Response("REQUEST_CODE_NOT_SUPPORTED", "no such request",
+             _broker("daemon", "an_unknown_code_is_answered") + _namesrv("unknown_requests")),
+    Response("TRANSACTION_FAILED", "no server sends it"),
+    Response("FLUSH_DISK_TIMEOUT", "the message is stored, but the disk is slow to make that last",
+             _broker("flush_timeouts", "only_what_waits_too_long_is_answered")),
+    Response("SLAVE_NOT_AVAILABLE", "there are no slaves to wait for"),
+    Response("FLUSH_SLAVE_TIMEOUT", "there are no slaves to wait for"),
+    Response("MESSAGE_ILLEGAL", "a message, its properties or its batch is too large or damaged",
+             _broker("send", "what_is_refused")),
+    Response("SERVICE_NOT_AVAILABLE", "the disk is full or read-only",
+             _broker("answers", "a_full_disk_is_told")),
+    Response("VERSION_NOT_SUPPORTED", "obsolete; no server sends it"),
+    Response("NO_PERMISSION", "permissions of broker, topic or group, the access rules, or a list "
+             "of what no command may change",
+             _broker("send", "permissions_of_topic_and_broker")
+             + _broker("pull", "who_may_not_pull_is_told_why")),
+    Response("TOPIC_NOT_EXIST", "no such topic, and it may not be made",
+             _broker("send", "what_is_refused")
+             + _broker("topic_stats", "a_topic_that_is_not_there")
+             + _namesrv("registration_and_route")),
+    Response("TOPIC_EXIST_ALREADY", "no server sends it"),
+    Response("PULL_NOT_FOUND", "no message yet at that offset",
+             _broker("pull", "the_codes_when_there_is_nothing")),
+    Response("PULL_RETRY_IMMEDIATELY", "messages, but none that the group wants; go on behind them",
+             _broker("pull", "tags_are_filtered_and_the_offset_moves_on")),
+    Response("PULL_OFFSET_MOVED", "the offset is outside the queue; go on where the answer says",
+             _broker("pull", "the_codes_when_there_is_nothing")),
+    Response("QUERY_NOT_FOUND", "no such offset, message or stored value",
+             _broker("offsets_api", "a_queue_that_has_lost_messages_is_not_young")
+             + _namesrv("stored_values")),
+    Response("SUBSCRIPTION_PARSE_FAILED", "a filter expression that makes no sense",
+             _broker("heartbeats", "checking_a_filter")),
+    Response("SUBSCRIPTION_NOT_EXIST", "no member of the group says what it wants of the topic",
+             _broker("answers", "subscriptions_that_are_missing_old_or_wrong")),
+    Response("SUBSCRIPTION_NOT_LATEST", "the broker knows an older subscription only",
+             _broker("answers", "subscriptions_that_are_missing_old_or_wrong")),
+    Response("SUBSCRIPTION_GROUP_NOT_EXIST", "no such group, and groups are not made by themselves",
+             _broker("group_topics", "groups_that_there_are_not")),
+    Response("FILTER_DATA_NOT_EXIST", "the group's last heartbeat had an expression without sense",
+             _broker("answers", "subscriptions_that_are_missing_old_or_wrong")),
+    Response("FILTER_DATA_NOT_LATEST", "a filter is as new as its subscription"),
+    Response("INVALID_PARAMETER", "a field of a pop makes no sense; others answer 1, as 4.9 does",
+             _broker("pop", "refusals")),
+    Response("CONSUMER_NOT_ONLINE", "no member of the group is connected",
+             _broker("connections", "a_group_that_is_not_online")),
+    Response("CONSUME_MSG_TIMEOUT", "the consumer that was asked does not answer",
+             _broker("client_relays", "a_consumer_that_takes_too_long")),
+    Response("NO_MESSAGE", "what is acknowledged is not in the queue",
+             _broker("pop_acks", "refusals", "nothing")),
+    Response("POLLING_FULL", "too many pops wait already", _broker("pop", "too_many_wait")),
+    Response("POLLING_TIMEOUT", "a pop has waited in vain", _broker("pop", "an_answer")),
+    Response("UPDATE_AND_CREATE_ACL_CONFIG_FAILED", "an account could not be written",
+             _broker("acl_admin", "what_makes_no_sense_is_refused")),
+    Response("DELETE_ACL_CONFIG_FAILED", "an account could not be deleted",
+             _broker("acl_admin", "accounts_are_changed_and_count_at_once")),
+    Response("UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED",
+             "the trusted addresses could not be written",
+             _broker("acl_admin", "what_makes_no_sense_is_refused")),
+)  # fmt: skip
+
+_INTRODUCTION = """\
+# RocketMQ's codes
+
+Every request and response code that Penstock knows, written by `make codes` from the table that
+the servers themselves use. Codes in bold are on the protocol's page; clients and tools use the
+others as well. A request must have the fields that are plain, it may have those in italics; what
+stands behind an arrow comes with the answer. Tests are below `tests/unit/rocketmq`; beside them,
+each request of a broker is sent with nothing and with nonsense (`broker/test_answers.py`), and real
+clients are run (`tests/interop`).
+"""
+_SECTIONS: tuple[tuple[Server, str], ...] = (
+    ("broker", "What a broker is asked"),
+    ("name server", "What a name server is asked"),
+    ("client", "What a broker asks its clients"),
+)
+
+
+def page() -> str:
+    """The page of the documentation."""
+    parts = [_INTRODUCTION]
+    for server, heading in _SECTIONS:
+        parts.append(f"## {heading}\n")
+        kinds = sorted((kind for kind in COMMANDS if kind.server == server), key=_code)
+        parts.append(_table("Code | Name | What for | Fields | Test", map(_request_row, kinds)))
+    parts.append("## How requests end\n")
+    parts.append(_table("Code | Name | When | Test", map(_response_row, RESPONSES)))
+    return "\n".join(parts)
+
+
+def _code(kind: CommandKind) -> int:
+    return kind.code.value
+
+
+def _table(head: str, rows: Iterable[str]) -> str:
+    rule = " | ".join("---" for _ in head.split(" | "))
+    return "\n".join(f"| {row} |" for row in (head, rule, *rows)) + "\n"
+
+
+def _request_row(kind: CommandKind) -> str:
+    code = f"**{kind.code.value}**" if kind.on_page else str(kind.code.value)
+    fields = [f"`{name}`" for name in kind.required]
+    fields += [f"*`{name}`*" for name in kind.optional]
+    answer = f" → {' '.join(f'`{name}`' for name in kind.answers)}" if kind.answers else ""
+    cells = (code, kind.code.name, kind.purpose, f"{' '.join(fields)}{answer}",
+             _tests(REQUESTS[kind.code]))  # fmt: skip
+    return " | ".join(cells)
+
+
+def _response_row(response: Response) -> str:
+    when = response.when if response.tests else f"never: {response.when}"
+    code = ResponseCode[response.name].value
+    return " | ".join((str(code), response.name, when, _tests(response.tests)))
+
+
+def _tests(references: tuple[str, ...]) -> str:
+    return "<br>".join(f"`{each.removeprefix(TESTS)}`" for each in references)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Whatever mqbroker acknowledged survives SIGKILL at its place in its queue, however often."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from .mqbroker import Mqbroker
+from .rocketmq_load import OFFSET_FLUSH_MS, Load
+
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "4"))
+SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(2, ROUNDS // 5))]
+)
+async def test_acknowledged_messages_survive_kills(
+    flush: str, rounds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(SEED)
+    broker = Mqbroker(tmp_path, flushDiskType=flush, flushConsumerOffsetInterval=OFFSET_FLUSH_MS)
+    load = Load(broker, rng)
+    try:
+        broker.start()
+        await load.make_topics()
+        for _ in range(rounds):
+            await load.run(rng.uniform(0.05, 0.35))
+            broker.start()
+            await load.check()
+        await load.check_all()
+        assert broker.stop() == 0
+        broker.start()
+        await load.check_all()
+    except BaseException as error:
+        error.add_note(f"its log:\n{broker.log}")
+        raise
+    finally:
+        broker.kill()
+    report = load.ledger.report()
+    with capsys.disabled():
+        print(f"\n{rounds} kills of mqbroker, {flush}, seed {SEED}: {report}")
+    assert report.acknowledged > rounds
+    assert report.lost == report.invented == report.duplicates == 0

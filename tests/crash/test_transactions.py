@@ -1,0 +1,59 @@
+"""However often mqbroker is killed: no transaction ends both ways, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from .mqbroker import Mqbroker
+from .transaction_load import COMMIT, DELAYED, ROLLBACK, TRANSACTIONS, Load
+
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "8"))
+SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("flush", "rounds"), [("ASYNC_FLUSH", ROUNDS), ("SYNC_FLUSH", max(2, ROUNDS // 4))]
+)
+def test_transactions_and_delays_survive_kills(
+    flush: str, rounds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(SEED)
+    broker = Mqbroker(
+        tmp_path, flushDiskType=flush, transactionTimeOut=50, transactionCheckInterval=100,
+        transactionCheckMax=1000,
+    )  # fmt: skip
+    load = Load(broker, rng)
+    try:
+        for _ in range(rounds):
+            broker.start()
+            load.run(rng.uniform(0.1, 1.5))
+        broker.start()
+        load.settle()
+        committed, delayed = load.delivered(TRANSACTIONS), load.delivered(DELAYED)
+        assert broker.stop() == 0
+    finally:
+        broker.kill()
+    with capsys.disabled():
+        print(
+            f"\n{rounds} kills of mqbroker, {flush}, seed {SEED}: {len(load.begun)} transactions, "
+            f"{len(committed)} committed, {load.checks} checks, "
+            f"{committed.total() - len(committed)} doubled; {len(delayed)} delayed, "
+            f"{delayed.total() - len(delayed)} doubled"
+        )
+    for body in load.begun:
+        ended = load.ended.get(body, set())
+        assert len(ended) <= 1, f"{body!r} has ended both ways"
+        if ended:
+            assert (body in committed) == (COMMIT in ended), (body, ended)
+        if body in committed:
+            assert COMMIT in load.asked[body]
+        else:
+            assert ROLLBACK in load.asked[body]
+    assert not load.delayed.keys() - delayed.keys(), "delayed messages are lost"
+    assert not (committed.keys() | delayed.keys()) - load.sent
+    assert len(load.begun) > rounds

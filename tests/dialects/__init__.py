@@ -1,0 +1,1 @@
+"""NSQ and RocketMQ on the same topics."""

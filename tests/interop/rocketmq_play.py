@@ -1,0 +1,122 @@
+"""Has third-party RocketMQ clients play the flows of `rocketmq_flow`, a few at the same time.
+
+Flows that leave the servers alone share one pair of them, with a topic each; a flow that restarts
+one has its own pair.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import rocketmq_flow as flow
+from .rocketmq_programs import Servers, run_servers, wait_until
+
+TOGETHER = 4
+RESTARTS = ("broker", "namesrv")
+READ, WRITE = 4, 2
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client's program; the flow and the rest are appended to its command."""
+
+    name: str
+    command: Sequence[str]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+def constants() -> dict[str, Any]:
+    """The constants of the flows, for programs that are not in Python."""
+    return {name: getattr(flow, name) for name in dir(flow) if name.isupper()}
+
+
+def constants_env() -> dict[str, str]:
+    """The same as environment variables `FLOW_...`."""
+    return {f"FLOW_{name}": str(value) for name, value in constants().items()}
+
+
+def play_flows(wanted: Sequence[tuple[Client, str]], home: Path) -> dict[tuple[str, str], Any]:
+    """The outcome of each flow, an exception perhaps; those that restart servers take longest and
+    start first.
+    """
+    with ExitStack() as stack:
+        shared = stack.enter_context(run_servers(home / "shared"))
+        pool = stack.enter_context(ThreadPoolExecutor(TOGETHER))
+        ordered = sorted(wanted, key=lambda each: each[1] not in RESTARTS)
+        futures = {
+            (client.name, mode): pool.submit(_outcome, client, mode, shared, home)
+            for client, mode in ordered
+        }
+        return {key: future.result() for key, future in futures.items()}
+
+
+def _outcome(client: Client, mode: str, shared: Servers, home: Path) -> Any:
+    try:
+        if mode not in RESTARTS:
+            return play(client, mode, shared)
+        with run_servers(home / f"{mode}-{client.name}") as servers:
+            return play(client, mode, servers)
+    except BaseException as error:
+        return error
+
+
+def play(client: Client, mode: str, servers: Servers) -> Any:
+    """Run one flow in a process; returns its result. After `retry` there is one dead letter."""
+    name = f"{mode}-{client.name.replace('.', '-')}"
+    servers.create_topic(name, flow.QUEUES, READ if mode == "refused" else READ | WRITE)
+    servers.create_group(name, flow.RETRIES)
+    result = _run(client, mode, name, servers)
+    if mode == "retry":
+        dead = f"%DLQ%{name}"
+        wait_until(lambda: servers.max_offset(dead, 0) == 1, f"one message in {dead}")
+    return result
+
+
+def _run(client: Client, mode: str, name: str, servers: Servers) -> Any:
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [*client.command, mode, servers.address, name],
+            env={**os.environ, **client.env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        killer = threading.Timer(flow.FLOW_S_MAX, process.kill)
+        killer.start()
+        try:
+            last = _follow(process, servers)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            killer.cancel()
+            process.communicate()
+        errors.seek(0)
+        end = errors.read()[-3000:]
+    assert process.returncode == 0, f"{client.name} {mode}: {process.returncode}\n{end}"
+    return json.loads(last)
+
+
+def _follow(process: subprocess.Popen[str], servers: Servers) -> str:
+    """Restart servers as the process asks for it; returns its last line."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    last = ""
+    for line in process.stdout:
+        last = line
+        if line.startswith("RESTART "):
+            servers.restart(line.split()[1])
+            process.stdin.write("RESTARTED\n")
+            process.stdin.flush()
+    return last

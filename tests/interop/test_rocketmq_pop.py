@@ -1,0 +1,65 @@
+"""RocketMQ's own Java client as a popping consumer, which versions from 5 on can be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from penstock.nsq.client import Producer
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
+from tests.unit.rocketmq.raw_client import RawClient
+
+from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing, version
+
+pytestmark = pytest.mark.interop
+
+COUNT = 20
+SECONDS = 60.0
+
+
+def newest() -> Path | None:
+    """The jars of the newest client that can pop."""
+    able = [folder for folder in FOLDERS if int(version(folder).split(".")[0]) >= 5]
+    return max(able, key=version, default=None)
+
+
+def test_a_java_consumer_pops(tmp_path: Path) -> None:
+    reason = missing()
+    folder = newest() if reason is None else None
+    if folder is None:
+        pytest.skip(reason or "no client of version 5 is at hand")
+    class_path = compile_java(folder, tmp_path / "classes", "Pop")
+    with run_mqnamesrv() as names, run_mqbroker(name_server=names.rocketmq) as broker:
+        client = RawClient(broker.port)
+        answer = client.ask(
+            RequestCode.UPDATE_AND_CREATE_TOPIC, topic="T", defaultTopic="TBW102", perm=6,
+            readQueueNums=4, writeQueueNums=4, topicFilterType="SINGLE_TAG", order="false",
+        )  # fmt: skip
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
+        mode = {"consumerGroup": "G", "topic": "T", "mode": "POP", "popShareQueueNum": 0}
+        answer = client.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, json.dumps(mode).encode())
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        with Producer(broker.tcp) as producer:
+            producer.multi_publish("T", [b"%d" % number for number in range(COUNT)])
+        ended = subprocess.run(
+            ["nice", "java", *JVM, f"-Duser.home={tmp_path}", "-cp", class_path, "Pop",
+             names.rocketmq, "T", "G", str(COUNT)],
+            capture_output=True, text=True, timeout=SECONDS, env={**os.environ},
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert sorted(ended.stdout.splitlines()) == sorted(f"{n} true" for n in range(COUNT))
+        # All is acknowledged: nothing is hidden, and nothing comes again.
+        again = client.ask(RequestCode.POP_MESSAGE, consumerGroup="G", topic="T", queueId=-1,
+                           maxMsgNums=32, invisibleTime=1000, pollTime=0, bornTime=1,
+                           initMode=0)  # fmt: skip
+        assert again.code == ResponseCode.POLLING_TIMEOUT
+        peeked = client.ask(RequestCode.PEEK_MESSAGE, consumerGroup="G", topic="T", queueId=-1,
+                            maxMsgNums=32)  # fmt: skip
+        assert peeked.code == ResponseCode.PULL_NOT_FOUND
+        client.close()

@@ -1,0 +1,98 @@
+"""The mqbroker command as a user starts it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.mqbroker import nsqd_options
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.storage.durability import Durability
+from tests.unit.rocketmq.raw_client import RawClient
+
+COMMAND = [sys.executable, "-m", "penstock.cli.mqbroker"]
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=20)
+
+
+def test_it_serves_until_sigterm(tmp_path: Path) -> None:
+    config = tmp_path / "broker.properties"
+    config.write_text(
+        "listenPort=0\nbindAddress=127.0.0.1\nbrokerIP1=127.0.0.1\nbrokerName=b\nodd=1\n"
+        f"storePathRootDir={tmp_path}/new/store\n"
+    )
+    with subprocess.Popen(
+        [*COMMAND, "-c", str(config), "-n", "127.0.0.1:1"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        line = process.stdout.readline()
+        address, _, rest = line.removeprefix("The broker[b, ").partition("] ")
+        assert rest == "boot success. serializeType=JSON and name server is 127.0.0.1:1\n"
+        client = RawClient(int(address.rpartition(":")[2]))
+        assert client.ask(21).code == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        log = process.stderr.read()
+        assert "the property odd is unknown" in log
+        assert "name server 127.0.0.1:1: not registered" in log
+        assert "TCP: listening" not in log
+        client.close()
+    assert (tmp_path / "new" / "store" / "config" / "topics.json").exists()
+
+
+def test_printing_the_properties() -> None:
+    printed = run("-p")
+    assert printed.returncode == 0
+    assert "listenPort=10911\n" in printed.stdout
+    important = run("-m")
+    assert set(important.stdout.splitlines()) < set(printed.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("listenPort=x", "listenPort must be a number"),
+        ("brokerRole=SLAVE", "brokerRole must be ASYNC_MASTER or SYNC_MASTER"),
+        ("tls.server.mode=enforcing", "TLS needs both"),
+        ("namesrvAddr=x", "is no host:port"),
+    ],
+)
+def test_what_cannot_start_says_so_in_one_line(tmp_path: Path, text: str, words: str) -> None:
+    config = tmp_path / "bad"
+    config.write_text(f"storePathRootDir={tmp_path}/store\nlistenPort=0\n{text}\n")
+    ended = run("-c", str(config), "--log-level", "fatal")
+    assert ended.returncode == 1
+    assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_what_is_wrong_on_the_command_line(tmp_path: Path) -> None:
+    assert "failed to load" in run("-c", str(tmp_path / "none")).stderr
+    assert run("--log-level", "loud").returncode == 2
+    assert "is no host:port" in run("-n", "nowhere").stderr
+
+
+def test_the_nsqd_beneath() -> None:
+    settings = BrokerSettings()
+    settings.update(
+        {
+            "flushDiskType": "SYNC_FLUSH",
+            "flushIntervalCommitLog": "70",
+            "nsqHttpAddress": "127.0.0.1:0",
+        }
+    )
+    options = nsqd_options(settings, logging.INFO)
+    options.check()
+    assert options.durability is Durability.FSYNC
+    assert options.sync_timeout == 70 * MILLISECOND
+    assert (options.tcp_address, options.http_address) == ("", "127.0.0.1:0")

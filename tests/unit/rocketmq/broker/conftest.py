@@ -1,0 +1,110 @@
+"""A node over a real store, and a whole broker in a loop of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.channel import Channel
+from penstock.broker.records import Records
+from penstock.broker.staging import Outcome
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.protocol import ids
+from penstock.storage.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.raw_client import RawClient
+
+BROKER_ADDRESS = ids.Host(bytes((127, 0, 0, 1)), 10911)
+
+
+class FakeHost:
+    """The program around the broker: it commits every publish at once, or when told to."""
+
+    def __init__(self, path: Path, clock: FakeClock | None = None) -> None:
+        self.clock = clock or SYSTEM_CLOCK
+        store = Store(OsDisk(), str(path), LogOptions())
+        self.broker = Broker(store, self.clock, SystemChance(7), BrokerOptions())
+
+    def topic(self, name: str) -> Topic:
+        return self.broker.topic(name)
+
+    def channel(self, topic: Topic, name: str) -> Channel:
+        channel = topic.channel(name)
+        topic.distribute()
+        return channel
+
+    async def delete_topic(self, topic: Topic) -> None:
+        self.broker.delete_topic(topic.name)
+
+    def publish(self, topic: Topic, records: Records, done: Outcome, queue: int) -> None:
+        topic.stage(records, 0, done, queue)
+        outcomes, error = topic.commit()
+        for outcome in outcomes:
+            outcome(error)
+
+
+def broker_settings(path: Path) -> BrokerSettings:
+    settings = BrokerSettings()
+    settings.broker_name = "broker-a"
+    settings.broker_ip1 = "127.0.0.1"
+    settings.bind_address = "127.0.0.1"
+    settings.namesrv_addr = ""
+    settings.listen_port = 0
+    settings.store_path_root_dir = str(path)
+    settings.enable_property_filter = True
+    return settings
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> BrokerSettings:
+    return broker_settings(tmp_path)
+
+
+@pytest.fixture
+def node(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Node]:
+    """The tables and the store, with a clock that stands still; no connections, no services."""
+    host = FakeHost(tmp_path, clock)
+    yield Node(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
+    host.broker.close()
+
+
+@pytest.fixture
+def rocket(
+    loop_thread: LoopThread, tmp_path: Path, settings: BrokerSettings
+) -> Iterator[RocketBroker]:
+    """A broker on a free port."""
+    host = FakeHost(tmp_path)
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    yield broker
+    loop_thread.run(broker.close())
+    host.broker.close()
+
+
+@pytest.fixture
+def connect(rocket: RocketBroker) -> Iterator[Callable[[], RawClient]]:
+    clients = []
+
+    def connected() -> RawClient:
+        clients.append(RawClient(rocket.port))
+        return clients[-1]
+
+    yield connected
+    for client in clients:
+        client.close()

@@ -1,0 +1,33 @@
+"""Messages in a node's store, for tests of what is told about them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.core.errors import StorageError
+from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.fastjson import ObjectKey
+
+
+async def store(
+    node: Node, topic: str, queue: int, *bodies: bytes, **properties_: str
+) -> list[Placed]:
+    """Store messages with these properties, without delay or counting."""
+    text = properties.join(properties_)
+    stored: asyncio.Future[list[Placed]] = asyncio.get_running_loop().create_future()
+
+    def done(placed: list[Placed], error: StorageError | None) -> None:
+        assert error is None, error
+        stored.set_result(placed)
+
+    drafts = [Draft(topic, queue, body, text, born_ms=node.now_ms) for body in bodies]
+    node.store.put(drafts, done)
+    return await stored
+
+
+def queue_key(node: Node, topic: str, queue: int) -> ObjectKey:
+    """A queue as a key of a map that was read from JSON."""
+    broker = node.settings.broker_name
+    return (("brokerName", broker), ("queueId", queue), ("topic", topic))

@@ -1,0 +1,89 @@
+"""A node that can be started again over what its last life has left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.core.errors import StorageError
+from penstock.rocketmq.broker.draft import Placed
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.services import add_services
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.protocol.message import StoredMessage, decode
+from penstock.rocketmq.protocol.registration import TopicConfig
+from penstock.storage.disk import OsDisk
+from penstock.testing.clock import FakeClock
+
+from .conftest import BROKER_ADDRESS, FakeHost, broker_settings
+
+Done = Callable[[list[Placed], StorageError | None], None]
+
+
+class Lives:
+    """The lives of one broker; services are made and not started, a test steps them itself."""
+
+    def __init__(self, path: Path, clock: FakeClock) -> None:
+        self.clock = clock
+        self.settings: BrokerSettings = broker_settings(path)
+        self._path = path
+        self._host: FakeHost | None = None
+
+    def begin(self, *topics: str) -> Node:
+        """A new life. The one before has crashed: its tables are as they were saved last."""
+        self.end()
+        self._host = FakeHost(self._path, self.clock)
+        state = State(OsDisk(), str(self._path / "config"))
+        node = Node(self.settings, self._host, state, BROKER_ADDRESS)
+        node.topics.add_system_topics(
+            "DefaultCluster", "broker-a", 0, auto_create=True, trace=False
+        )
+        for topic in topics:
+            node.topics.put(TopicConfig(topic, 4, 4), 0)
+        for topic in node.topics.configs:
+            node.store.configured(topic)
+        add_services(node, OsDisk())
+        node.state.save("topics.json")
+        return node
+
+    def end(self) -> None:
+        if self._host is not None:
+            self._host.broker.close()
+            self._host = None
+
+
+def stored(node: Node, topic: str, queue: int = 0) -> list[StoredMessage]:
+    """All messages of a queue."""
+    low, end = node.store.bounds(topic, queue)
+    return [decode(each.frame)[0] for each in node.store.read(topic, queue, low, end, 1 << 30)]
+
+
+class FailingPuts:
+    """Makes puts to one topic fail, or never end, until ``mend``."""
+
+    def __init__(self, node: Node, topic: str, *, hang: bool = False) -> None:
+        self._node = node
+        self._put = node.store.put
+        self.count = 0
+
+        def put(drafts, done) -> None:  # type: ignore[no-untyped-def]
+            if drafts[0].topic != topic:
+                self._put(drafts, done)
+                return
+            self.count += 1
+            if not hang:
+                done([], StorageError("no space left"))
+
+        node.store.put = put  # type: ignore[method-assign]
+
+    def mend(self) -> None:
+        self._node.store.put = self._put  # type: ignore[method-assign]
+
+
+async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+    """Wait until something holds. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
+            await asyncio.sleep(0.002)

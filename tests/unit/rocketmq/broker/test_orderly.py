@@ -1,0 +1,75 @@
+"""Locks on queues, as clients ask for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker import orderly, queue_locks
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.queue_locks import MessageQueue
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.raw_client import RawClient
+
+from .peers import FakePeer, request
+
+
+def body(client: str, *queues: int, group: str = "G") -> bytes:
+    wanted = [{"brokerName": "b", "queueId": number, "topic": "T"} for number in queues]
+    return json.dumps({"clientId": client, "consumerGroup": group, "mqSet": wanted}).encode()
+
+
+def lock(node: Node, client: str, *queues: int) -> list[int]:
+    answer = orderly.lock_queues(node, FakePeer().connection, request(41, body(client, *queues)))
+    assert answer.code == 0
+    held = fastjson.loads(answer.body)["lockOKMQSet"]
+    assert all(set(queue) == {"brokerName", "queueId", "topic"} for queue in held)
+    return [queue["queueId"] for queue in held]
+
+
+def test_locking_and_giving_back(node: Node) -> None:
+    assert lock(node, "c1", 0, 1) == [0, 1]
+    assert lock(node, "c2", 0, 1, 2) == [2]
+    answer = orderly.unlock_queues(node, FakePeer().connection, request(42, body("c1", 1, 2)))
+    assert (answer.code, answer.body) == (0, b"")
+    assert lock(node, "c2", 0, 1, 2) == [1, 2]
+
+
+def test_locks_expire_when_nobody_renews_them(node: Node, clock: FakeClock) -> None:
+    assert lock(node, "c1", 0, 1) == [0, 1]
+    clock.advance(queue_locks.EXPIRY_NS)
+    assert lock(node, "c1", 0) == [0]
+    clock.advance(1)
+    assert lock(node, "c2", 0, 1) == [1]
+    clock.advance(queue_locks.EXPIRY_NS)
+    orderly.forget_expired(node)
+    assert not node.locks.holds("G", "c1", MessageQueue("b", 0, "T"), clock.monotonic_ns())
+    assert lock(node, "c2", 0) == [0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[], {"clientId": "c"}, {"clientId": "", "consumerGroup": "G"},
+     {"clientId": "c", "consumerGroup": "G", "mqSet": 1},
+     {"clientId": "c", "consumerGroup": "G", "mqSet": [{"brokerName": "b", "topic": "T"}]},
+     {"clientId": "c", "consumerGroup": "G", "mqSet": [1] * (orderly.QUEUES_MAX + 1)}],
+)  # fmt: skip
+def test_what_is_no_request(node: Node, value: Any) -> None:
+    with pytest.raises(BodyError):
+        orderly.lock_queues(node, FakePeer().connection, request(41, json.dumps(value).encode()))
+
+
+def test_through_real_connections(connect: Callable[[], RawClient]) -> None:
+    one, two = connect(), connect()
+    held = b'{"lockOKMQSet":[{"brokerName":"b","queueId":0,"topic":"T"}]}'
+    assert one.ask(41, body("c1", 0)).body == held
+    assert two.ask(41, body("c2", 0)).body == b'{"lockOKMQSet":[]}'
+    assert two.ask(42, body("c2", 0)).code == 0
+    assert one.ask(42, body("c1", 0)).code == 0
+    assert two.ask(41, body("c2", 0)).body == held
+    assert two.ask(41, b"x").code == 1

@@ -1,0 +1,119 @@
+"""Replies on their way to the producer that asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker import heartbeats, request_reply
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.command import Command
+from tests.unit.rocketmq.raw_client import RawClient
+
+from .peers import FakePeer, heartbeat, request
+
+TEXT = properties.join({"MSG_TYPE": "reply", "CORRELATION_ID": "7", "REPLY_TO_CLIENT": "asker"})
+
+
+def reply(node: Node, body: bytes = b"answer", **fields: Any) -> Command:
+    topic = f"{node.settings.broker_cluster_name}_REPLY_TOPIC"
+    node.topics.make_inner(topic, 1, 0)
+    short = {"a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0,
+             "i": TEXT, "j": 0, "k": "false", "m": "false", **fields}  # fmt: skip
+    asked = request(325, body, **short)
+    return asyncio.run(request_reply.send_reply(node, FakePeer().connection, asked))
+
+
+def ask(node: Node, code: int = 0) -> FakePeer:
+    peer = FakePeer(lambda told: Command(code))
+    heartbeats.heart_beat(node, peer.connection, request(34, heartbeat("asker", producers=("PG",))))
+    return peer
+
+
+def test_the_producer_gets_it_and_it_is_stored(node: Node) -> None:
+    peer = ask(node)
+    answer = reply(node)
+    assert answer.code == 0
+    (told,) = peer.told
+    assert (told.code, told.body) == (326, b"answer")
+    assert set(told.ext) == {
+        "producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
+        "bornTimestamp", "flag", "properties", "reconsumeTimes", "unitMode", "bornHost",
+        "storeHost", "storeTimestamp",
+    }  # fmt: skip
+    assert told.ext["bornHost"] == "127.0.0.1:5000"
+    assert told.ext["unitMode"] == "false"
+    found = properties.parse(told.ext["properties"])
+    assert found.pop("PUSH_REPLY_TIME") == str(node.now_ms)
+    assert found == properties.parse(TEXT)
+    topic = told.ext["topic"]
+    assert node.store.bounds(topic, 0) == (0, 1)
+    message = node.store.message_at(topic, 0, 0)
+    assert message is not None
+    assert (message.body, message.properties, message.offset_id) == (
+        b"answer", TEXT, (answer.ext or {})["msgId"],
+    )  # fmt: skip
+    assert answer.ext == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "queueId": "0",
+                          "msgId": message.offset_id, "queueOffset": "0"}  # fmt: skip
+
+
+def test_without_storing_the_id_is_0(node: Node) -> None:
+    node.settings.store_reply_message_enable = False
+    peer = ask(node)
+    answer = reply(node, e=-1)
+    assert peer.told[0].ext["queueId"] == "-1"
+    assert answer.ext == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "queueId": "0",
+                          "msgId": "0", "queueOffset": "0"}  # fmt: skip
+    assert node.store.bounds(peer.told[0].ext["topic"], 0) == (0, 0)
+
+
+def test_a_producer_that_is_gone(node: Node) -> None:
+    answer = reply(node)
+    assert answer.code == 1
+    assert answer.remark == "push reply message fail, channel of <asker> not found."
+    assert (answer.ext or {})["queueOffset"] == "0", "it is stored all the same"
+    peer = ask(node, code=1)
+    assert "fail: it answered 1" in (reply(node).remark or "")
+    heartbeats.connection_ended(node, peer.connection)
+    heartbeats.heart_beat(
+        node, FakePeer().connection, request(34, heartbeat("asker", producers=("PG",)))
+    )
+    assert "fail: nobody there" in (reply(node).remark or "")
+
+
+def test_a_reply_to_nobody(node: Node) -> None:
+    answer = reply(node, i="")
+    assert answer.code == 1
+    assert answer.remark == "reply message properties[REPLY_TO_CLIENT] is null"
+
+
+def test_too_large(node: Node) -> None:
+    node.settings.max_message_size = 5
+    with pytest.raises(RefusedError, match="too large") as refusal:
+        reply(node)
+    assert refusal.value.code == 13
+
+
+def test_through_real_connections(connect: Callable[[], RawClient]) -> None:
+    asker, answerer = connect(), connect()
+    assert asker.ask(34, heartbeat("asker", producers=("PG",))).code == 0
+    long = {
+        "producerGroup": "PG", "topic": "DefaultCluster_REPLY_TOPIC", "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": 4, "queueId": 0, "sysFlag": 0, "bornTimestamp": 5, "flag": 0,
+        "properties": TEXT,
+    }  # fmt: skip
+    asked = answerer.begin(324, b"answer", **long)
+    pushed = asker.asked(326)
+    assert pushed.body == b"answer"
+    assert pushed.ext is not None
+    assert pushed.ext["bornHost"] == answerer.address
+    asker.reply(pushed)
+    answer = answerer.answer_to(asked)
+    assert answer.code == 0
+    assert answer.ext is not None
+    assert len(answer.ext["msgId"]) == 32

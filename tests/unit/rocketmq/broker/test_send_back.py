@@ -1,0 +1,232 @@
+"""Messages that come back, and where they go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker import names, send_back
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.groups import GroupConfig
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.registration import TopicConfig
+from tests.unit.rocketmq.raw_client import RawClient
+
+from .peers import FakePeer, heartbeat, request
+from .test_pull import pull, send
+
+
+@pytest.fixture
+def node(node: Node) -> Node:
+    """With the topic where messages wait, a queue for each level."""
+    node.topics.put(TopicConfig(names.SCHEDULE_TOPIC, 18, 18), node.now_ms)
+    return node
+
+
+def stored(node: Node, **fields: Any) -> Placed:
+    draft = Draft("T", 0, b"body", **{"properties": "TAGS\x01A\x02", "born_ms": 5, **fields})
+    return asyncio.run(node.publish_one(draft))
+
+
+def send_again(node: Node, offset: int, level: int = 0, **fields: Any) -> Command:
+    asked = request(
+        RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group="G", delayLevel=level, **fields
+    )
+    return asyncio.run(send_back.send_back(node, FakePeer().connection, asked))
+
+
+def newest(node: Node, topic: str, queue: int = 0) -> StoredMessage:
+    _, end = node.store.bounds(topic, queue)
+    message = node.store.message_at(topic, queue, end - 1)
+    assert message is not None
+    return message
+
+
+def test_a_retry_waits_in_a_level_and_knows_where_it_comes_from(node: Node) -> None:
+    placed = stored(node, flag=9)
+    answer = send_again(node, placed.physical_offset)
+    assert (answer.code, answer.ext, answer.body) == (0, None, b"")
+    message = newest(node, names.SCHEDULE_TOPIC, 2)
+    assert (message.body, message.flag, message.born_ms, message.reconsume_times) == (
+        b"body", 9, 5, 1,
+    )  # fmt: skip
+    found = properties.parse(message.properties)
+    assert found == {
+        "TAGS": "A", "RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": placed.message_id, "WAIT": "false",
+        "DELAY": "3", "REAL_TOPIC": "%RETRY%G", "REAL_QID": "0",
+    }  # fmt: skip
+
+
+def test_each_retry_waits_longer_and_the_origin_stays(node: Node) -> None:
+    first = "0" * 32
+    text = properties.join({"RETRY_TOPIC": "First", "ORIGIN_MESSAGE_ID": first, "DELAY": "4"})
+    placed = stored(node, properties=text, reconsume_times=2)
+    send_again(node, placed.physical_offset)
+    found = properties.parse(newest(node, names.SCHEDULE_TOPIC, 4).properties)
+    assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("First", first)
+    send_again(node, placed.physical_offset, level=1)
+    assert newest(node, names.SCHEDULE_TOPIC, 0).reconsume_times == 3
+
+
+@pytest.mark.parametrize(
+    ("reconsumed", "level", "fields"),
+    [(16, 0, {}), (0, -1, {}), (0, 0, {"maxReconsumeTimes": 0}), (3, 5, {"maxReconsumeTimes": 3})],
+)
+def test_dead_letters(node: Node, reconsumed: int, level: int, fields: dict[str, int]) -> None:
+    placed = stored(node, reconsume_times=reconsumed)
+    assert send_again(node, placed.physical_offset, level, **fields).code == 0
+    message = newest(node, "%DLQ%G")
+    assert message.reconsume_times == reconsumed + 1
+    found = properties.parse(message.properties)
+    assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("T", placed.message_id)
+    assert "DELAY" not in found
+    counted = node.stats.view("DLQ_PUT_NUMS", "T@G")
+    assert counted is not None
+
+
+def test_old_clients_cannot_set_how_often(node: Node) -> None:
+    placed = stored(node)
+    asked = request(36, version=120, offset=placed.physical_offset, group="G", delayLevel=0,
+                    maxReconsumeTimes=0)  # fmt: skip
+    assert asyncio.run(send_back.send_back(node, FakePeer().connection, asked)).code == 0
+    assert node.store.bounds("%DLQ%G", 0) == (0, 0)
+    assert newest(node, names.SCHEDULE_TOPIC, 2).reconsume_times == 1
+
+
+def test_a_group_s_own_limit(node: Node) -> None:
+    node.groups.put(GroupConfig("G", retry_max_times=1), node.now_ms)
+    placed = stored(node, reconsume_times=1)
+    send_again(node, placed.physical_offset)
+    assert newest(node, "%DLQ%G").reconsume_times == 2
+
+
+def test_a_group_without_retry_queues_wants_none(node: Node) -> None:
+    node.groups.put(GroupConfig("G", retry_queue_nums=0), node.now_ms)
+    assert send_again(node, 0).code == 0
+    assert node.topics.get("%RETRY%G") is None
+
+
+def test_retries_are_spread_over_the_retry_queues(node: Node) -> None:
+    node.groups.put(GroupConfig("G", retry_queue_nums=2), node.now_ms)
+    queues = set()
+    for _ in range(2):
+        send_again(node, stored(node).physical_offset)
+        found = properties.parse(newest(node, names.SCHEDULE_TOPIC, 2).properties)
+        queues.add(found["REAL_QID"])
+    assert queues == {"0", "1"}
+
+
+@pytest.mark.parametrize("level", [0, -1])
+def test_properties_without_room(node: Node, level: int) -> None:
+    placed = stored(node, properties=properties.join({"k": "v" * 32_750}))
+    with pytest.raises(RefusedError, match="leave no room") as refusal:
+        send_again(node, placed.physical_offset, level)
+    assert refusal.value.code == 13
+
+
+def test_what_is_refused(node: Node) -> None:
+    placed = stored(node)
+    for offset in (99_999_999, -1, placed.physical_offset + 1):
+        with pytest.raises(RefusedError, match=f"look message by offset failed, {offset}"):
+            send_again(node, offset)
+    node.topics.configs["%RETRY%G"].perm = 4
+    with pytest.raises(RefusedError, match=r"topic\[%RETRY%G\] sending message is forbidden"):
+        send_again(node, placed.physical_offset)
+    node.settings.broker_permission = 4
+    with pytest.raises(RefusedError, match="sending message is forbidden") as refusal:
+        send_again(node, placed.physical_offset)
+    assert refusal.value.code == 16
+    node.settings.auto_create_subscription_group = False
+    node.groups.delete("G", 0)
+    with pytest.raises(RefusedError, match="subscription group not exist, G") as refusal:
+        send_again(node, placed.physical_offset)
+    assert refusal.value.code == 26
+
+
+@pytest.mark.parametrize(
+    ("reconsumed", "most", "version", "topic"),
+    [(15, None, 409, "%RETRY%G"), (16, None, 409, "%DLQ%G"), (2, 3, 409, "%RETRY%G"),
+     (3, 3, 409, "%DLQ%G"), (3, 3, 63, "%RETRY%G"), (16, 20, 409, "%RETRY%G")],
+)  # fmt: skip
+def test_sends_to_a_retry_topic(
+    node: Node, reconsumed: int, most: int | None, version: int, topic: str
+) -> None:
+    draft = Draft("%RETRY%G", 3, b"x", "DELAY\x015\x02", reconsume_times=reconsumed)
+    ruled = send_back.dead_letter_rule(node, draft, most, version)
+    assert (ruled.topic, ruled.reconsume_times) == (topic, reconsumed)
+    delay = properties.value_of(ruled.properties, "DELAY")
+    assert (ruled.queue, delay) == ((0, None) if topic == "%DLQ%G" else (3, "5"))
+
+
+def test_sends_to_the_retry_topic_of_no_group(node: Node) -> None:
+    node.settings.auto_create_subscription_group = False
+    with pytest.raises(RefusedError) as refusal:
+        send_back.dead_letter_rule(node, Draft("%RETRY%none", 0, b"x"), None, 409)
+    assert refusal.value.code == 26
+
+
+# --- from level to level, through real connections ------------------------------------------------
+
+
+@pytest.fixture
+def settings(settings: BrokerSettings) -> BrokerSettings:
+    """Every level is due at once."""
+    settings.message_delay_level = "0s " * 18
+    return settings
+
+
+def arrived(client: RawClient, topic: str, offset: int) -> StoredMessage:
+    """Waits for the message at this offset of a topic with one queue."""
+    answer, messages = pull(client, topic, 0, offset, sysFlag=6, suspendTimeoutMillis=4000)
+    assert (answer.code, len(messages)) == (0, 1), answer.remark
+    return messages[0]
+
+
+def test_a_message_that_always_fails_ends_as_a_dead_letter(
+    connect: Callable[[], RawClient],
+) -> None:
+    client = connect()
+    assert client.ask(34, heartbeat("c1", "CG")).code == 0
+    first = send(client, "T", b"body").ext
+    assert first is not None
+    message = pull(client, "T", 0, 0)[1][0]
+    retries = 3
+    for tried in range(retries):
+        answer = client.ask(36, offset=message.physical_offset, group="CG", delayLevel=0,
+                            originMsgId=first["msgId"], originTopic="T", unitMode="false",
+                            maxReconsumeTimes=retries)  # fmt: skip
+        assert answer.code == 0
+        message = arrived(client, "%RETRY%CG", tried)
+        found = properties.parse(message.properties)
+        assert message.reconsume_times == tried + 1
+        assert (found["DELAY"], found["RETRY_TOPIC"]) == (str(3 + tried), "T")
+        assert found["ORIGIN_MESSAGE_ID"] == first["msgId"]
+        assert (found["REAL_TOPIC"], found["REAL_QID"]) == ("%RETRY%CG", "0")
+        assert found["TAGS"] == "TagA"
+    last = message
+    answer = client.ask(36, offset=last.physical_offset, group="CG", delayLevel=0,
+                        maxReconsumeTimes=retries)  # fmt: skip
+    assert answer.code == 0
+    dead = arrived(client, "%DLQ%CG", 0)
+    assert (dead.body, dead.reconsume_times) == (b"body", retries + 1)
+    assert properties.parse(dead.properties)["ORIGIN_MESSAGE_ID"] == first["msgId"]
+    assert pull(client, "%RETRY%CG", 0, retries)[0].code == 19
+
+
+def test_a_client_that_sends_its_retries_itself(connect: Callable[[], RawClient]) -> None:
+    client = connect()
+    for tried, topic in ((2, "%RETRY%CG"), (3, "%DLQ%CG")):
+        text = properties.join({"RETRY_TOPIC": "T", "DELAY": str(3 + tried)})
+        answer = send(client, "%RETRY%CG", b"%d" % tried, i=text, j=tried, l=3)
+        assert answer.code == 0, answer.remark
+        message = arrived(client, topic, 0)
+        assert (message.body, message.reconsume_times) == (b"%d" % tried, tried)

@@ -1,0 +1,44 @@
+"""What goes on beside the requests: started with the broker, closed with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.services import add_services
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.storage.disk import OsDisk
+from tests.unit.rocketmq.conftest import LoopThread
+
+from .conftest import FakeHost
+
+
+async def test_services_that_never_started_can_be_closed(node: Node) -> None:
+    add_services(node, OsDisk())
+    assert node.schedule in node.services
+    for service in node.services:
+        await service.close()
+
+
+async def test_without_index_nothing_is_told_of_keys(node: Node) -> None:
+    node.settings.message_index_enable = False
+    add_services(node, OsDisk())
+    assert node.keys.appended not in node.store.appended
+
+
+def test_nothing_goes_on_after_the_end(
+    loop_thread: LoopThread, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    host = FakeHost(tmp_path)
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    loop_thread.run(broker.close())
+
+    async def left() -> list[str]:
+        await asyncio.sleep(0)
+        own = asyncio.current_task()
+        return [task.get_name() for task in asyncio.all_tasks() if task is not own]
+
+    assert loop_thread.run(left()) == []
+    host.broker.close()

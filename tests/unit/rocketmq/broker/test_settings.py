@@ -1,0 +1,140 @@
+"""The broker's properties: Java's names and defaults, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from penstock.core import java_properties
+from penstock.core.errors import ConfigError
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.storage.durability import Durability
+
+
+def loaded(text: str) -> BrokerSettings:
+    settings, unknown = BrokerSettings.load(text)
+    assert unknown == []
+    return settings
+
+
+def test_defaults_are_javas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    settings = BrokerSettings()
+    declared = settings.declared()
+    assert {name: getattr(settings, declared[name]) for name in JAVA} == JAVA
+    assert settings.broker_name == socket.gethostname()
+    assert settings.namesrv_addr == ""
+    assert settings.store_path_root_dir.endswith("/store")
+    assert settings.check() == []
+
+
+JAVA = {
+    "listenPort": 10911, "brokerClusterName": "DefaultCluster", "brokerId": 0,
+    "brokerPermission": 6, "defaultTopicQueueNums": 8, "autoCreateTopicEnable": True,
+    "autoCreateSubscriptionGroup": True, "enablePropertyFilter": False,
+    "fileReservedTime": 72, "maxMessageSize": 4194304,
+    "transactionTimeOut": 6000, "transactionCheckMax": 15, "transactionCheckInterval": 60000,
+    "longPollingEnable": True, "shortPollingTimeMills": 1000, "compressedRegister": False,
+    "registerNameServerPeriod": 30000, "flushConsumerOffsetInterval": 5000,
+    "maxTransferBytesOnMessageInMemory": 262144, "maxTransferCountOnMessageInMemory": 32,
+    "flushDiskType": "ASYNC_FLUSH", "brokerRole": "ASYNC_MASTER", "syncFlushTimeout": 5000,
+}  # fmt: skip
+
+
+def test_a_sample_configuration_of_java_has_no_unknown_property() -> None:
+    settings = loaded(
+        "brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerId=0\ndeleteWhen=04\n"
+        "fileReservedTime=48\nbrokerRole=ASYNC_MASTER\nflushDiskType=SYNC_FLUSH\n"
+        "brokerIP1=10.0.0.7\nmappedFileSizeCommitLog=1073741824\nsendMessageThreadPoolNums=4\n"
+        "storePathCommitLog=/elsewhere\nhaListenPort=10912\ntls.server.mode=disabled\n"
+    )
+    assert settings.broker_ip1 == "10.0.0.7"
+    assert settings.durability_level is Durability.FSYNC
+
+
+def test_no_property_is_declared_and_without_effect() -> None:
+    declared = set(BrokerSettings.declared())
+    assert not declared & BrokerSettings.without_effect
+    assert BrokerSettings.at_start_only <= declared
+    assert set(BrokerSettings.important) <= declared
+    assert not {"important", "atStartOnly", "fixed"} & declared
+
+
+def test_unknown_ones_are_named() -> None:
+    assert BrokerSettings.load("brokerNmae=x")[1] == ["brokerNmae"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("flushDiskType=SOMETIMES", "flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH"),
+        ("durability=paper", "durability must be memory, write or fsync"),
+        ("brokerPermission=9", "brokerPermission must be 0 to 7"),
+        ("maxMessageSize=-1", "maxMessageSize must not be negative"),
+        ("messageDelayLevel=1s 2x", "messageDelayLevel holds '2x'"),
+        ("namesrvAddr=nowhere", "the name server address 'nowhere' is no host:port"),
+        ("namesrvAddr=:9876", "is no host:port"),
+        ("listenPort=x", "listenPort must be a number"),
+    ],
+)
+def test_values_that_make_no_sense(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        BrokerSettings.load(text)
+
+
+def test_an_update_is_taken_as_a_whole_or_not_at_all() -> None:
+    settings = BrokerSettings()
+    with pytest.raises(ConfigError):
+        settings.update({"maxMessageSize": "7", "brokerPermission": "9"})
+    assert (settings.max_message_size, settings.broker_permission) == (4194304, 6)
+    settings.update({"maxMessageSize": "7"})
+    assert settings.max_message_size == 7
+
+
+def test_roles() -> None:
+    with pytest.raises(ConfigError, match="there are no slaves"):
+        loaded("brokerRole=SLAVE").check()
+    synced = loaded("brokerRole=SYNC_MASTER\nbrokerId=3")
+    assert [warning.split("=")[0] for warning in synced.check()] == ["brokerRole", "brokerId"]
+    assert synced.broker_id == 0
+
+
+def test_durability_wins_over_flush_disk_type() -> None:
+    assert loaded("").durability_level is Durability.WRITE
+    assert loaded("flushDiskType=SYNC_FLUSH\ndurability=memory").durability_level is (
+        Durability.MEMORY
+    )
+
+
+def test_name_servers() -> None:
+    settings = loaded("namesrvAddr=a.example:1; [::1]:2;a.example:1;")
+    assert settings.name_servers() == ["a.example:1", "[::1]:2"]
+
+
+def test_the_important_ones_are_some_of_all() -> None:
+    settings = BrokerSettings()
+    lines = settings.important_text().splitlines()
+    assert "brokerRole=ASYNC_MASTER" in lines
+    assert set(lines) < set(settings.as_text().splitlines())
+
+
+def test_the_black_list() -> None:
+    assert BrokerSettings().black_list() == {"configBlackList", "brokerConfigPath"}
+
+
+def test_the_documentation_lists_every_property_with_its_default() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "rocketmq.md").read_text()
+    section = page.partition("### Properties of the broker")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    listed = {name: row[1] for row in rows for name in re.findall(r"`([\w.]+)`", row[0])}
+    declared = BrokerSettings.declared()
+    assert listed.keys() == declared.keys()
+    settings = BrokerSettings()
+    own = {"brokerName", "brokerIP1", "namesrvAddr", "storePathRootDir", "brokerConfigPath"}
+    for name in declared.keys() - own - BrokerSettings.java_names.keys():
+        default = java_properties.dumps({name: getattr(settings, declared[name])})
+        shown = default.strip().partition("=")[2]
+        assert not shown or f"`{shown}`" in listed[name], name

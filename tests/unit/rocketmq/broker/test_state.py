@@ -1,0 +1,147 @@
+"""The broker's tables in files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ConfigError, StorageError
+from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.disk import OsDisk
+
+
+class Table:
+    """Something kept in a file."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def dump(self) -> Any:
+        return {"values": dict(self.values)}
+
+    def load(self, value: Any) -> None:
+        if not isinstance(value, dict) or "values" not in value:
+            raise BodyError("a table without values")
+        self.values = value["values"]
+
+
+class CountingDisk(OsDisk):
+    """Counts what is written, and fails on demand."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.error: StorageError | None = None
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        if self.error is not None:
+            raise self.error
+        self.written.append(Path(path).name)
+        super().replace_file(path, data, sync=sync)
+
+
+@pytest.fixture
+def disk() -> CountingDisk:
+    return CountingDisk()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "store" / "config"
+
+
+def opened(disk: CountingDisk, directory: Path, every_s: float = 5.0) -> tuple[State, Table]:
+    table = Table()
+    state = State(disk, str(directory), lambda: every_s)
+    state.add("t.json", table.dump, table.load)
+    return state, table
+
+
+def test_what_was_saved_is_loaded(disk: CountingDisk, directory: Path) -> None:
+    state, table = opened(disk, directory)
+    table.values["a"] = 1
+    state.save("t.json")
+    assert opened(disk, directory)[1].values == {"a": 1}
+
+
+def test_nothing_is_written_when_nothing_changed(disk: CountingDisk, directory: Path) -> None:
+    state, _ = opened(disk, directory)
+    state.save("t.json")
+    state.save("t.json")
+    assert disk.written == ["t.json"]
+    again, _ = opened(disk, directory)
+    again.save("t.json")
+    assert disk.written == ["t.json"]
+
+
+def test_the_content_before_stays_as_backup(disk: CountingDisk, directory: Path) -> None:
+    state, table = opened(disk, directory)
+    for number in range(3):
+        table.values["a"] = number
+        state.save("t.json")
+    assert json.loads((directory / "t.json.bak").read_text()) == {"values": {"a": 1}}
+    (directory / "t.json").unlink()
+    assert opened(disk, directory)[1].values == {"a": 1}
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"other":1}', b"\xff\xfe"])
+def test_a_damaged_file_is_one_clear_line(
+    disk: CountingDisk, directory: Path, content: bytes
+) -> None:
+    opened(disk, directory)
+    (directory / "t.json").write_bytes(content)
+    with pytest.raises(ConfigError) as raised:
+        opened(disk, directory)
+    text = str(raised.value)
+    assert text.startswith(f"{directory}/t.json is damaged: ")
+    assert text.endswith("t.json.bak")
+    assert "\n" not in text
+
+
+async def test_changes_are_written_from_time_to_time(disk: CountingDisk, directory: Path) -> None:
+    state, table = opened(disk, directory, 0.0)
+    state.start()
+    table.values["a"] = 5
+    async with asyncio.timeout(5):
+        while "t.json" not in disk.written:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await state.close()
+    assert opened(disk, directory)[1].values == {"a": 5}
+
+
+async def test_closing_writes_what_changed(disk: CountingDisk, directory: Path) -> None:
+    state, table = opened(disk, directory)
+    state.start()
+    table.values["a"] = 6
+    await state.close()
+    assert opened(disk, directory)[1].values == {"a": 6}
+
+
+async def test_a_disk_that_fails_is_told_once(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, table = opened(disk, directory)
+    table.values["a"] = 7
+    disk.error = StorageError("no room")
+    await state.close()
+    await state.close()
+    assert caplog.text.count("no room") == 1
+    with pytest.raises(StorageError):
+        state.save("t.json")
+    disk.error = None
+    await state.close()
+    assert opened(disk, directory)[1].values == {"a": 7}
+
+
+def test_an_older_copy_never_replaces_a_newer_one(disk: CountingDisk, directory: Path) -> None:
+    state, table = opened(disk, directory)
+    file = state._files["t.json"]
+    older = file.take()
+    table.values["a"] = 8
+    state.save("t.json")
+    file.write(*older)
+    assert opened(disk, directory)[1].values == {"a": 8}

@@ -1,0 +1,107 @@
+"""Topics made, changed, deleted and listed by tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.raw_client import RawClient
+
+Connect = Callable[[], RawClient]
+
+
+def make(client: RawClient, topic: str, **fields: Any) -> Command:
+    wanted = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": 3, "writeQueueNums": 2,
+        "perm": 6, "topicFilterType": "SINGLE_TAG", "order": "false", **fields,
+    }  # fmt: skip
+    return client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **wanted)
+
+
+def config(client: RawClient, topic: str) -> Any:
+    return json.loads(client.ask(RequestCode.GET_TOPIC_CONFIG, topic=topic).body)
+
+
+def test_making_and_changing(connect: Connect) -> None:
+    client = connect()
+    assert make(client, "T").code == 0
+    assert config(client, "T") == {
+        "attributes": {}, "order": False, "perm": 6, "readQueueNums": 3,
+        "topicFilterType": "SINGLE_TAG", "topicName": "T", "topicSysFlag": 0, "writeQueueNums": 2,
+    }  # fmt: skip
+    make(client, "T", perm=4, writeQueueNums=8, topicSysFlag=1, topicFilterType="MULTI_TAG")
+    changed = config(client, "T")
+    assert (changed["perm"], changed["writeQueueNums"], changed["topicSysFlag"]) == (4, 8, 1)
+    assert changed["topicFilterType"] == "MULTI_TAG"
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields", "words"),
+    [
+        ("a b", {}, "contains illegal characters"),
+        ("x" * 128, {}, "longer than topic max length"),
+        ("TBW102", {}, "The topic[TBW102] is conflict with system topic."),
+        ("DefaultCluster", {}, "is conflict with system topic."),
+        ("rmq_sys_x", {}, "is conflict with system topic."),
+        ("T", {"topicFilterType": "ODD"}, "neither SINGLE_TAG nor MULTI_TAG"),
+        ("T", {"writeQueueNums": 10_001}, "where 0 to 10000 are allowed"),
+        ("T", {"readQueueNums": -1}, "where 0 to 10000 are allowed"),
+        ("T", {"perm": 8}, "where 0 to 7 are allowed"),
+        ("T", {"perm": ""}, "the field perm is missing"),
+    ],
+)
+def test_what_is_refused(connect: Connect, topic: str, fields: Any, words: str) -> None:
+    client = connect()
+    answer = make(client, topic, **fields)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert words in (answer.remark or "")
+    missing = client.ask(RequestCode.GET_TOPIC_CONFIG, topic="T")
+    assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+    assert missing.remark == "No topic in this broker. topic: T"
+
+
+def test_deleting_takes_messages_and_offsets(
+    connect: Connect, rocket: RocketBroker, loop_thread: LoopThread
+) -> None:
+    client, node = connect(), rocket.node
+    make(client, "T")
+    loop_thread.run(node.store.append(Draft("T", 1, b"body")))
+    node.offsets.commit("T", "G", 1, 1)
+    assert node.store.bounds("T", 1) == (0, 1)
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
+    assert "T" not in node.topics.configs
+    assert "T" not in node.host.broker.topics
+    assert node.offsets.of("T", "G") == {}
+    make(client, "T")
+    assert node.store.bounds("T", 1) == (0, 0)
+
+
+def test_deleting_what_is_not_there_is_success(connect: Connect) -> None:
+    client = connect()
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Nope").code == 0
+    refused = client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="SCHEDULE_TOPIC_XXXX")
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER).remark == "The specified topic is blank."
+
+
+def test_the_whole_table(connect: Connect) -> None:
+    client = connect()
+    before = json.loads(client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    make(client, "T")
+    after = json.loads(client.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    assert after["topicConfigTable"].keys() - before["topicConfigTable"].keys() == {"T"}
+    assert after["dataVersion"]["counter"] == before["dataVersion"]["counter"] + 1
+
+
+def test_system_topics(connect: Connect) -> None:
+    body = json.loads(connect().ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER).body)
+    wanted = {"TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "DefaultCluster_REPLY_TOPIC"}
+    assert wanted <= set(body["topicList"])
