@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive backlog crash sim fuzz decoders robustness docs replay differences codes clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq backlog crash sim fuzz decoders robustness docs replay differences codes clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ backlog: install  ## a backlog of 10 million messages: speed in and out, memory
 
 bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
 	@$(BIN)/python bench/archive.py
+
+bench-rocketmq: install  ## mqbroker beside RocketMQ's (CLIENTS=, SERVER=: folders, see bench/README.md)
+	@$(BIN)/python bench/rocketmq.py --java-bench $(CLIENTS) $(if $(SERVER),--java-server $(SERVER))
 
 crash: install  ## kill nsqd and mqbroker under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s

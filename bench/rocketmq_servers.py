@@ -63,18 +63,22 @@ class Installation:
             stack.enter_context(_process(self.name_server, home, "namesrv"))
             _wait_for_port(name_port)
             broker = stack.enter_context(_process(self.broker, home, "broker"))
-            running = Running(name_port, broker_port, broker.pid)
+            running = Running(name_port, broker_port, broker)
             running.wait_for_route(OWN_TOPIC)
             yield running
 
 
 @dataclass(frozen=True)
 class Running:
-    """Ports, and the process id of the broker."""
+    """Ports, and the process of the broker."""
 
     name_port: int
     broker_port: int
-    pid: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def topic(self, queues: int | None) -> str:
         """A topic with so many queues; None: the one that the broker has by itself."""
@@ -98,6 +102,8 @@ class Running:
             route = ask(self.name_port, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
             if not route.code:
                 return
+            if self.process.poll() is not None:
+                raise RuntimeError("the broker has ended")
             time.sleep(POLL_S)
         raise RuntimeError(f"no route of {topic} within {START_S_MAX:g} s")
 

@@ -1,13 +1,14 @@
 """References to what shows a behaviour: recorded cases and tests, checked to exist.
 
-A test is `file::function`, from the folder of tests; a case is `file.jsonl:name`.
+A test is `file::function`, from the folder of tests, or `file::function[parameter]`, where the file
+holds the parameter as a text; a case is `file.jsonl:name`.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .samples import load
@@ -24,18 +25,26 @@ def missing(references: Iterable[str]) -> list[str]:
 def _exists(reference: str) -> bool:
     if "::" in reference:
         file, _, function = reference.partition("::")
-        return function in _functions(TESTS / file)
+        function, _, parameter = function.removesuffix("]").partition("[")
+        return function in _functions(TESTS / file) and parameter in _texts(TESTS / file)
     file, _, name = reference.partition(":")
     return name in _cases(SAMPLES / file)
 
 
 @functools.cache
 def _functions(path: Path) -> frozenset[str]:
-    if not path.exists():
-        return frozenset()
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    return frozenset(node.name for node in nodes if isinstance(node, kinds))
+    return frozenset(node.name for node in _nodes(path) if isinstance(node, kinds))
+
+
+@functools.cache
+def _texts(path: Path) -> frozenset[object]:
+    """The constants of a file, and the parameter of what has none."""
+    return frozenset({"", *(n.value for n in _nodes(path) if isinstance(n, ast.Constant))})
+
+
+def _nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else iter(())
 
 
 @functools.cache

@@ -27,7 +27,8 @@ C, R = RequestCode, ResponseCode
 
 
 def _broker(file: str, *functions: str) -> tuple[str, ...]:
-    return tuple(f"{TESTS}broker/test_{file}.py::test_{function}" for function in functions)
+    folder, _, name = f"broker/{file}".rpartition("/")
+    return tuple(f"{TESTS}{folder}/test_{name}.py::test_{function}" for function in functions)
 
 
 def _namesrv(*functions: str) -> tuple[str, ...]:
@@ -46,16 +47,16 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
         "send_back", "a_retry_waits_in_a_level_and_knows_where_it_comes_from", "dead_letters"
     ),
     C.END_TRANSACTION: _broker(
-        "transactions", "a_commit_delivers_the_message", "a_rollback_delivers_nothing"
+        "transactions/ending", "a_commit_delivers_the_message", "a_rollback_delivers_nothing"
     ),
-    C.CHECK_TRANSACTION_STATE: _broker("transaction_checks", "a_check_on_the_wire"),
+    C.CHECK_TRANSACTION_STATE: _broker("transactions/checks", "a_check_on_the_wire"),
     C.RESUME_CHECK_HALF_MESSAGE: _broker(
-        "transactions", "what_was_given_up_is_checked_again_on_request"
+        "transactions/ending", "what_was_given_up_is_checked_again_on_request"
     ),
     C.SEND_REPLY_MESSAGE: _broker("request_reply", "the_producer_gets_it_and_it_is_stored"),
     C.SEND_REPLY_MESSAGE_V2: _broker("request_reply", "through_real_connections"),
     C.PUSH_REPLY_MESSAGE_TO_CLIENT: _broker("request_reply", "through_real_connections"),
-    C.RECALL_MESSAGE: _broker("timers", "a_time_of_its_own_on_the_wire"),
+    C.RECALL_MESSAGE: _broker("delays/timers", "a_time_of_its_own_on_the_wire"),
     # Pulling and offsets
     C.PULL_MESSAGE: _broker(
         "pull", "what_was_sent_is_pulled", "a_pull_waits_for_a_message_that_it_wants"
@@ -68,8 +69,8 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.GET_MIN_OFFSET: _broker("offsets_api", "bounds_and_the_earliest_time"),
     C.GET_EARLIEST_MSG_STORETIME: _broker("offsets_api", "bounds_and_the_earliest_time"),
     C.GET_ALL_CONSUMER_OFFSET: _broker("offsets_api", "all_offsets_at_once"),
-    C.GET_ALL_DELAY_OFFSET: _broker("schedule", "offsets_are_told_as_java_tells_them"),
-    C.QUERY_CORRECTION_OFFSET: _broker("consume_stats", "the_least_offsets_of_all_groups"),
+    C.GET_ALL_DELAY_OFFSET: _broker("delays/schedule", "offsets_are_told_as_java_tells_them"),
+    C.QUERY_CORRECTION_OFFSET: _broker("admin/consume_stats", "the_least_offsets_of_all_groups"),
     C.LOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back", "through_real_connections"),
     C.UNLOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back"),
     # Popping
@@ -94,85 +95,93 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.NOTIFY_CONSUMER_IDS_CHANGED: _broker("heartbeats", "two_clients_in_a_group"),
     C.CHECK_CLIENT_CONFIG: _broker("heartbeats", "checking_a_filter"),
     C.GET_CONSUMER_CONNECTION_LIST: _broker(
-        "connections", "consumers_with_what_they_subscribe", "a_group_that_is_not_online"
+        "admin/connections", "consumers_with_what_they_subscribe", "a_group_that_is_not_online"
     ),
     C.GET_PRODUCER_CONNECTION_LIST: _broker(
-        "connections", "producers", "a_producer_group_that_is_not_there"
+        "admin/connections", "producers", "a_producer_group_that_is_not_there"
     ),
-    C.GET_ALL_PRODUCER_INFO: _broker("connections", "all_producers_and_when_they_were_heard"),
-    C.GET_CONSUMER_RUNNING_INFO: _broker("client_relays", "the_answer_comes_back_as_it_is"),
-    C.CONSUME_MESSAGE_DIRECTLY: _broker("client_relays", "consuming_one_message"),
+    C.GET_ALL_PRODUCER_INFO: _broker("admin/connections", "all_producers_and_when_they_were_heard"),
+    C.GET_CONSUMER_RUNNING_INFO: _broker("admin/client_relays", "the_answer_comes_back_as_it_is"),
+    C.CONSUME_MESSAGE_DIRECTLY: _broker("admin/client_relays", "consuming_one_message"),
     C.INVOKE_BROKER_TO_RESET_OFFSET: _broker(
-        "offset_reset", "members_are_told_the_new_offsets", "what_cannot_be_reset"
+        "admin/offset_reset", "members_are_told_the_new_offsets", "what_cannot_be_reset"
     ),
     C.RESET_CONSUMER_CLIENT_OFFSET: _broker(
-        "offset_reset", "members_are_told_the_new_offsets", "an_administrator_in_cpp_wants_a_list"
+        "admin/offset_reset",
+        "members_are_told_the_new_offsets", "an_administrator_in_cpp_wants_a_list",
     ),
-    C.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _broker("offset_reset", "where_members_are"),
-    C.GET_CONSUMER_STATUS_FROM_CLIENT: _broker("offset_reset", "where_members_are"),
+    C.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _broker("admin/offset_reset", "where_members_are"),
+    C.GET_CONSUMER_STATUS_FROM_CLIENT: _broker("admin/offset_reset", "where_members_are"),
     # Topics and groups
-    C.UPDATE_AND_CREATE_TOPIC: _broker("topic_admin", "making_and_changing", "what_is_refused"),
-    C.GET_ALL_TOPIC_CONFIG: _broker("topic_admin", "the_whole_table"),
-    C.GET_TOPIC_CONFIG: _broker("topic_admin", "making_and_changing"),
+    C.UPDATE_AND_CREATE_TOPIC: _broker("admin/topics", "making_and_changing", "what_is_refused"),
+    C.GET_ALL_TOPIC_CONFIG: _broker("admin/topics", "the_whole_table"),
+    C.GET_TOPIC_CONFIG: _broker("admin/topics", "making_and_changing"),
     C.DELETE_TOPIC_IN_BROKER: _broker(
-        "topic_admin", "deleting_takes_messages_and_offsets",
+        "admin/topics", "deleting_takes_messages_and_offsets",
         "deleting_what_is_not_there_is_success",
     ),
-    C.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _broker("topic_admin", "system_topics"),
+    C.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _broker("admin/topics", "system_topics"),
     C.GET_TOPIC_STATS_INFO: _broker(
-        "topic_stats", "bounds_of_each_queue_and_its_newest_message", "a_topic_that_is_not_there"
+        "admin/topic_stats",
+        "bounds_of_each_queue_and_its_newest_message", "a_topic_that_is_not_there",
     ),
     C.QUERY_TOPIC_CONSUME_BY_WHO: _broker(
-        "topic_stats", "who_consumes_a_topic_are_those_online_and_those_with_offsets"
+        "admin/topic_stats", "who_consumes_a_topic_are_those_online_and_those_with_offsets"
     ),
-    C.QUERY_TOPICS_BY_CONSUMER: _broker("topic_stats", "the_topics_in_which_a_group_has_offsets"),
-    C.QUERY_SUBSCRIPTION_BY_CONSUMER: _broker("topic_stats", "what_a_group_subscribes_of_a_topic"),
+    C.QUERY_TOPICS_BY_CONSUMER: _broker(
+        "admin/topic_stats", "the_topics_in_which_a_group_has_offsets"
+    ),
+    C.QUERY_SUBSCRIPTION_BY_CONSUMER: _broker(
+        "admin/topic_stats", "what_a_group_subscribes_of_a_topic"
+    ),
     C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _broker(
-        "group_admin", "making_and_changing_is_on_disk_before_the_answer", "what_is_refused"
+        "admin/groups", "making_and_changing_is_on_disk_before_the_answer", "what_is_refused"
     ),
-    C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _broker("group_admin", "several_at_once_or_none"),
+    C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _broker("admin/groups", "several_at_once_or_none"),
     C.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _broker(
-        "group_admin", "making_and_changing_is_on_disk_before_the_answer"
+        "admin/groups", "making_and_changing_is_on_disk_before_the_answer"
     ),
-    C.GET_SUBSCRIPTIONGROUP_CONFIG: _broker("group_admin", "one_group"),
-    C.DELETE_SUBSCRIPTIONGROUP: _broker("group_admin", "deleting_with_and_without_offsets"),
-    C.GET_CONSUME_STATS: _broker("consume_stats", "offsets_of_a_group"),
-    C.GET_BROKER_CONSUME_STATS: _broker("consume_stats", "all_groups_of_the_broker"),
-    C.QUERY_CONSUME_TIME_SPAN: _broker("consume_stats", "the_times_that_a_backlog_spans"),
-    C.CLONE_GROUP_OFFSET: _broker("consume_stats", "offsets_are_copied_to_another_group"),
+    C.GET_SUBSCRIPTIONGROUP_CONFIG: _broker("admin/groups", "one_group"),
+    C.DELETE_SUBSCRIPTIONGROUP: _broker("admin/groups", "deleting_with_and_without_offsets"),
+    C.GET_CONSUME_STATS: _broker("admin/consume_stats", "offsets_of_a_group"),
+    C.GET_BROKER_CONSUME_STATS: _broker("admin/consume_stats", "all_groups_of_the_broker"),
+    C.QUERY_CONSUME_TIME_SPAN: _broker("admin/consume_stats", "the_times_that_a_backlog_spans"),
+    C.CLONE_GROUP_OFFSET: _broker("admin/consume_stats", "offsets_are_copied_to_another_group"),
     C.QUERY_CONSUME_QUEUE: _broker(
-        "queue_view", "place_size_and_tag_of_each_message", "a_queue_that_is_not_there"
+        "admin/queue_view", "place_size_and_tag_of_each_message", "a_queue_that_is_not_there"
     ),
     # Messages by id and key
     C.QUERY_MESSAGE: _broker(
-        "message_queries", "a_message_is_found_right_after_it_was_sent",
+        "admin/message_queries", "a_message_is_found_right_after_it_was_sent",
         "what_is_not_there_is_not_found",
     ),
-    C.VIEW_MESSAGE_BY_ID: _broker("message_queries", "a_message_is_viewed_by_its_id"),
+    C.VIEW_MESSAGE_BY_ID: _broker("admin/message_queries", "a_message_is_viewed_by_its_id"),
     # The broker itself
     C.QUERY_BROKER_OFFSET: _broker("answers", "no_request_is_met_with_silence"),
     C.UPDATE_BROKER_CONFIG: _broker(
-        "config_admin", "changes_act_and_are_kept_for_the_next_start",
+        "admin/config", "changes_act_and_are_kept_for_the_next_start",
         "what_is_refused_changes_nothing",
     ),
-    C.GET_BROKER_CONFIG: _broker("config_admin", "reading"),
+    C.GET_BROKER_CONFIG: _broker("admin/config", "reading"),
     C.GET_BROKER_RUNTIME_INFO: _broker(
-        "runtime_info", "all_that_tools_read_is_there_as_text",
+        "admin/runtime_info", "all_that_tools_read_is_there_as_text",
         "totals_and_offsets_are_those_of_the_store",
     ),
     C.VIEW_BROKER_STATS_DATA: _broker(
-        "runtime_info", "one_statistic", "a_statistic_that_is_not_there"
+        "admin/runtime_info", "one_statistic", "a_statistic_that_is_not_there"
     ),
-    C.CLEAN_EXPIRED_CONSUMEQUEUE: _broker("cleaning", "queues_forget_what_is_gone"),
-    C.CLEAN_UNUSED_TOPIC: _broker("cleaning", "the_data_of_topics_without_configuration"),
-    C.DELETE_EXPIRED_COMMITLOG: _broker("cleaning", "what_retention_does_not_keep_is_deleted"),
+    C.CLEAN_EXPIRED_CONSUMEQUEUE: _broker("admin/cleaning", "queues_forget_what_is_gone"),
+    C.CLEAN_UNUSED_TOPIC: _broker("admin/cleaning", "the_data_of_topics_without_configuration"),
+    C.DELETE_EXPIRED_COMMITLOG: _broker(
+        "admin/cleaning", "what_retention_does_not_keep_is_deleted"
+    ),
     C.UPDATE_AND_CREATE_ACL_CONFIG: _broker(
-        "acl_admin", "accounts_are_changed_and_count_at_once"
+        "acl/commands", "accounts_are_changed_and_count_at_once"
     ),
-    C.DELETE_ACL_CONFIG: _broker("acl_admin", "accounts_are_changed_and_count_at_once"),
-    C.GET_BROKER_CLUSTER_ACL_INFO: _broker("acl_admin", "versions_are_told"),
+    C.DELETE_ACL_CONFIG: _broker("acl/commands", "accounts_are_changed_and_count_at_once"),
+    C.GET_BROKER_CLUSTER_ACL_INFO: _broker("acl/commands", "versions_are_told"),
     C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _broker(
-        "acl_admin", "trusted_addresses_are_changed_and_count_at_once"
+        "acl/commands", "trusted_addresses_are_changed_and_count_at_once"
     ),
     # The name server
     C.PUT_KV_CONFIG: _namesrv("stored_values"),
@@ -233,7 +242,7 @@ RESPONSES = (
              + _broker("pull", "who_may_not_pull_is_told_why")),
     Response("TOPIC_NOT_EXIST", "no such topic, and it may not be made",
              _broker("send", "what_is_refused")
-             + _broker("topic_stats", "a_topic_that_is_not_there")
+             + _broker("admin/topic_stats", "a_topic_that_is_not_there")
              + _namesrv("registration_and_route")),
     Response("TOPIC_EXIST_ALREADY", "no server sends it"),
     Response("PULL_NOT_FOUND", "no message yet at that offset",
@@ -259,20 +268,20 @@ RESPONSES = (
     Response("INVALID_PARAMETER", "a field of a pop makes no sense; others answer 1, as 4.9 does",
              _broker("pop", "refusals")),
     Response("CONSUMER_NOT_ONLINE", "no member of the group is connected",
-             _broker("connections", "a_group_that_is_not_online")),
+             _broker("admin/connections", "a_group_that_is_not_online")),
     Response("CONSUME_MSG_TIMEOUT", "the consumer that was asked does not answer",
-             _broker("client_relays", "a_consumer_that_takes_too_long")),
+             _broker("admin/client_relays", "a_consumer_that_takes_too_long")),
     Response("NO_MESSAGE", "what is acknowledged is not in the queue",
              _broker("pop_acks", "refusals", "nothing")),
     Response("POLLING_FULL", "too many pops wait already", _broker("pop", "too_many_wait")),
     Response("POLLING_TIMEOUT", "a pop has waited in vain", _broker("pop", "an_answer")),
     Response("UPDATE_AND_CREATE_ACL_CONFIG_FAILED", "an account could not be written",
-             _broker("acl_admin", "what_makes_no_sense_is_refused")),
+             _broker("acl/commands", "what_makes_no_sense_is_refused")),
     Response("DELETE_ACL_CONFIG_FAILED", "an account could not be deleted",
-             _broker("acl_admin", "accounts_are_changed_and_count_at_once")),
+             _broker("acl/commands", "accounts_are_changed_and_count_at_once")),
     Response("UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED",
              "the trusted addresses could not be written",
-             _broker("acl_admin", "what_makes_no_sense_is_refused")),
+             _broker("acl/commands", "what_makes_no_sense_is_refused")),
 )  # fmt: skip
 
 _INTRODUCTION = """\

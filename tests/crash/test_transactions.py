@@ -11,7 +11,7 @@ import pytest
 from .mqbroker import Mqbroker
 from .transaction_load import COMMIT, DELAYED, ROLLBACK, TRANSACTIONS, Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 
@@ -31,7 +31,7 @@ def test_transactions_and_delays_survive_kills(
     try:
         for _ in range(rounds):
             broker.start()
-            load.run(rng.uniform(0.1, 1.5))
+            load.run(rng.uniform(0.1, 1.2))
         broker.start()
         load.settle()
         committed, delayed = load.delivered(TRANSACTIONS), load.delivered(DELAYED)

@@ -3,8 +3,8 @@
 A client runs as a process of its own, called with the flow, the name server's address, and a name
 that is its topic and its group. The topic is there, with four queues, and empty. When the process
 wants a server restarted it prints `RESTART broker` or `RESTART namesrv` and waits for a line on its
-standard input. The last line that it prints is its result, in JSON; the test knows what it must be.
-It ends by itself.
+standard input. `RESULT` and JSON on a line are its result; the test knows what it must be. It ends
+by itself.
 
 - `send`: one message by each way of sending, then a push consumer. body -> [tag, key, property
   `color`]; `QUEUE` and `DELAY`: the queue of the selected one, how long the delayed one was kept.
@@ -19,6 +19,8 @@ It ends by itself.
 - `retry`: refused until it becomes a dead letter. How often it was delivered, and the topic that
   the consumer saw.
 - `resume`: a second consumer goes on where the first one stopped. What each of them got.
+- `pop`: all numbers with two consumers that the broker gives messages to, one refused at first. The
+  bodies; how many were refused.
 - `transaction`: bodies say what becomes of them, at first or when the broker asks. Those that were
   consumed, those that were asked for.
 - `request`: three requests. Their replies.
@@ -44,7 +46,7 @@ LONG_BODY = "long" * 5000
 """20,000 bytes: every client compresses that; shown as `long`."""
 SELECTED_QUEUE = 2
 DELAY_LEVEL = 2
-DELAY_MS = (1000, 4000)
+DELAY_MS = (1000, 10_000)
 QUEUES = 4
 NUMBERS = 40
 REFUSED = 9
@@ -85,6 +87,7 @@ EXPECTED: dict[str, Any] = {
     },
     "request": ["re: 0", "re: 1", "re: 2"],
     "query": {"by key": ["wanted"], "by offset id": "wanted", "by id": "wanted"},
+    "pop": {"bodies": sorted(str(number) for number in range(NUMBERS)), "refusals": 1},
     "reset": {"queues": QUEUES, "different": NUMBERS},
     "running-info": {"subscribed": 2, "has stacks": True, "members": 1},
 }
@@ -123,4 +126,4 @@ def restart(server: str) -> None:
 
 def report(result: Any) -> None:
     """The result, for the test."""
-    print(json.dumps(result), flush=True)
+    print("RESULT", json.dumps(result), flush=True)

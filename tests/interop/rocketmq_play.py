@@ -95,7 +95,7 @@ def _run(client: Client, mode: str, name: str, servers: Servers) -> Any:
         killer = threading.Timer(flow.FLOW_S_MAX, process.kill)
         killer.start()
         try:
-            last = _follow(process, servers)
+            result = _follow(process, servers)
         except BaseException:
             process.kill()
             raise
@@ -105,18 +105,20 @@ def _run(client: Client, mode: str, name: str, servers: Servers) -> Any:
         errors.seek(0)
         end = errors.read()[-3000:]
     assert process.returncode == 0, f"{client.name} {mode}: {process.returncode}\n{end}"
-    return json.loads(last)
+    return json.loads(result)
 
 
 def _follow(process: subprocess.Popen[str], servers: Servers) -> str:
-    """Restart servers as the process asks for it; returns its last line."""
+    """Restart servers as the process asks for it; returns its result, in JSON."""
     assert process.stdin is not None
     assert process.stdout is not None
-    last = ""
+    result = ""
     for line in process.stdout:
-        last = line
-        if line.startswith("RESTART "):
-            servers.restart(line.split()[1])
+        word, _, rest = line.strip().partition(" ")
+        if word == "RESULT":
+            result = rest
+        if word == "RESTART":
+            servers.restart(rest)
             process.stdin.write("RESTARTED\n")
             process.stdin.flush()
-    return last
+    return result

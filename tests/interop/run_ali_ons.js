@@ -189,7 +189,7 @@ async function main () {
     resume: playResume, refused: playRefused, broker: playRestart, namesrv: playRestart
   }
   const result = await plays[mode](await openProducer())
-  process.stdout.write(JSON.stringify(result) + '\n', () => process.exit(0))
+  process.stdout.write('RESULT ' + JSON.stringify(result) + '\n', () => process.exit(0))
 }
 
 process.on('uncaughtException', silent) // its timers throw while a server is away

@@ -20,11 +20,11 @@ from penstock.rocketmq.protocol.codes import RequestCode as Q
 
 from .rocketmq_play import constants_env
 from .rocketmq_programs import Servers, run_servers, wait_until
-from .test_rocketmq_java import FOLDERS, JVM, VARIABLE, compile_java, missing, version
+from .test_rocketmq_java import FOLDERS, JVM, VARIABLE, compile_java, missing
 
 pytestmark = pytest.mark.interop
 
-FOLDER = next((folder for folder in FOLDERS if version(folder).startswith("4.9")), None)
+FOLDER = next((FOLDERS[name] for name in FOLDERS if name.startswith("4.9")), None)
 IDLE = "idle"
 """The topic and the group of a client that is there all the time; four messages are consumed."""
 
@@ -166,7 +166,6 @@ COMMANDS: list[tuple[str, tuple[str, ...]]] = [
     ("consumerStatus -g idle", (r"1 <CLIENT> V4_9_\d", r"Same subscription", r"Rebalance OK")),
     ("consumerStatus -g idle -s", (r"1 <CLIENT> V4_9_\d", r"Rebalance OK")),
     ("resetOffsetByTime -g nosuch -t idle -s now", (r"CODE: 1 DESC: .*nosuch",)),
-    ("cloneGroupOffset -s idle -d cloned -t idle", (r"clone group offset success",)),
     ("getConsumerConfig -g idle", (r"retryMaxTimes = 16", r"consumeBroadcastEnable = true")),
     # the name server
     ("updateKvConfig -s NS -k k -v v", (r"create or update kv config to namespace success",)),
@@ -194,6 +193,7 @@ COMMANDS: list[tuple[str, tuple[str, ...]]] = [
     ("consumerProgress -g idle -s true", (r"idle broker-a 3 1 1 \S+ 0 20\d\d-",)),
     ("consumerProgress -g nosuch", (r"CODE: 17 .*%RETRY%nosuch",)),
     ("brokerConsumeStats -b <BROKER>", (r"idle idle broker-a 3 1 1 0 ", r"Diff Total: 0")),
+    ("cloneGroupOffset -s idle -d cloned -t idle", (r"clone group offset success",)),
     ("resetOffsetByTime -g idle -t idle -s now", (r"(broker-a [0-3] 1\s+){4}",)),
     ("statsAll -t idle", (r"idle idle 0 \d+\.\d\d \d+\.\d\d 4 [45]\n",)),
     ("statsAll", (r"made 0 \d+\.\d\d \d NO_CONSUMER",)),

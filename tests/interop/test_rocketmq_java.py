@@ -22,7 +22,6 @@ pytestmark = pytest.mark.interop
 
 HERE = Path(__file__).parent
 VARIABLE = "PENSTOCK_ROCKETMQ_JAVA"
-FOLDERS = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
 MODES = (
     "broker", "namesrv", "retry", "send", "batch", "orderly", "filter", "sql", "pull", "lite-pull",
     "share", "broadcast", "resume", "transaction", "request", "query", "reset", "running-info",
@@ -35,6 +34,18 @@ def version(folder: Path) -> str:
     """The client's version, as its jar says."""
     (jar,) = folder.glob("rocketmq-client-[0-9]*.jar")
     return jar.stem.removeprefix("rocketmq-client-")
+
+
+FOLDERS = {
+    version(Path(name)): Path(name)
+    for name in os.environ.get(VARIABLE, "").split(os.pathsep)
+    if name
+}
+FLOWS = [
+    (client, mode)
+    for client in FOLDERS
+    for mode in (MODES if client.startswith("4.") else (*MODES, "pop"))
+] or [("none", "all")]
 
 
 def missing() -> str | None:
@@ -56,19 +67,22 @@ def compile_java(folder: Path, classes: Path, *names: str) -> str:
     return f"{classes}{os.pathsep}{folder}/*"
 
 
-def client_of(folder: Path, home: Path) -> Client:
-    """The program with the flows, with the client's timers as short as they can be."""
-    class_path = compile_java(folder, home / version(folder), "Flows")
+def client_of(name: str, program: str, home: Path) -> Client:
+    """A program with flows, with the client's timers as short as they can be."""
+    names = ("Flows",) if program == "Flows" else ("Flows", program)
+    class_path = compile_java(FOLDERS[name], home / f"{program}-{name}", *names)
     properties = {
         "rocketmq.client.rebalance.waitInterval": 1000,
         "rocketmq.client.localOffsetStoreDir": home / "offsets",
         "rocketmq.client.logRoot": home / "logs",
         "user.home": home,
     }
-    words = [f"-D{name}={value}" for name, value in properties.items()]
-    return Client(
-        version(folder), ["java", *JVM, *words, "-cp", class_path, "Flows"], constants_env()
-    )
+    words = [f"-D{key}={value}" for key, value in properties.items()]
+    return Client(name, ["java", *JVM, *words, "-cp", class_path, program], constants_env())
+
+
+def program_of(mode: str) -> str:
+    return "PopFlow" if mode == "pop" else "Flows"
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +91,19 @@ def outcomes(
 ) -> dict[tuple[str, str], Any]:
     """All flows that are asked for, already run."""
     if missing():
-        return {}
+        return {}  # and the tests are skipped
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     asked = [item.callspec.params for item in items if item.function is test_flow]
     home = tmp_path_factory.mktemp("rocketmq-java")
-    clients = {folder: client_of(folder, home) for folder in FOLDERS}
-    return play_flows([(clients[each["folder"]], each["mode"]) for each in asked], home)
+    wanted = [(str(each["client"]), program_of(each["mode"]), each["mode"]) for each in asked]
+    programs = {(name, program) for name, program, _ in wanted}
+    clients = {key: client_of(*key, home) for key in programs}
+    return play_flows([(clients[name, program], mode) for name, program, mode in wanted], home)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: version(folder))
-def test_flow(folder: Path, mode: str, outcomes: dict[tuple[str, str], Any]) -> None:
+@pytest.mark.parametrize(("client", "mode"), FLOWS)
+def test_flow(client: str, mode: str, outcomes: dict[tuple[str, str], Any]) -> None:
     reason = missing()
     if reason is not None:
         pytest.skip(reason)
-    flow.check("java", mode, outcomes[version(folder), mode])
+    flow.check("java", mode, outcomes[client, mode])

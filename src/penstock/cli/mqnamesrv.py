@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 def main() -> None:
     """Runs the name server until SIGINT or SIGTERM; exit code 1 when it cannot start."""
     parser = argparse.ArgumentParser(prog="mqnamesrv", description="RocketMQ's name server")
-    parser.add_argument("-c", "--configFile", metavar="FILE", help="properties file")
+    parser.add_argument("-c", "--configFile", metavar="FILE", help="properties, as Java's has them")
     parser.add_argument("-p", "--printConfigItem", action="store_true", help="print all properties")
-    parser.add_argument("--log-level", default="info", help="debug, info, warn, error or fatal")
+    parser.add_argument("--log-level", default="info", metavar="LEVEL",
+                        help="debug, info (default), warn, error or fatal")  # fmt: skip
     words = parser.parse_args()
     from penstock.core import logs
     from penstock.core.errors import ConfigError

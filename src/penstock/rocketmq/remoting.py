@@ -91,7 +91,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: RemotingServer) -> None:
         self._server = server
         self._reader = frames.FrameReader()
-        self._outgoing: list[Buffer] | None = None  # None: nobody has promised to flush
+        self._outgoing: list[Buffer] = []
+        self._is_reading = False
+        self._flushes_soon = False
         self._loop = asyncio.get_running_loop()
         self._asked: dict[int, asyncio.Future[Command]] = {}
         self._next_opaque = 0
@@ -135,8 +137,7 @@ class Connection(asyncio.Protocol):
                 return
         self._active = True
         self._reader.feed(data)
-        if self._outgoing is None:
-            self._outgoing = []
+        self._is_reading = True
         try:
             while (command := self._reader.next_command()) is not None:
                 self._take(command)
@@ -144,7 +145,9 @@ class Connection(asyncio.Protocol):
             _log.warning("%s sent %s, closing", self.address, error)
             self.close()
         finally:
-            self._flush()
+            self._is_reading = False
+            if not self._flushes_soon:
+                self._flush()
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether a connection that begins so goes on in the clear; starts TLS, or ends it."""
@@ -206,13 +209,23 @@ class Connection(asyncio.Protocol):
     def send_pieces(self, pieces: Iterable[Buffer]) -> None:
         """Send a command that is encoded already."""
         self._active = True
-        if self._outgoing is None:
-            self._outgoing = []
-            self._loop.call_soon(self._flush)
         self._outgoing += pieces
+        if not self._is_reading:
+            self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """Write what is sent in this pass of the loop at its end, after what is scheduled so far.
+
+        Who answers in this pass, but later than ``data_received`` ends, asks for it beforehand: the
+        answers need no pass of their own then.
+        """
+        if not self._flushes_soon:
+            self._flushes_soon = True
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        outgoing, self._outgoing = self._outgoing, None
+        self._flushes_soon = False
+        outgoing, self._outgoing = self._outgoing, []
         if outgoing and not self._transport.is_closing():
             self._transport.writelines(outgoing)
 

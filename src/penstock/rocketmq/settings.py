@@ -65,8 +65,10 @@ class Settings:
         try:
             with open(path, encoding="utf-8") as file:
                 settings, unknown = cls.load(file.read())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"failed to load {path} - {error}") from error
+        except OSError as error:
+            raise ConfigError(f"failed to load {path} - {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"failed to load {path} - it is no UTF-8 text") from error
         except ConfigError as error:
             raise ConfigError(f"failed to load {path} - {error}") from error
         for name in unknown:

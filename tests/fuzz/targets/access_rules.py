@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
-from penstock.rocketmq.broker.acl_file import AclFiles
-from penstock.rocketmq.broker.address_patterns import AddressPattern
+from penstock.rocketmq.broker.acl.address_patterns import AddressPattern
+from penstock.rocketmq.broker.acl.files import AclFiles
 from penstock.testing.disk import FaultyDisk
 from tests.fuzz.targets import Target
 

@@ -467,5 +467,5 @@ func main() {
 	}
 	result, err := json.Marshal(plays[os.Args[1]]())
 	must(err)
-	fmt.Println(string(result))
+	fmt.Println("RESULT", string(result))
 }

@@ -8,6 +8,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -28,6 +30,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.RequestCallback;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
@@ -70,9 +73,14 @@ public class Flows {
     }
 
     public static void main(String[] words) {
+        finish(() -> play(words[0], new Flows(words[1], words[2])));
+    }
+
+    /** Prints the result of a flow, or its error, and ends the process. */
+    static void finish(Callable<Object> flow) {
         int code = 1;
         try {
-            System.out.println(json(play(words[0], new Flows(words[1], words[2]))));
+            System.out.println("RESULT " + json(flow.call()));
             code = 0;
         } catch (Throwable error) {
             error.printStackTrace();
@@ -232,9 +240,14 @@ public class Flows {
             }
             consumer.updateConsumeOffset(queue, offset);
             consumer.getOffsetStore().persist(queue);
-            if (consumer.fetchConsumeOffset(queue, true) != offset) {
-                throw new IllegalStateException("the committed offset is not there");
-            }
+            long wanted = offset;
+            until(() -> { // sent one-way
+                try {
+                    return consumer.fetchConsumeOffset(queue, true) == wanted;
+                } catch (Exception error) {
+                    throw new IllegalStateException(error);
+                }
+            });
         }
         return got;
     }
@@ -380,8 +393,19 @@ public class Flows {
         });
         List<String> replies = new ArrayList<>();
         for (int number = 0; number < 3; number++) {
-            Message reply = producer.request(message("" + number), 10_000);
-            replies.add(new String(reply.getBody(), StandardCharsets.UTF_8));
+            CompletableFuture<Message> reply = new CompletableFuture<>();
+            producer.request(message("" + number), new RequestCallback() {
+                @Override public void onSuccess(Message message) {
+                    if (message != null) { // client 5.3 also tells so that the request was sent
+                        reply.complete(message);
+                    }
+                }
+
+                @Override public void onException(Throwable error) {
+                    reply.completeExceptionally(error);
+                }
+            }, 10_000);
+            replies.add(new String(reply.get().getBody(), StandardCharsets.UTF_8));
         }
         return replies;
     }
@@ -502,6 +526,7 @@ public class Flows {
         producer.setNamesrvAddr(nameServer);
         producer.setPollNameServerInterval(1000);
         producer.setSendMsgTimeout(10_000);
+        producer.setMqClientApiTimeout(20_000);
         producer.start();
         return producer;
     }
@@ -513,6 +538,7 @@ public class Flows {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPollNameServerInterval(1000);
         consumer.setHeartbeatBrokerInterval(1000);
+        consumer.setMqClientApiTimeout(20_000);
         return consumer;
     }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from penstock.cli.mqbroker import nsqd_options
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.storage.disk import DirectoryLock
 from penstock.storage.durability import Durability
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -46,6 +49,10 @@ def test_it_serves_until_sigterm(tmp_path: Path) -> None:
         assert "the property odd is unknown" in log
         assert "name server 127.0.0.1:1: not registered" in log
         assert "TCP: listening" not in log
+        assert re.search(r"INFO: mqbroker of Penstock \S+, as RocketMQ 4\.9\.8; store /", log)
+        assert "NSQ" not in log
+        assert "nsqd" not in log
+        assert log.endswith(" INFO: bye\n")
         client.close()
     assert (tmp_path / "new" / "store" / "config" / "topics.json").exists()
 
@@ -65,6 +72,10 @@ def test_printing_the_properties() -> None:
         ("brokerRole=SLAVE", "brokerRole must be ASYNC_MASTER or SYNC_MASTER"),
         ("tls.server.mode=enforcing", "TLS needs both"),
         ("namesrvAddr=x", "is no host:port"),
+        ("listenPort=99999", "listenPort must be 0 to 65535"),
+        ("brokerName=", "brokerName must not be empty"),
+        ("nsqTcpAddress=4150", "the broker cannot start - listen (4150) failed"),
+        ("storePathRootDir=/dev/null", "cannot make storePathRootDir - /dev/null: "),
     ],
 )
 def test_what_cannot_start_says_so_in_one_line(tmp_path: Path, text: str, words: str) -> None:
@@ -74,6 +85,25 @@ def test_what_cannot_start_says_so_in_one_line(tmp_path: Path, text: str, words:
     assert ended.returncode == 1
     assert words in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_what_another_program_uses(tmp_path: Path) -> None:
+    config = tmp_path / "taken"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config.write_text(
+            f"listenPort={port}\nbindAddress=127.0.0.1\nstorePathRootDir={tmp_path}\n"
+        )
+        ended = run("-c", str(config))
+        assert ended.returncode == 1
+        assert ended.stderr.endswith("listenPort, or nsqd's --rocketmq-address, sets another\n")
+    lock = DirectoryLock(str(tmp_path))
+    try:
+        ended = run("-c", str(config))
+    finally:
+        lock.release()
+    assert ended.returncode == 1
+    assert f"another broker or nsqd uses the store {tmp_path}: stop it" in ended.stderr
 
 
 def test_what_is_wrong_on_the_command_line(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ class RawClient:
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.port = port
         self._socket = socket.create_connection(("127.0.0.1", port), SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Java's clients do
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="localhost")
         self._reader = frames.FrameReader()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -142,3 +143,51 @@ def test_a_stream_without_sense_is_closed(echo: Fixture) -> None:
 @pytest.mark.parametrize("echo", [0.05], indirect=True)
 def test_an_idle_connection_is_closed(echo: Fixture) -> None:
     assert echo.client.is_closed()
+
+
+class Later:
+    """Answers together what came together, when the pass of the loop goes on."""
+
+    def __init__(self) -> None:
+        self.requests: list[Command] = []
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        if not self.requests:
+            asyncio.get_running_loop().call_soon(self.answer, connection)
+        self.requests.append(request)
+        connection.flush_soon()
+        return None
+
+    def answer(self, connection: Connection) -> None:
+        for request in self.requests:
+            connection.send(request.answer(body=b"later"))
+
+    def connected(self, connection: Connection) -> None: ...
+
+    def disconnected(self, connection: Connection) -> None: ...
+
+
+class Wire(asyncio.Transport):
+    """A transport that remembers what each write held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    def is_closing(self) -> bool:
+        return False
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.writes.append(b"".join(list_of_data))
+
+
+async def test_answers_of_one_pass_leave_with_one_write() -> None:
+    connection = RemotingServer(Later())()
+    wire = Wire()
+    connection.connection_made(wire)
+    connection.data_received(frames.encode(Command(0, 1)) + frames.encode(Command(0, 2)))
+    await asyncio.sleep(0)
+    assert [written.count(b"later") for written in wire.writes] == [2]
+    connection.connection_lost(None)

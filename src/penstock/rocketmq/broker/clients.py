@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.core.units import SECOND
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.groups import GROUPS_MAX
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Language
 from penstock.rocketmq.protocol.errors import BodyError
 
 EXPIRY_NS: Final = 120 * SECOND
-GROUPS_MAX: Final = 100_000
 
 CONSUME_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS: Final = ("BROADCASTING", "CLUSTERING")
@@ -62,6 +63,10 @@ class Heartbeat:
             raise BodyError("a heartbeat without clientID")
         consumers = [_consumer(each) for each in _list(value, "consumerDataSet")]
         producers = [_group(each) for each in _list(value, "producerDataSet")]
+        if len(value["clientID"]) > names.CLIENT_ID_LENGTH_MAX:
+            raise BodyError(f"a clientID of more than {names.CLIENT_ID_LENGTH_MAX} characters")
+        if any(len(group) > names.GROUP_LENGTH_MAX for group in producers):
+            raise BodyError(f"a producer group of more than {names.GROUP_LENGTH_MAX} characters")
         return cls(value["clientID"], consumers, producers)
 
 
@@ -91,12 +96,12 @@ def _list(value: dict[Any, Any], name: str) -> list[Any]:
     return found
 
 
-def _enum(value: Any, names: tuple[str, ...], default: int) -> str:
-    if isinstance(value, str) and value in names:
+def _enum(value: Any, words: tuple[str, ...], default: int) -> str:
+    if isinstance(value, str) and value in words:
         return value
-    if type(value) is int and 0 <= value < len(names):
-        return names[value]
-    return names[default]
+    if type(value) is int and 0 <= value < len(words):
+        return words[value]
+    return words[default]
 
 
 @dataclass(slots=True)
@@ -268,6 +273,10 @@ class Clients(Generic[Peer]):
         member = self._producer_by_id.get(client_id)
         if member is not None and member.peer == peer:
             del self._producer_by_id[client_id]
+
+    def subscribers(self, topic: str) -> list[str]:
+        """The consumer groups that subscribe to a topic."""
+        return [name for name, group in self.consumers.items() if topic in group.subscriptions]
 
     def consumer_of(self, group: str, client_id: str) -> Member[Peer] | None:
         """The member of a consumer group with that client id."""

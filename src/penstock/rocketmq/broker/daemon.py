@@ -76,7 +76,8 @@ class RocketBroker:
         try:
             self._listeners.append(await self._listen(settings.listen_port, "RocketMQ"))
         except tcp.ListenError as error:
-            raise PenstockError(f"the broker cannot start: {error}") from error
+            raise PenstockError(f"the broker cannot start: {error}; listenPort, or nsqd's "
+                                "--rocketmq-address, sets another") from error  # fmt: skip
         if settings.listen_port > _VIP_DISTANCE:
             try:
                 vip_port = settings.listen_port - _VIP_DISTANCE

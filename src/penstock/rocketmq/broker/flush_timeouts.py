@@ -14,7 +14,7 @@ from penstock.core.clock import Clock
 from penstock.core.units import MILLISECOND, SECOND
 
 
-class Waiting(Protocol):
+class Sending(Protocol):
     """A send that is not answered yet, or was."""
 
     is_answered: bool
@@ -30,10 +30,10 @@ class FlushTimeouts:
     def __init__(self, clock: Clock, timeout_ms: int) -> None:
         self._clock = clock
         self._timeout_ns = timeout_ms * MILLISECOND
-        self._waiting: deque[tuple[int, Waiting]] = deque()
+        self._waiting: deque[tuple[int, Sending]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, sending: Waiting) -> None:
+    def watch(self, sending: Sending) -> None:
         """Answer this send when its sync takes too long."""
         waiting = self._waiting
         while waiting and waiting[0][1].is_answered:

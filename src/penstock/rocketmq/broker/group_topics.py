@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients import GROUPS_MAX
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.protocol.codes import ResponseCode
-from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
@@ -28,11 +26,8 @@ def group_config(node: Node, group: str) -> GroupConfig | None:
 
     Raises BodyError when there are too many groups.
     """
-    config = node.groups.configs.get(group)
-    if config is None and len(node.groups.configs) >= GROUPS_MAX:
-        raise BodyError(f"more than {GROUPS_MAX} consumer groups")
     auto_create = node.settings.auto_create_subscription_group
-    return config or node.groups.find(group, node.now_ms, auto_create=auto_create)
+    return node.groups.find(group, node.now_ms, auto_create=auto_create)
 
 
 def need_group(node: Node, group: str) -> GroupConfig:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
-from penstock.rocketmq.broker.topics import DataVersion
+from penstock.rocketmq.broker.topics import QUEUES_MAX, DataVersion
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.settings import java_name
+
+GROUPS_MAX: Final = 100_000
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class GroupConfig:
             if each.name != "group_name" and type(given) is not type(each.default):
                 raise BodyError(f"{java_name(each.name)} of a group is {given!r}")
             found[each.name] = given
+        if found.get("retry_queue_nums", 0) > QUEUES_MAX:
+            raise BodyError(f"retryQueueNums of a group is more than {QUEUES_MAX}")
         return cls(**found)
 
 
@@ -54,7 +59,10 @@ class GroupTable:
         return self.configs.get(name)
 
     def find(self, name: str, now_ms: int, *, auto_create: bool) -> GroupConfig | None:
-        """The group of that name, made when it is not there and that is allowed."""
+        """The group of that name, made when it is not there and that is allowed.
+
+        Raises BodyError when there are too many.
+        """
         config = self.configs.get(name)
         if config is None and auto_create:
             config = GroupConfig(name)
@@ -62,9 +70,17 @@ class GroupTable:
         return config
 
     def put(self, config: GroupConfig, now_ms: int) -> None:
-        """Make or change a group."""
-        self.configs[config.group_name] = config
-        self.version.next(now_ms)
+        """Make or change a group. Raises BodyError when there are too many."""
+        self.put_all((config,), now_ms)
+
+    def put_all(self, configs: Sequence[GroupConfig], now_ms: int) -> None:
+        """Make or change groups, all or none. Raises BodyError when there would be too many."""
+        new = {config.group_name for config in configs} - self.configs.keys()
+        if new and len(self.configs) + len(new) > GROUPS_MAX:
+            raise BodyError(f"more than {GROUPS_MAX} consumer groups")
+        for config in configs:
+            self.configs[config.group_name] = config
+            self.version.next(now_ms)
 
     def delete(self, name: str, now_ms: int) -> GroupConfig | None:
         """Forget a group; None when there was none of that name."""

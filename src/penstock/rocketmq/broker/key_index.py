@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from penstock.core.clock import Clock
@@ -267,7 +266,7 @@ class KeyIndex:
 def _some(stored: Sequence[Batch], place: int) -> list[Batch]:
     """The next batches, with some ``_MESSAGES`` messages."""
     batches, count = [], 0
-    for batch in islice(stored, place, None):
+    for batch in stored[place : place + _MESSAGES]:  # each has one at least
         batches.append(batch)
         count += batch.count
         if count >= _MESSAGES:

@@ -12,7 +12,15 @@ from typing import Final
 
 from xxhash import xxh32_intdigest
 
-from penstock.rocketmq.protocol.message import MAGIC_V1, TRANSACTION_BITS, SysFlag
+from penstock.rocketmq.protocol.message import (
+    BODY_LENGTH_AT,
+    HOST_BITS,
+    IPV6_EXTRA,
+    MAGIC_V1,
+    SYS_FLAG_AT,
+    TRANSACTION_BITS,
+    SysFlag,
+)
 from penstock.storage.batch import Batch, Dialect
 
 _MAGIC_END: Final = 7
@@ -20,12 +28,9 @@ _MAGIC_END: Final = 7
 _MAGIC_V1_END: Final = MAGIC_V1 & 0xFF
 _FLAG_AND_BODY = struct.Struct(">i44xi").unpack_from
 """The sysFlag, and the length of the body when both hosts are IPv4."""
-_SYS_FLAG_AT: Final = 36
-_BODY_AT: Final = 88
+_BODY_AT: Final = BODY_LENGTH_AT + 4
 _LENGTH = struct.Struct(">i")
-_IPV6_EXTRA: Final = 12
-_HOST_BITS: Final = 0x30
-_ODD_FLAGS: Final = _HOST_BITS | TRANSACTION_BITS
+_ODD_FLAGS: Final = HOST_BITS | TRANSACTION_BITS
 
 _UNIQUE: Final = b"UNIQ_KEY\x01"
 _UNIQUE_LENGTH: Final = len(_UNIQUE)
@@ -54,7 +59,7 @@ def rows(batches: Iterable[Batch], first: int) -> tuple[array[int], array[int]]:
         number = batch.first_offset - first
         start = 0
         for end in (len(data),) if batch.count == 1 else batch.positions()[1:].tolist():
-            sys_flag, body_length = _FLAG_AND_BODY(data, start + _SYS_FLAG_AT)
+            sys_flag, body_length = _FLAG_AND_BODY(data, start + SYS_FLAG_AT)
             if sys_flag & _ODD_FLAGS or data[start + _MAGIC_END] != _MAGIC_V1_END:
                 for key in _keys(data, start, end):
                     add_hash(hash_of(key))
@@ -92,11 +97,11 @@ def keys(frame: bytes) -> list[bytes]:
 
 def _keys(data: bytes, start: int, end: int) -> list[bytes]:
     place = start + _BODY_AT
-    sys_flag, body_length = _FLAG_AND_BODY(data, start + _SYS_FLAG_AT)
+    sys_flag, body_length = _FLAG_AND_BODY(data, start + SYS_FLAG_AT)
     if sys_flag & _ODD_FLAGS:
         if sys_flag & TRANSACTION_BITS == SysFlag.ROLLBACK:
             return []
-        place += _IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
+        place += IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()
         (body_length,) = _LENGTH.unpack_from(data, place - _LENGTH.size)
     place += body_length
     if data[start + _MAGIC_END] == _MAGIC_V1_END:

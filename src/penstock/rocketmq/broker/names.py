@@ -8,6 +8,7 @@ from typing import Final
 TOPIC_LENGTH_MAX: Final = 127
 INNER_TOPIC_LENGTH_MAX: Final = 255
 GROUP_LENGTH_MAX: Final = 255
+CLIENT_ID_LENGTH_MAX: Final = 1024
 
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker import schedule
 from penstock.rocketmq.broker import state as files
 from penstock.rocketmq.broker.clients import Clients
-from penstock.rocketmq.broker.delay_levels import DelayLevels
+from penstock.rocketmq.broker.delays import schedule
+from penstock.rocketmq.broker.delays.levels import DelayLevels
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.flush_timeouts import FlushTimeouts
 from penstock.rocketmq.broker.groups import GroupTable
@@ -28,15 +28,15 @@ from penstock.rocketmq.protocol import ids, properties
 from penstock.storage.durability import Durability
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.acl import Acl
+    from penstock.rocketmq.broker.acl.check import Acl
+    from penstock.rocketmq.broker.delays.schedule import Schedule
+    from penstock.rocketmq.broker.delays.timers import Timers
     from penstock.rocketmq.broker.key_index import KeyIndex
     from penstock.rocketmq.broker.pop_notices import Arrivals
     from penstock.rocketmq.broker.pops import Pops
     from penstock.rocketmq.broker.registration import NameServers
     from penstock.rocketmq.broker.request_modes import RequestModes
-    from penstock.rocketmq.broker.schedule import Schedule
-    from penstock.rocketmq.broker.timers import Timers
-    from penstock.rocketmq.broker.transactions import Transactions
+    from penstock.rocketmq.broker.transactions.ending import Transactions
     from penstock.rocketmq.remoting import Connection
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 
@@ -21,20 +22,25 @@ class ConsumerOffsets:
     def __init__(self) -> None:
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._groups: dict[str, dict[str, None]] = {}  # by topic, in the order they came
+        self._topics: dict[str, dict[str, None]] = {}  # by group, likewise
         self._count = 0
-        self.changed = False
 
     def commit(self, topic: str, group: str, queue: int, offset: int) -> None:
-        """A group has come so far. Raises BodyError when there are too many offsets."""
+        """A group has come so far.
+
+        Raises BodyError when there are too many offsets, or a name is too long to be one.
+        """
         queues = self._table.get((topic, group))
         if queues is None or queue not in queues:
             if self._count >= OFFSETS_MAX:
                 raise BodyError(f"more than {OFFSETS_MAX} offsets are committed")
+            if len(topic) > names.INNER_TOPIC_LENGTH_MAX or len(group) > names.GROUP_LENGTH_MAX:
+                raise BodyError("no topic or group has so long a name")
             self._count += 1
             queues = self._table.setdefault((topic, group), {})
             self._groups.setdefault(topic, {})[group] = None
+            self._topics.setdefault(group, {})[topic] = None
         queues[queue] = offset
-        self.changed = True
 
     def query(self, topic: str, group: str, queue: int) -> int | None:
         """How far a group is; None when it never committed."""
@@ -45,7 +51,7 @@ class ConsumerOffsets:
         return dict(self._table.get((topic, group), {}))
 
     def topics_of(self, group: str) -> list[str]:
-        return [topic for topic, other in self._table if other == group]
+        return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
         return list(self._groups.get(topic, ()))
@@ -75,20 +81,16 @@ class ConsumerOffsets:
         return {q: FAR if q in own and least > own[q] else least for q, least in found.items()}
 
     def forget_topic(self, topic: str) -> None:
-        self._forget([key for key in self._table if key[0] == topic])
+        self._forget([(topic, group) for group in self.groups_of(topic)])
 
     def forget_group(self, group: str) -> None:
-        self._forget([key for key in self._table if key[1] == group])
+        self._forget([(topic, group) for topic in self.topics_of(group)])
 
     def _forget(self, keys: Iterable[tuple[str, str]]) -> None:
-        for key in keys:
-            self._count -= len(self._table.pop(key, ()))
-            topic, group = key
-            groups = self._groups.get(topic, {})
-            groups.pop(group, None)
-            if not groups:
-                self._groups.pop(topic, None)
-            self.changed = True
+        for topic, group in keys:
+            self._count -= len(self._table.pop((topic, group), ()))
+            _remove(self._groups, topic, group)
+            _remove(self._topics, group, topic)
 
     def as_json(self) -> dict[str, Any]:
         """As the Java classes print it; also what is kept in the offsets file."""
@@ -98,7 +100,8 @@ class ConsumerOffsets:
     def load(self, value: Any) -> None:
         """Take over what was kept. Raises BodyError."""
         found = self.from_json(value)
-        self._table, self._groups, self._count = found._table, found._groups, found._count
+        self._table, self._count = found._table, found._count
+        self._groups, self._topics = found._groups, found._topics
 
     @classmethod
     def from_json(cls, value: Any) -> ConsumerOffsets:
@@ -115,5 +118,11 @@ class ConsumerOffsets:
                 if type(offset) is not int:
                     raise BodyError(f"the offset {offset!r} of {key!r} is no number")
                 offsets.commit(topic, group, queue, offset)
-        offsets.changed = False
         return offsets
+
+
+def _remove(names_by: dict[str, dict[str, None]], key: str, name: str) -> None:
+    found = names_by.get(key, {})
+    found.pop(name, None)
+    if not found:
+        names_by.pop(key, None)

@@ -62,10 +62,10 @@ def search_offset(node: Node, connection: Connection, request: Command) -> Comma
 
 def offset_by_time(node: Node, topic: str, queue: int, ms: int) -> int:
     """The first message stored then or later; the last one when all are older; 0 for no queue."""
-    least, most = node.store.bounds(topic, queue)
-    if least == most:
-        return most
-    return min(node.store.offset_at_time(topic, queue, ms), most - 1)
+    low, high = node.store.bounds(topic, queue)
+    if low == high:
+        return high
+    return min(node.store.offset_at_time(topic, queue, ms), high - 1)
 
 
 @answers(RequestCode.GET_MAX_OFFSET)
@@ -81,9 +81,9 @@ def min_offset(node: Node, connection: Connection, request: Command) -> Command:
 @answers(RequestCode.GET_EARLIEST_MSG_STORETIME)
 def earliest_store_time(node: Node, connection: Connection, request: Command) -> Command:
     topic, queue = request.text("topic"), request.int32("queueId")
-    least, _most = node.store.bounds(topic, queue)
-    message = node.store.message_at(topic, queue, least)
-    return request.answer(ext={"timestamp": str(message.store_ms if message else _EMPTY)})
+    low, _high = node.store.bounds(topic, queue)
+    ms = node.store.stored_ms(topic, queue, low)
+    return request.answer(ext={"timestamp": str(_EMPTY if ms is None else ms)})
 
 
 @answers(RequestCode.GET_ALL_CONSUMER_OFFSET)

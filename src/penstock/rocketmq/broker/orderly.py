@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.broker.queue_locks import MessageQueue
@@ -52,14 +53,16 @@ def asked(body: bytes) -> Asked:
     if not isinstance(queues, list) or len(queues) > QUEUES_MAX:
         raise BodyError(f"mqSet is no list of at most {QUEUES_MAX} queues")
     return Asked(
-        _text(value, "consumerGroup"), _text(value, "clientId"), [_queue(each) for each in queues]
+        _text(value, "consumerGroup", names.GROUP_LENGTH_MAX),
+        _text(value, "clientId", names.CLIENT_ID_LENGTH_MAX),
+        [_queue(each) for each in queues],
     )
 
 
-def _text(value: dict[Any, Any], name: str) -> str:
+def _text(value: dict[Any, Any], name: str, longest: int) -> str:
     text = value.get(name)
-    if not isinstance(text, str) or not text:
-        raise BodyError(f"a request for queues without {name}")
+    if not isinstance(text, str) or not 0 < len(text) <= longest:
+        raise BodyError(f"{name} must be a text of 1 to {longest} characters")
     return text
 
 
@@ -67,6 +70,8 @@ def _queue(value: Any) -> MessageQueue:
     if isinstance(value, dict):
         broker, topic, queue = value.get("brokerName"), value.get("topic"), value.get("queueId")
         if isinstance(broker, str) and isinstance(topic, str) and type(queue) is int:
+            if max(len(broker), len(topic)) > names.INNER_TOPIC_LENGTH_MAX:
+                raise BodyError("no broker or topic has so long a name")
             return MessageQueue(broker, queue, topic)
     raise BodyError("a queue without brokerName, topic and queueId")
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
+from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
+
+_log = logging.getLogger("penstock.mqbroker")
 
 
 class Periodic:
-    """``work`` every ``seconds``, the first time after as many; ``name`` is for the log."""
+    """``work`` every ``seconds``, the first time after as many; ``name`` is for the log.
+
+    When it fails that is logged, and it has its turn again.
+    """
 
     def __init__(self, name: str, seconds: float, work: Callable[[], None]) -> None:
         self._name = name
@@ -27,4 +34,9 @@ class Periodic:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(self._seconds)
-            self._work()
+            try:
+                self._work()
+            except PenstockError as error:
+                _log.error("%s: %s; trying again", self._name, error)
+            except Exception:  # without it something would never be done any more
+                _log.exception("%s failed, trying again", self._name)

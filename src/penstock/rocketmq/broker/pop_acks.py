@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.pop import INVISIBLE_MS_MAX
-from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
 
 if TYPE_CHECKING:
@@ -37,13 +35,10 @@ def ack(node: Node, connection: Connection, request: Command) -> Command:
 @answers(RequestCode.BATCH_ACK_MESSAGE)
 def batch_ack(node: Node, connection: Connection, request: Command) -> Command:
     """Several messages are done, of several queues or topics."""
-    value = fastjson.loads(request.body) if request.body else None
-    listed = value.get("acks") if isinstance(value, dict) else None
-    if not listed:
+    acks = BatchAck.parse_all(request.body)
+    if not acks:
         raise RefusedError(ResponseCode.NO_MESSAGE, "a request that acknowledges nothing")
-    if not isinstance(listed, list):
-        raise BodyError("acks is no list")
-    for each in [BatchAck.parse(value) for value in listed]:
+    for each in acks:
         low, high = node.store.bounds(each.topic, each.queue)
         offsets = [offset for offset in each.offsets if low <= offset < high]
         _finish(node, each.topic, each.group, each.queue, offsets, each.receipt)

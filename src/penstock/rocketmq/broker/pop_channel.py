@@ -11,15 +11,18 @@ later, since a channel must not be called back while it delivers.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from penstock.broker.channel import Channel
+from penstock.broker.channel import Channel, NotInFlightError
 from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.message_store import MessageStore, Slice
 from penstock.rocketmq.broker.subscriptions import Subscription
@@ -28,6 +31,8 @@ from penstock.storage.batch import Buffer
 
 TIMES_MAX: Final = 64
 """Different invisible times that one group may use at once."""
+
+_log = logging.getLogger("penstock.mqbroker")
 
 
 @dataclass(slots=True)
@@ -174,9 +179,14 @@ class PopChannel:
         """Hand what was delivered to the requests; those that got nothing of it wait on."""
         self._is_settling = False
         for consumer in list(self._consumers.values()):
-            if consumer.inbox:
+            if not consumer.inbox:
+                continue
+            try:
                 self._hand_out(consumer)
-                self._serve(consumer)
+            except StorageError as error:  # they are in flight, and will come again
+                _log.error("CHANNEL(%s): failed to read what was popped - %s", self.channel.name,
+                           error)  # fmt: skip
+            self._serve(consumer)
 
     def _hand_out(self, consumer: PopConsumer) -> None:
         inbox, consumer.inbox = consumer.inbox, []
@@ -206,7 +216,8 @@ class PopChannel:
 
     def _put_back(self, consumer: PopConsumer, offset: int) -> None:
         """Nobody saw it; it waits again at once, though it counts as delivered."""
-        self.channel.requeue(consumer, offset, 0, self._clock.monotonic_ns())
+        with suppress(NotInFlightError):  # the channel was emptied meanwhile
+            self.channel.requeue(consumer, offset, 0, self._clock.monotonic_ns())
 
     # --- popped messages -----------------------------------------------------------------------
 

@@ -8,35 +8,36 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import (
-    acl_admin,
-    cleaning,
-    client_relays,
-    config_admin,
-    connections,
-    consume_stats,
-    group_admin,
     heartbeats,
-    message_queries,
-    offset_reset,
     offsets_api,
     orderly,
     pop,
     pop_acks,
     pop_notices,
     pull,
-    queue_view,
     request_modes,
     request_reply,
-    runtime_info,
-    schedule,
     send,
     send_back,
-    timers,
-    topic_admin,
+)
+from penstock.rocketmq.broker.acl import commands as acl_commands
+from penstock.rocketmq.broker.admin import (
+    cleaning,
+    client_relays,
+    config,
+    connections,
+    consume_stats,
+    groups,
+    message_queries,
+    offset_reset,
+    queue_view,
+    runtime_info,
     topic_stats,
-    transactions,
+    topics,
 )
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS, RefusedError
+from penstock.rocketmq.broker.delays import schedule, timers
+from penstock.rocketmq.broker.transactions import ending
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -49,10 +50,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.mqbroker")
 
 ANSWERING: Final = (
-    acl_admin, cleaning, client_relays, config_admin, connections, consume_stats, group_admin,
+    acl_commands, cleaning, client_relays, config, connections, consume_stats, ending, groups,
     heartbeats, message_queries, offset_reset, offsets_api, orderly, pop, pop_acks, pop_notices,
     pull, queue_view, request_modes, request_reply, runtime_info, schedule, send, send_back,
-    timers, topic_admin, topic_stats, transactions,
+    timers, topic_stats, topics,
 )  # fmt: skip
 """The modules that answer; importing them fills the registry."""
 

@@ -51,8 +51,8 @@ def released(node: Node, waiting: StoredMessage) -> Draft | None:
     None when its topic has been deleted meanwhile, or was never told; that is logged.
     """
     topic = properties.value_of(waiting.properties, properties.REAL_TOPIC)
-    queue = properties.value_of(waiting.properties, properties.REAL_QUEUE)
-    if topic is None or queue is None or not (queue.isascii() and queue.isdigit()):
+    queue = properties.number(properties.value_of(waiting.properties, properties.REAL_QUEUE))
+    if topic is None or queue is None:
         _log.error("dropped message %s of %s, which does not say where it belongs",
                    waiting.offset_id, waiting.topic)  # fmt: skip
         return None
@@ -61,7 +61,7 @@ def released(node: Node, waiting: StoredMessage) -> Draft | None:
                      waiting.offset_id, waiting.topic, topic)  # fmt: skip
         return None
     draft = Draft.of(waiting)
-    draft.topic, draft.queue = topic, int(queue)
+    draft.topic, draft.queue = topic, queue
     return draft
 
 

@@ -13,7 +13,7 @@ from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.queue_locks import MessageQueue
-from penstock.rocketmq.broker.topics import READ
+from penstock.rocketmq.broker.topics import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -168,11 +168,15 @@ async def _route(node: Node, topic: str) -> dict[str, int]:
     except PenstockError:
         return {}
     found = value.get("queueDatas") if isinstance(value, dict) else None
-    return {
-        str(each["brokerName"]): int(each["readQueueNums"])
-        for each in found or ()
-        if int(each["perm"]) & READ
-    }
+    readable = {}
+    for each in found if isinstance(found, list) else ():
+        broker, queues, perm = (
+            each.get(name) if isinstance(each, dict) else None
+            for name in ("brokerName", "readQueueNums", "perm")
+        )
+        if isinstance(broker, str) and type(queues) is int and type(perm) is int and perm & READ:
+            readable[broker] = min(queues, QUEUES_MAX)
+    return readable
 
 
 def _average(

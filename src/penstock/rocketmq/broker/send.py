@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
-from penstock.rocketmq.broker import names, schedule, send_back
+from penstock.rocketmq.broker import names, send_back
 from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.send_header import SendHeader
 from penstock.rocketmq.broker.topics import WRITE
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.broker.stored_records import StoredRecords
     from penstock.rocketmq.remoting import Connection
+
+_log = logging.getLogger("penstock.mqbroker")
 
 BATCH_MAX: Final = 4096
 """Messages of one batch; their ids go back in one header, which has its limits."""
@@ -50,8 +54,10 @@ def send(node: Node, connection: Connection, request: Command) -> Command | None
         topic, node_queue = draft.topic, draft.queue
     sending = _Sending(node, connection, request, records, queue)
     node.store.put_records(topic, queue if header.batch else node_queue, records, sending.done)
-    if node.flush_timeouts is not None and not sending.is_answered:
-        node.flush_timeouts.watch(sending)
+    if not sending.is_answered:
+        connection.flush_soon()
+        if node.flush_timeouts is not None:
+            node.flush_timeouts.watch(sending)
     return None
 
 
@@ -59,7 +65,7 @@ def checked_topic(node: Node, connection: Connection, header: SendHeader) -> Top
     """The topic that a message is for, made if need be. Raises RefusedError."""
     config = node.topics.get(header.topic)
     if config is None or header.topic in names.NOT_FOR_CLIENTS:
-        config = _make_topic(node, header)
+        config = _make_topic(node, connection, header)
     if not node.settings.broker_permission & WRITE:
         remark = f"the broker[{node.settings.broker_ip1}] sending message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
@@ -74,7 +80,7 @@ def checked_topic(node: Node, connection: Connection, header: SendHeader) -> Top
     return config
 
 
-def _make_topic(node: Node, header: SendHeader) -> TopicConfig:
+def _make_topic(node: Node, connection: Connection, header: SendHeader) -> TopicConfig:
     problem = names.topic_problem(header.topic)
     if problem is not None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
@@ -87,6 +93,8 @@ def _make_topic(node: Node, header: SendHeader) -> TopicConfig:
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!"
         raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+    _log.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
+              config.write_queues)  # fmt: skip
     node.topics_changed()
     return config
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import group_topics, names
 from penstock.rocketmq.broker.answering import RefusedError, answers
-from penstock.rocketmq.broker.delay_levels import RETRY_BASE
+from penstock.rocketmq.broker.delays.levels import RETRY_BASE
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.topics import WRITE

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
-_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+_NUMBERS = struct.Struct(">iiiiq")
 _SHORT = {"producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
           "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
           "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l",
@@ -67,8 +67,8 @@ class SendHeader(NamedTuple):
 
     def check(self) -> None:
         """Raises BodyError for numbers that have no place in a stored message."""
-        ints = (self.queue, self.sys_flag, self.flag, self.reconsume_times)
-        if not (min(ints) >= _INT_MIN and max(ints) <= _INT_MAX):
-            raise BodyError(f"a number of the send has more than 32 bits: {ints}")
-        if not _LONG_MIN <= self.born_ms <= _LONG_MAX:
-            raise BodyError(f"a number of the send has more than 64 bits: {self.born_ms}")
+        numbers = (self.queue, self.sys_flag, self.flag, self.reconsume_times, self.born_ms)
+        try:
+            _NUMBERS.pack(*numbers)
+        except struct.error:
+            raise BodyError(f"a number of the send has too many bits: {numbers}") from None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.rocketmq.broker import heartbeats, orderly, runtime_info
-from penstock.rocketmq.broker.acl import Acl
-from penstock.rocketmq.broker.acl_file import AclFiles
+from penstock.rocketmq.broker import heartbeats, orderly
+from penstock.rocketmq.broker.acl.check import Acl
+from penstock.rocketmq.broker.acl.files import AclFiles
+from penstock.rocketmq.broker.admin import runtime_info
+from penstock.rocketmq.broker.delays.schedule import Schedule
+from penstock.rocketmq.broker.delays.timers import Timers
 from penstock.rocketmq.broker.key_index import KeyIndex
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.broker.pop_notices import Arrivals
@@ -14,10 +17,8 @@ from penstock.rocketmq.broker.pops import COMMIT_S, Pops
 from penstock.rocketmq.broker.request_modes import FILE as MODES_FILE
 from penstock.rocketmq.broker.request_modes import RequestModes
 from penstock.rocketmq.broker.retention import HOLD_S
-from penstock.rocketmq.broker.schedule import Schedule
-from penstock.rocketmq.broker.timers import Timers
-from penstock.rocketmq.broker.transaction_checks import TransactionChecks
-from penstock.rocketmq.broker.transactions import Transactions
+from penstock.rocketmq.broker.transactions.checks import TransactionChecks
+from penstock.rocketmq.broker.transactions.ending import Transactions
 from penstock.storage.log import Log
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from penstock.core.errors import ConfigError
 from penstock.net.address import split_host_port
 from penstock.net.local_address import local_address
 from penstock.rocketmq.broker import names
-from penstock.rocketmq.broker.delay_levels import DelayLevels
+from penstock.rocketmq.broker.delays import levels
 from penstock.rocketmq.protocol.frames import FRAME_MAX
 from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.durability import Durability
@@ -65,7 +65,7 @@ class BrokerSettings(TlsSettings):
 
     # Messages
     max_message_size: int = 4 * 1024 * 1024
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    message_delay_level: str = levels.DEFAULT
     reject_transaction_message: bool = False
     transaction_time_out: int = 6000
     transaction_check_max: int = 15
@@ -252,7 +252,12 @@ class BrokerSettings(TlsSettings):
         for name in ("listenPort", "maxMessageSize", "defaultTopicQueueNums", "fileReservedTime"):
             if getattr(self, self.declared()[name]) < 0:
                 raise ConfigError(f"{name} must not be negative")
-        DelayLevels(self.message_delay_level)
+        if self.listen_port > 65535:
+            raise ConfigError(f"listenPort must be 0 to 65535, not {self.listen_port}")
+        for name in ("brokerName", "brokerClusterName"):
+            if not getattr(self, self.declared()[name]):
+                raise ConfigError(f"{name} must not be empty")
+        levels.DelayLevels(self.message_delay_level)
         self.name_servers()
 
     def update(self, values: dict[str, str]) -> list[str]:

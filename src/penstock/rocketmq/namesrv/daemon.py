@@ -49,7 +49,8 @@ class NameServer:
         try:
             server._listener = await tcp.listen(server._server, address, "TCP", _log)
         except tcp.ListenError as error:
-            raise PenstockError(f"the name server cannot start: {error}") from error
+            raise PenstockError(f"the name server cannot start: {error}; listenPort and "
+                                "bindAddress set another") from error  # fmt: skip
         server._scan = spawn(server._scan_brokers(), "scan of brokers")
         return server
 

@@ -40,9 +40,10 @@ def encode(messages: Iterable[BatchedMessage]) -> bytes:
 
 def decode(data: bytes | memoryview) -> list[BatchedMessage]:
     """The messages of a batch, at least one. Raises BodyError."""
+    data = bytes(data)  # no copy when it is bytes already
     messages = []
-    place = 0
-    while place < len(data):
+    place, size = 0, len(data)
+    while place < size:
         try:
             total, _, _, flag, length = _HEAD.unpack_from(data, place)
             body_at = place + _HEAD.size
@@ -51,10 +52,10 @@ def decode(data: bytes | memoryview) -> list[BatchedMessage]:
             raise BodyError(f"a batch that is cut short, at byte {place}") from None
         text_at = body_at + length + _SHORT.size
         end = text_at + text_length
-        if length < 0 or text_length < 0 or end > len(data) or end - place != total:
+        if length < 0 or text_length < 0 or end > size or end - place != total:
             raise BodyError(f"a batch whose sizes do not fit together, at byte {place}")
-        text = bytes(data[text_at:end]).decode("utf-8", "replace")
-        messages.append(BatchedMessage(bytes(data[body_at : body_at + length]), text, flag))
+        text = data[text_at:end].decode("utf-8", "replace")
+        messages.append(BatchedMessage(data[body_at : body_at + length], text, flag))
         place = end
     if not messages:
         raise BodyError("a batch without messages")

@@ -11,7 +11,13 @@ import zlib
 from typing import Final
 
 from penstock.broker.dialects import frames
-from penstock.rocketmq.protocol.message import SysFlag
+from penstock.rocketmq.protocol.message import (
+    BODY_LENGTH_AT,
+    HOST_BITS,
+    IPV6_EXTRA,
+    SYS_FLAG_AT,
+    SysFlag,
+)
 from penstock.storage.batch import Batch
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -19,9 +25,6 @@ BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 """What the bodies of one batch may become together."""
 
-_SYS_FLAG_AT: Final = 36
-_BODY_LENGTH_AT: Final = 84
-_MORE_FOR_IPV6: Final = 12
 _COMPRESSION_BITS: Final = 0x700
 _ZLIB: Final = (0x000, 0x300)  # older clients do not say how
 _int = struct.Struct(">i")
@@ -43,10 +46,8 @@ def bodies(batch: Batch, first: int, next_: int) -> list[bytes]:
 def body_of(frame: bytes) -> tuple[bytes, int]:
     """The body and the sysFlag of a stored message; all of it and 0 when it is none."""
     try:
-        (sys_flag,) = _int.unpack_from(frame, _SYS_FLAG_AT)
-        place = _BODY_LENGTH_AT
-        place += _MORE_FOR_IPV6 if sys_flag & SysFlag.BORN_HOST_IPV6 else 0
-        place += _MORE_FOR_IPV6 if sys_flag & SysFlag.STORE_HOST_IPV6 else 0
+        (sys_flag,) = _int.unpack_from(frame, SYS_FLAG_AT)
+        place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()
         (length,) = _int.unpack_from(frame, place)
     except struct.error:
         return frame, 0

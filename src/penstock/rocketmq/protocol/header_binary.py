@@ -13,6 +13,8 @@ FIXED: Final = struct.Struct(">hBhiii")
 """Code, language, version, opaque, flag, length of the remark, which follows."""
 _LENGTH = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">H")
+_length = _LENGTH.unpack_from
+_lengths = struct.Struct(">Hxi").unpack_from
 _LANGUAGES = {int(language): language for language in Language}
 CODE_MAX: Final = 32767
 """Codes above it, those of POP, can be said in JSON only."""
@@ -75,20 +77,25 @@ def _decode_fields(data: bytes) -> dict[str, str]:
     """Names and values. Empty values stay empty, which reads like null.
 
     The bytes become text once, with a character for each: to cut that is half the work of decoding
-    each piece, and right unless there are longer characters.
+    each piece, and right unless there are longer characters. The names of most fields that are sent
+    have one letter, and both lengths are read at once then.
     """
     text = data.decode("latin-1")
     fields: dict[str, str] = {}
     place, end = 0, len(data)
     try:
         while place < end:
-            value_at = place + 6 + _KEY_LENGTH.unpack_from(data, place)[0]
-            value_end = value_at + _LENGTH.unpack_from(data, value_at - 4)[0]
-            if not value_at <= value_end <= end:
-                raise FrameError(f"a binary header holds a length of {value_end - value_at} in "
+            name_length, length = _lengths(data, place)
+            name_at = place + 2
+            name_end = name_at + name_length
+            if name_length != 1:
+                (length,) = _length(data, name_end)
+            value_at = name_end + 4
+            place = value_at + length
+            if not value_at <= place <= end:
+                raise FrameError(f"a binary header holds a length of {length} in "
                                  f"{end - value_at} bytes")  # fmt: skip
-            fields[text[place + 2 : value_at - 4]] = text[value_at:value_end]
-            place = value_end
+            fields[text[name_at:name_end]] = text[value_at:place]
     except struct.error:
         raise FrameError("the fields of a binary header are cut short") from None
     if data.isascii():

@@ -26,16 +26,15 @@ MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 TOPIC_BYTES_V1: Final = 127
 
-QUEUE_OFFSET_AT: Final = 20
-"""Where a broker writes what it knows only when it appends: queue and physical offset."""
+SYS_FLAG_AT: Final = 36
+BODY_LENGTH_AT: Final = 84
+"""When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
+IPV6_EXTRA: Final = 12
 
 _LENGTH = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 _CRC_MASK: Final = 0x7FFFFFFF
 _MAGIC_AT: Final = 4
-_SYS_FLAG_AT: Final = 36
-_BODY_AT: Final = 84  # its length, when both hosts are IPv4
-_IPV6_EXTRA: Final = 12
 
 
 class SysFlag(IntFlag):
@@ -52,7 +51,7 @@ class SysFlag(IntFlag):
 
 TRANSACTION_BITS: Final = 0xC
 
-_HOST_BITS: Final = int(SysFlag.BORN_HOST_IPV6 | SysFlag.STORE_HOST_IPV6)
+HOST_BITS: Final = int(SysFlag.BORN_HOST_IPV6 | SysFlag.STORE_HOST_IPV6)
 
 
 class _Fixed(struct.Struct):
@@ -151,7 +150,7 @@ def pack(
         fixed.size + len(body) + len(topic) + _SHORT.size + len(properties),
         MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2,
         crc32(body) & _CRC_MASK,
-        queue, flag, queue_offset, physical_offset, sys_flag & ~_HOST_BITS | fixed.host_bits,
+        queue, flag, queue_offset, physical_offset, sys_flag & ~HOST_BITS | fixed.host_bits,
         born_ms, born.ip, born.port, store_ms, store.ip, store.port, reconsume_times,
         prepared_offset, len(body),
     )  # fmt: skip
@@ -177,8 +176,8 @@ def decode_all(data: bytes | bytearray | memoryview) -> Iterator[StoredMessage]:
 def properties_text(record: bytes | bytearray | memoryview) -> str:
     """The properties of a record that a broker has stored, without decoding the rest."""
     (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
-    (sys_flag,) = _LENGTH.unpack_from(record, _SYS_FLAG_AT)
-    place = _BODY_AT + _IPV6_EXTRA * (sys_flag & _HOST_BITS).bit_count()
+    (sys_flag,) = _LENGTH.unpack_from(record, SYS_FLAG_AT)
+    place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()
     (length,) = _LENGTH.unpack_from(record, place)
     place += _LENGTH.size + length
     if magic & 0xFF == MAGIC_V1 & 0xFF:
@@ -189,8 +188,8 @@ def properties_text(record: bytes | bytearray | memoryview) -> str:
 
 
 def _decode(data: bytes | bytearray | memoryview, start: int) -> tuple[StoredMessage, int]:
-    (sys_flag,) = _LENGTH.unpack_from(data, start + _SYS_FLAG_AT)
-    fixed = _FIXED_BY_BITS[sys_flag & _HOST_BITS]
+    (sys_flag,) = _LENGTH.unpack_from(data, start + SYS_FLAG_AT)
+    fixed = _FIXED_BY_BITS[sys_flag & HOST_BITS]
     (total, magic, crc, queue, flag, queue_offset, physical_offset, _, born_ms, born_ip, born_port,
      store_ms, store_ip, store_port, reconsume_times, prepared_offset, length) = (
         fixed.unpack_from(data, start)

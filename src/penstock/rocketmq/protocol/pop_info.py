@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from reprlib import repr as shortened
 from typing import Any, Final, NamedTuple
 
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 
 NORMAL: Final = "0"
@@ -50,6 +51,15 @@ class BatchAck(NamedTuple):
     queue: int
     receipt: Receipt
     offsets: list[int]
+
+    @classmethod
+    def parse_all(cls, body: bytes) -> list[BatchAck]:
+        """All of a request's body. Raises BodyError."""
+        value = fastjson.loads(body) if body else {}
+        listed = value.get("acks") if isinstance(value, dict) else None
+        if not isinstance(listed or [], list):
+            raise BodyError("acks is no list")
+        return [cls.parse(each) for each in listed or ()]
 
     @classmethod
     def parse(cls, value: Any) -> BatchAck:

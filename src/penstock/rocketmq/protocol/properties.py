@@ -41,6 +41,8 @@ TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 TIMERS: Final = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
 PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 
+_DIGITS_MAX: Final = 18
+
 
 def parse(text: str) -> dict[str, str]:
     """Names and values; entries without either are dropped, of equal names the last counts."""
@@ -60,20 +62,27 @@ def join(properties: Mapping[str, str]) -> str:
 
 
 def without(text: str, name: str) -> str:
-    """The same text less one property."""
+    """The same text less one property, of which there is one at most."""
     found = _find(text, name)
-    while found >= 0:
-        end = text.find(VALUE_END, found)
-        text = text[:found] + text[end + 1 :] if end >= 0 else text[:found]
-        found = _find(text, name)
-    return text
+    if found < 0:
+        return text
+    end = text.find(VALUE_END, found)
+    return text[:found] + text[end + 1 :] if end >= 0 else text[:found]
+
+
+def number(text: str | None) -> int | None:
+    """A value that is a whole number of at most 18 digits, without sign; None for any other."""
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        return None
+    return int(text)
 
 
 def _find(text: str, name: str) -> int:
     """Where a property begins; -1 when it is not there."""
-    if text.startswith(f"{name}{NAME_END}"):
+    mark = name + NAME_END
+    if text.startswith(mark):
         return 0
-    found = text.find(f"{VALUE_END}{name}{NAME_END}")
+    found = text.find(VALUE_END + mark)
     return found + 1 if found >= 0 else -1
 
 

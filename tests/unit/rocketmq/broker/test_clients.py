@@ -116,3 +116,19 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BodyError, match="producer groups"):
         registry.beat(Heartbeat.parse(JAVA.replace(b'"PG"', b'"PG2"')), member("c1"))
     assert member("c").as_json()["language"] == "JAVA"
+
+
+def test_ids_and_groups_of_producers_are_not_too_long() -> None:
+    for text, longer in (
+        (b'"PG"', b'"' + b"P" * 256 + b'"'),
+        (b'"ip@1"', b'"' + b"i" * 1025 + b'"'),
+    ):
+        with pytest.raises(BodyError, match="characters"):
+            Heartbeat.parse(JAVA.replace(text, longer))
+
+
+def test_who_subscribes_to_a_topic() -> None:
+    registry: Clients[str] = Clients()
+    registry.beat(Heartbeat.parse(JAVA), member("c1"))
+    assert registry.subscribers("T") == ["CG"]
+    assert registry.subscribers("U") == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.rocketmq.broker import groups as groups_module
 from penstock.rocketmq.broker.groups import GroupConfig, GroupTable
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
@@ -24,7 +25,7 @@ def test_reading() -> None:
     assert config == GroupConfig("CG", retry_max_times=3)
     bad: list[Any] = [
         None, {}, {"groupName": 1}, {"groupName": "g", "retryMaxTimes": True},
-        {"groupName": "g", "consumeEnable": 1},
+        {"groupName": "g", "consumeEnable": 1}, {"groupName": "g", "retryQueueNums": 10_001},
     ]  # fmt: skip
     for value in bad:
         with pytest.raises(BodyError):
@@ -50,3 +51,17 @@ def test_what_was_kept_is_loaded() -> None:
     for value in (None, {}, {"subscriptionGroupTable": []}, {"subscriptionGroupTable": {"g": 1}}):
         with pytest.raises(BodyError):
             again.load(value)
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_module, "GROUPS_MAX", 2)
+    groups = GroupTable()
+    groups.put(GroupConfig("a"), 1)
+    with pytest.raises(BodyError, match="more than 2 consumer groups"):
+        groups.put_all([GroupConfig("b"), GroupConfig("c")], 2)
+    assert list(groups.configs) == ["a"]
+    groups.put_all([GroupConfig("b"), GroupConfig("a", retry_max_times=3)], 3)
+    assert groups.find("c", 4, auto_create=False) is None
+    with pytest.raises(BodyError):
+        groups.find("c", 4, auto_create=True)
+    assert groups.configs["a"].retry_max_times == 3

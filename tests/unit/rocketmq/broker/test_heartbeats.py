@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.rocketmq.broker import clients, group_topics, heartbeats
+from penstock.rocketmq.broker import clients, group_topics, groups, heartbeats
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.node import Node
@@ -145,7 +145,7 @@ def test_groups_are_made_unless_that_is_off(node: Node) -> None:
 
 
 def test_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_topics, "GROUPS_MAX", len(node.groups.configs))
+    monkeypatch.setattr(groups, "GROUPS_MAX", len(node.groups.configs))
     with pytest.raises(BodyError, match="consumer groups"):
         beat(node, FakePeer(), heartbeat("c1", "one-too-many"))
 

@@ -23,7 +23,6 @@ def filled() -> ConsumerOffsets:
 
 def test_committing() -> None:
     offsets = filled()
-    assert offsets.changed
     assert offsets.query("T", "g", 1) == 7
     assert offsets.query("T", "g", 2) is None
     assert offsets.of("T", "g") == {0: 5, 1: 7}
@@ -36,7 +35,6 @@ def test_round_trip_in_java_s_form() -> None:
     assert text == b'{"offsetTable":{"T@g":{0:5,1:7},"T@h":{0:9},"U@g":{0:-1}}}'
     read = ConsumerOffsets.from_json(fastjson.loads(text))
     assert read.as_json() == filled().as_json()
-    assert not read.changed
 
 
 def test_cloning_and_forgetting() -> None:
@@ -93,3 +91,11 @@ def test_what_was_kept_is_loaded() -> None:
     offsets = ConsumerOffsets()
     offsets.load(filled().as_json())
     assert offsets.as_json() == filled().as_json()
+
+
+def test_names_that_nothing_can_have() -> None:
+    offsets = ConsumerOffsets()
+    for topic, group in (("T" * 256, "g"), ("T", "g" * 256)):
+        with pytest.raises(BodyError, match="so long a name"):
+            offsets.commit(topic, group, 0, 1)
+    assert offsets.as_json() == {"offsetTable": {}}

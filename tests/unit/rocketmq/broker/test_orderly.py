@@ -57,6 +57,10 @@ def test_locks_expire_when_nobody_renews_them(node: Node, clock: FakeClock) -> N
     [[], {"clientId": "c"}, {"clientId": "", "consumerGroup": "G"},
      {"clientId": "c", "consumerGroup": "G", "mqSet": 1},
      {"clientId": "c", "consumerGroup": "G", "mqSet": [{"brokerName": "b", "topic": "T"}]},
+     {"clientId": "c", "consumerGroup": "G" * 256},
+     {"clientId": "c" * 1025, "consumerGroup": "G"},
+     {"clientId": "c", "consumerGroup": "G",
+      "mqSet": [{"brokerName": "b", "topic": "T" * 256, "queueId": 0}]},
      {"clientId": "c", "consumerGroup": "G", "mqSet": [1] * (orderly.QUEUES_MAX + 1)}],
 )  # fmt: skip
 def test_what_is_no_request(node: Node, value: Any) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.periodic import Periodic
 
 
@@ -31,3 +34,25 @@ def test_again_and_again_until_it_is_closed() -> None:
 
     asyncio.run(run())
     assert times >= 3
+
+
+def test_what_fails_has_its_turn_again(caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[Exception] = [StorageError("the disk"), ValueError("a mistake")]
+
+    async def run() -> None:
+        seen = asyncio.Event()
+
+        def work() -> None:
+            if failures:
+                raise failures.pop(0)
+            seen.set()
+
+        service = Periodic("test", 0.001, work)
+        service.start()
+        async with asyncio.timeout(5):
+            await seen.wait()
+        await service.close()
+
+    asyncio.run(run())
+    assert "test: the disk; trying again" in caplog.text
+    assert "test failed, trying again" in caplog.text

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.pop_channel import TIMES_MAX
@@ -115,6 +116,34 @@ async def test_who_gives_up_gets_nothing(topic: Node) -> None:
     await settled()
     assert (staying.answers, leaving.answers) == (0, 0)
     assert (channel.channel.depth, channel.channel.in_flight_count) == (1, 0)
+
+
+async def test_a_channel_that_is_emptied_in_between(topic: Node) -> None:
+    channel = popper(topic)
+    await store(topic, "T", 0, b"a")
+    request = Request()
+    channel.wait(request, 1000)
+    channel.give_up(request)
+    channel.channel.empty()
+    await settled()
+    assert (channel.channel.depth, channel.channel.in_flight_count) == (0, 0)
+
+
+async def test_an_index_that_cannot_be_read(
+    topic: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = popper(topic)
+    await store(topic, "T", 0, b"a")
+
+    def fail(queue: int, offset: int) -> int:
+        raise StorageError("disk on fire")
+
+    monkeypatch.setattr(channel.topic.queues, "search", fail)
+    request = Request()
+    channel.wait(request, 1000)
+    await settled()
+    assert "failed to read what was popped - disk on fire" in caplog.text
+    assert (request.answers, channel.channel.in_flight_count) == (0, 1)  # it will come again
 
 
 async def test_so_many_different_times(topic: Node) -> None:

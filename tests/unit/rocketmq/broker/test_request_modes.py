@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.heartbeats import heart_beat
 from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.registration import NameServers
 from penstock.rocketmq.broker.request_modes import (
     FILE,
     RequestModes,
@@ -19,6 +20,7 @@ from penstock.rocketmq.broker.request_modes import (
     set_request_mode,
 )
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
@@ -126,3 +128,25 @@ async def test_bodies_that_are_none(topic: Node, changes: dict[str, Any]) -> Non
 def test_a_file_that_is_none(value: Any) -> None:
     with pytest.raises(BodyError):
         RequestModes().load(value)
+
+
+class _NameServers:
+    """Say of every topic what they were told to."""
+
+    def __init__(self, route: Any) -> None:
+        self._body = json.dumps(route).encode()
+
+    async def ask(self, code: int, fields: dict[str, str], *, seconds: float) -> Command:
+        return Command(0, 1, body=self._body)
+
+
+@pytest.mark.parametrize(
+    "queue_datas",
+    [5, [5], [{}], [{"brokerName": 1, "readQueueNums": 4, "perm": 6}],
+     [{"brokerName": "b", "readQueueNums": "4", "perm": 6}],
+     [{"brokerName": "b", "readQueueNums": 4, "perm": 2}]],
+)  # fmt: skip
+async def test_routes_that_make_no_sense_count_for_nothing(topic: Node, queue_datas: Any) -> None:
+    topic.name_servers = cast("NameServers", _NameServers({"queueDatas": queue_datas}))
+    join(topic, "a")
+    assert await assigned(topic, "a") == ("PULL", [0, 1, 2, 3, 4])

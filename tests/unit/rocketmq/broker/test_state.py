@@ -145,3 +145,16 @@ def test_an_older_copy_never_replaces_a_newer_one(disk: CountingDisk, directory:
     state.save("t.json")
     file.write(*older)
     assert opened(disk, directory)[1].values == {"a": 8}
+
+
+async def test_saving_aside_writes_what_the_table_says_now(
+    disk: CountingDisk, directory: Path
+) -> None:
+    state, table = opened(disk, directory)
+    table.values["a"] = 1
+    await state.save_aside("t.json")
+    assert json.loads((directory / "t.json").read_bytes()) == {"values": {"a": 1}}
+    disk.error = StorageError("full")
+    table.values["a"] = 2
+    with pytest.raises(StorageError):
+        await state.save_aside("t.json")

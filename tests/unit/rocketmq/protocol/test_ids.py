@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.ids import Host, OffsetId, java_hash
+from penstock.rocketmq.protocol.ids import Host, OffsetId, host_digits, java_hash
 
 
 @pytest.mark.parametrize("text", ["10.0.0.2:10911", "[::1]:10911", "[2001:db8::7]:0"])
@@ -41,3 +41,9 @@ def test_the_host_of_a_socket() -> None:
     assert Host.of("10.1.2.3", 5) == Host(bytes((10, 1, 2, 3)), 5)
     assert Host.of("::ffff:10.1.2.3", 5) == Host(bytes((10, 1, 2, 3)), 5)
     assert Host.of("fe80::1%eth0", 5).is_ipv6
+
+
+def test_ids_of_one_broker_begin_alike() -> None:
+    host = Host(b"\x7f\x00\x00\x01", 10911)
+    assert str(OffsetId(host, 1000)) == host_digits(host) + "00000000000003E8"
+    assert host_digits(host) == "7F00000100002A9F"

@@ -1,0 +1,132 @@
+"""The check that each request passes when access rules are in force (reference 1.8).
+
+A request from a trusted address is let through. Any other has an access key and a signature made
+with its secret key, and needs the permissions of its account.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from base64 import b64encode
+from hashlib import sha1
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.broker.acl import needs
+from penstock.rocketmq.broker.acl.rules import Account, Permission
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.names import RETRY_PREFIX, TRACE_TOPIC
+from penstock.rocketmq.broker.periodic import Periodic
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.acl.files import AclFiles
+    from penstock.rocketmq.remoting import Connection
+
+ACCESS_KEY: Final = "AccessKey"
+SIGNATURE: Final = "Signature"
+WATCH_S: Final = 1.0
+"""How often the files are looked at."""
+_SHOWN: Final = 100
+"""Characters of a key that nobody knows, in the refusal."""
+_MARK: Final = "_UNIQUE_KEY_QUERY"
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+class Acl:
+    """Checks requests by the rules of ``files``, which are read again when they change."""
+
+    def __init__(self, files: AclFiles) -> None:
+        """Raises ConfigError, StorageError."""
+        self.files = files
+        self._contents = files.contents()
+        self.rules = files.rules(self._contents)
+        self._problem = ""
+        self._watch = Periodic("access rules", WATCH_S, self.reload)
+
+    def start(self) -> None:
+        self._watch.start()
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+    def reload(self) -> None:
+        """Take over the files when they changed; when they make no sense the old rules stay."""
+        try:
+            contents = self.files.contents()
+            if contents == self._contents:
+                return
+            self._contents = contents
+            self.rules = self.files.rules(contents)
+        except PenstockError as error:
+            if str(error) != self._problem:
+                _log.error("the access rules stay as they were - %s", error)
+            self._problem = str(error)
+            return
+        self._problem = ""
+        _log.info("access rules: %d accounts, %d patterns of trusted addresses",
+                  len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
+
+    def check(self, connection: Connection, request: Command) -> None:
+        """Raises RefusedError unless the request is allowed, BodyError for one without sense."""
+        rules = self.rules
+        address = connection.address.rpartition(":")[0].strip("[]")
+        if any(pattern.matches(address) for pattern in rules.trusted):
+            return
+        access_key = request.optional(ACCESS_KEY)
+        if access_key is None:
+            _refuse("No accessKey is configured")
+        account = rules.accounts.get(access_key)
+        if account is None:
+            _refuse(f"No acl config for {access_key[:_SHOWN]}")
+        if account.trusted.matches(address):
+            return
+        if not is_signed(request, account.secret_key):
+            _refuse(f"Check signature failed for accessKey={access_key}")
+        _check_permissions(account, request)
+
+
+def is_signed(request: Command, secret_key: str) -> bool:
+    """Whether the signature is right. Java's client signs the mark of a search for a unique key,
+    though Java's broker does not count it, nor do older clients: both are right.
+    """
+    given = (request.optional(SIGNATURE) or "").encode("utf-8", "replace")
+    if hmac.compare_digest(signature(request, secret_key), given):
+        return True
+    if request.optional(_MARK) is None:
+        return False
+    return hmac.compare_digest(signature(request, secret_key, _MARK), given)
+
+
+def signature(request: Command, secret_key: str, unsigned: str = "") -> bytes:
+    """HmacSHA1 of the fields' values in the order of their names, and of the body, in Base64."""
+    fields = request.ext or {}
+    names = sorted(name for name in fields if name not in (SIGNATURE, unsigned))
+    values = "".join([fields[name] for name in names])
+    signed = hmac.new(secret_key.encode(), values.encode("utf-8", "replace"), sha1)
+    signed.update(request.body)
+    return b64encode(signed.digest())
+
+
+def _check_permissions(account: Account, request: Command) -> None:
+    needed = needs.of(request)
+    if (TRACE_TOPIC, Permission.PUB) in needed:
+        return  # whoever may do anything may say how it went
+    if request.code in needs.ADMIN and not account.is_admin:
+        _refuse(f"Need admin permission for request code={request.code:d}, but accessKey="
+                f"{account.access_key} is not")  # fmt: skip
+    if account.is_admin and not account.permissions:
+        return
+    for resource, permission in needed:
+        is_group = needs.is_group(resource)
+        default = account.default_group if is_group else account.default_topic
+        if not permission & account.permissions.get(resource, default):
+            kind = "group" if is_group else "topic"
+            _refuse(f"No default permission for {kind}:{resource.removeprefix(RETRY_PREFIX)}")
+
+
+def _refuse(remark: str) -> NoReturn:
+    raise RefusedError(ResponseCode.NO_PERMISSION, remark)

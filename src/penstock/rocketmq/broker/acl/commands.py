@@ -1,0 +1,111 @@
+"""Commands that show and change the access rules.
+
+Java 4.9.8 has no command any more that shows the accounts, as it showed their secrets; nor have we.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.errors import ConfigError, StorageError
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.acl.check import Acl
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+_TEXTS: Final = (
+    "accessKey", "secretKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm",
+)  # fmt: skip
+_LISTS: Final = ("topicPerms", "groupPerms")
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+@answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG)
+def put_account(node: Node, connection: Connection, request: Command) -> Command:
+    """Make or change an account."""
+    failed = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+    acl = _acl(node, failed)
+    fields = request.ext or {}
+    values: dict[str, Any] = {name: fields[name] for name in _TEXTS if name in fields}
+    values["admin"] = request.boolean("admin")
+    for name in _LISTS:
+        if request.optional(name) is not None:
+            values[name] = _split(request.text(name))
+    with _refusing(failed):
+        acl.files.put_account(values)
+    return _changed(acl, connection, request, f"the account {request.text('accessKey')!r}")
+
+
+@answers(RequestCode.DELETE_ACL_CONFIG)
+def delete_account(node: Node, connection: Connection, request: Command) -> Command:
+    """Forget an account."""
+    failed = ResponseCode.DELETE_ACL_CONFIG_FAILED
+    acl = _acl(node, failed)
+    access_key = request.text("accessKey")
+    with _refusing(failed):
+        is_deleted = acl.files.delete_account(access_key)
+    if not is_deleted:
+        remark = f"The accesskey[{access_key[:100]}] corresponding to accessConfig has been deleted"
+        raise RefusedError(failed, f"{remark} failed.")
+    return _changed(acl, connection, request, f"the account {access_key!r}, deleted")
+
+
+@answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG)
+def set_trusted(node: Node, connection: Connection, request: Command) -> Command:
+    """Replace the addresses from which everything is allowed."""
+    failed = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+    acl = _acl(node, failed)
+    addresses = _split(request.text("globalWhiteAddrs"))
+    with _refusing(failed):
+        acl.files.set_trusted(addresses, request.optional("aclFileFullPath"))
+    return _changed(acl, connection, request, "the trusted addresses")
+
+
+@answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+def versions(node: Node, connection: Connection, request: Command) -> Command:
+    """How often the rules were changed by commands, in all and by file."""
+    acl = _acl(node, ResponseCode.SYSTEM_ERROR)
+    found = acl.files.versions()
+    return request.answer(
+        ext={
+            "version": fastjson.dumps(found[acl.files.main]).decode(),
+            "allAclFileVersion": fastjson.dumps(found).decode(),
+            "brokerName": node.settings.broker_name,
+            "brokerAddr": str(node.address),
+            "clusterName": node.settings.broker_cluster_name,
+        }
+    )
+
+
+def _acl(node: Node, failed: ResponseCode) -> Acl:
+    if node.acl is None:
+        raise RefusedError(failed, "there are no access rules: aclEnable is false")
+    return node.acl
+
+
+@contextmanager
+def _refusing(failed: ResponseCode) -> Iterator[None]:
+    """What goes wrong with the files is the answer."""
+    try:
+        yield
+    except (ConfigError, StorageError) as error:
+        raise RefusedError(failed, str(error)) from None
+
+
+def _split(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _changed(acl: Acl, connection: Connection, request: Command, what: str) -> Command:
+    acl.reload()
+    _log.info("%s changed the access rules: %s", connection.address, what)
+    return request.answer()

@@ -1,0 +1,172 @@
+"""The files with the access rules: ``plain_acl.yml``, and ``acl/*.yml`` beside it.
+
+Everything in them is read as text, so that a key of digits stays what it is. Commands that change
+rules write the file anew: its comments are lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from penstock.core.clock import Clock
+from penstock.core.errors import ConfigError
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.acl.rules import ACCOUNTS, TRUSTED, Account, Rules, elements
+from penstock.storage.disk import Disk
+
+MAIN_FILE: Final = "plain_acl.yml"
+_MORE: Final = "acl"
+_FILE_BYTES_MAX: Final = 1024 * 1024
+_TEXT_MAX: Final = 500
+_VERSION: Final = "dataVersion"
+
+_log = logging.getLogger("penstock.mqbroker")
+
+Contents = Mapping[str, bytes]
+"""The bytes of each file, by path."""
+
+
+class AclFiles:
+    """The files in one directory."""
+
+    def __init__(self, disk: Disk, directory: str, clock: Clock) -> None:
+        """Raises ConfigError when there is nothing that reads YAML."""
+        self.main = f"{directory}/{MAIN_FILE}"
+        self._more = f"{directory}/{_MORE}"
+        self._disk = disk
+        self._clock = clock
+        _yaml()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def contents(self) -> Contents:
+        """What the files hold. Raises ConfigError when the main one is missing, StorageError."""
+        found: dict[str, bytes] = {}
+        names = [name for name in self._disk.list(self._more) if name.endswith((".yml", ".yaml"))]
+        for path in (self.main, *(f"{self._more}/{name}" for name in names)):
+            data = self._disk.read_file(path)
+            if data is not None:
+                found[path] = data
+        if self.main not in found:
+            raise ConfigError(f"aclEnable=true: there is no {self.main}; nobody could do anything")
+        return found
+
+    def rules(self, contents: Contents) -> Rules:
+        """The rules of all files; an account counts where it stands first. Raises ConfigError."""
+        rules = Rules()
+        for path, data in contents.items():
+            try:
+                repeated = rules.add(_parsed(data))
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from None
+            for access_key in repeated:
+                _log.warning("%s: the account %s is there twice; the first one counts", path,
+                             access_key)  # fmt: skip
+        return rules
+
+    def versions(self) -> dict[str, dict[str, int]]:
+        """How often each file was changed by commands, and when last (ms).
+
+        Raises ConfigError, StorageError.
+        """
+        return {path: _version(_mapping(data)) for path, data in self.contents().items()}
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def put_account(self, values: Mapping[str, Any]) -> None:
+        """Make an account, or change what ``values`` say of it.
+
+        Raises ConfigError when that makes no sense, StorageError; nothing has changed then.
+        """
+        access_key = Account.parse(values).access_key
+        contents = self.contents()
+        path = self._file_of(contents, access_key) or self.main
+        value = _mapping(contents[path])
+        accounts = elements(value, ACCOUNTS)
+        for account in accounts:
+            if account.get("accessKey") == access_key:
+                account.update(values)
+                break
+        else:
+            accounts.append(dict(values))
+        self._write(contents, path, {**value, ACCOUNTS: accounts})
+
+    def delete_account(self, access_key: str) -> bool:
+        """Forget an account; whether it was there. Raises ConfigError, StorageError."""
+        contents = self.contents()
+        path = self._file_of(contents, access_key)
+        if path is None:
+            return False
+        value = _mapping(contents[path])
+        kept = [each for each in elements(value, ACCOUNTS) if each.get("accessKey") != access_key]
+        self._write(contents, path, {**value, ACCOUNTS: kept})
+        return True
+
+    def set_trusted(self, addresses: Sequence[str], path: str | None) -> None:
+        """Replace the trusted addresses of a file, the main one if None.
+
+        Raises ConfigError, also when ``path`` is none of the files, StorageError.
+        """
+        contents = self.contents()
+        path = path or self.main
+        if path not in contents:
+            raise ConfigError(f"{path} is no file of access rules")
+        self._write(contents, path, {**_mapping(contents[path]), TRUSTED: list(addresses)})
+
+    def _file_of(self, contents: Contents, access_key: str) -> str | None:
+        for path, data in contents.items():
+            accounts = elements(_mapping(data), ACCOUNTS)
+            if any(Account.parse(each).access_key == access_key for each in accounts):
+                return path
+        return None
+
+    def _write(self, contents: Contents, path: str, value: dict[str, Any]) -> None:
+        version = _version(value)
+        version["counter"] += 1
+        version["timestamp"] = self._clock.wall_ns() // MILLISECOND
+        text = _yaml().safe_dump(
+            {**value, _VERSION: [version]}, sort_keys=False, allow_unicode=True
+        )
+        data = text.encode()
+        self.rules({**contents, path: data})
+        self._disk.replace_file(path, data)
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ConfigError("aclEnable=true needs a reader of YAML: pip install 'penstock[acl]'"
+                          ) from None  # fmt: skip
+    return yaml
+
+
+def _parsed(data: bytes) -> Any:
+    if len(data) > _FILE_BYTES_MAX:
+        raise ConfigError(f"{len(data)} bytes, where {_FILE_BYTES_MAX} are the most")
+    yaml = _yaml()
+    try:
+        return yaml.load(data, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigError(text[:_TEXT_MAX]) from None
+
+
+def _mapping(data: bytes) -> dict[str, Any]:
+    value = _parsed(data)
+    return value if isinstance(value, dict) else {}
+
+
+def _version(value: Mapping[str, Any]) -> dict[str, int]:
+    versions = value.get(_VERSION)
+    first = versions[0] if isinstance(versions, list) and versions else {}
+    if not isinstance(first, dict):
+        first = {}
+    return {name: _number(first.get(name)) for name in ("counter", "timestamp")}
+
+
+def _number(value: Any) -> int:
+    text = str(value)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -1,0 +1,1 @@
+"""What the tools of administrators ask for and change."""

@@ -1,0 +1,57 @@
+"""Letting go of what nobody needs, when a tool says so instead of when it is time (reference 2.4).
+
+Housekeeping does the same by itself. What retention keeps stays, whoever asks.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.rocketmq.broker.answering import answers
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.storage.batch import Dialect
+
+if TYPE_CHECKING:
+    from penstock.broker.topic import Topic
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+@answers(RequestCode.DELETE_EXPIRED_COMMITLOG)
+def delete_expired_messages(node: Node, connection: Connection, request: Command) -> Command:
+    """Delete the files of messages that retention does not keep any longer."""
+    node.host.broker.trim()
+    return request.answer()
+
+
+@answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+def clean_expired_queues(node: Node, connection: Connection, request: Command) -> Command:
+    """Forget what queues know of messages that are gone."""
+    for topic in node.host.broker.topics.values():
+        topic.queues.trim()
+    return request.answer()
+
+
+@answers(RequestCode.CLEAN_UNUSED_TOPIC)
+async def clean_unused_topics(node: Node, connection: Connection, request: Command) -> Command:
+    """Delete the messages of topics that have no configuration.
+
+    Those of NSQ's producers are not concerned, and neither is a topic that somebody reads.
+    """
+    for topic in list(node.host.broker.topics.values()):
+        if topic.name not in node.topics.configs and _is_left_over(topic):
+            _log.info("%s: deleting the messages of %s, a topic without configuration",
+                      connection.address, topic.name)  # fmt: skip
+            await node.store.delete(topic.name)
+    return request.answer()
+
+
+def _is_left_over(topic: Topic) -> bool:
+    if topic.channels or topic.groups or topic.exiting:
+        return False
+    batches, newest = topic.log.batches_at(topic.log.next_offset - 1)
+    return newest < len(batches) and batches[newest].dialect == Dialect.ROCKETMQ

@@ -1,0 +1,68 @@
+"""Questions of administrators that a broker passes on to a consumer, and its answers (2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker.admin.message_queries import need_frame
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.clients import Member
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.remoting import LateAnswerError, NoAnswerError
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+ANSWER_S: Final = 10.0
+"""How long the consumer may take."""
+_RELAYS_SINCE: Final = 62
+"""V3_1_8_SNAPSHOT: such clients answer these questions."""
+
+
+@answers(RequestCode.GET_CONSUMER_RUNNING_INFO)
+async def consumer_running_info(node: Node, connection: Connection, request: Command) -> Command:
+    member = _member(node, request)
+    return await _relay(member, request, dict(request.ext or {}), request.body)
+
+
+@answers(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+async def consume_directly(node: Node, connection: Connection, request: Command) -> Command:
+    """The consumer is given one stored message, and says what came of handling it."""
+    member = _member(node, request)
+    frame = need_frame(node, OffsetId.parse(request.text("msgId")).offset)
+    ext = {**(request.ext or {}), "brokerName": node.settings.broker_name}
+    return await _relay(member, request, ext, frame)
+
+
+def _member(node: Node, request: Command) -> Member[Connection]:
+    """The consumer that a request names. Raises RefusedError when it is not online, or too old."""
+    group, client_id = request.text("consumerGroup"), request.text("clientId")
+    member = node.clients.consumer_of(group, client_id)
+    if member is None:
+        remark = f"The Consumer <{group}> <{client_id}> not online"
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    if member.version < _RELAYS_SINCE:
+        remark = (
+            f"The Consumer <{client_id}> Version <{member.version}> too low to finish, "
+            "please upgrade it to V3_1_8_SNAPSHOT"
+        )
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    return member
+
+
+async def _relay(
+    member: Member[Connection], request: Command, ext: dict[str, str], body: bytes
+) -> Command:
+    """What the consumer answers, as it is. Raises RefusedError when it does not."""
+    who = f"consumer <{request.text('consumerGroup')}> <{member.client_id}>"
+    try:
+        answer = await member.peer.invoke(request.code, ext, body, seconds=ANSWER_S)
+    except LateAnswerError as error:
+        remark = f"{who} Timeout: {error}"
+        raise RefusedError(ResponseCode.CONSUME_MSG_TIMEOUT, remark) from None
+    except NoAnswerError as error:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"invoke {who}: {error}") from None
+    return request.answer(answer.code, answer.remark, ext=answer.ext, body=answer.body)

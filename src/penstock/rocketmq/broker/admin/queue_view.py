@@ -1,0 +1,101 @@
+"""A look into a queue: what it knows of its messages (reference 2.4, QUERY_CONSUME_QUEUE)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.broker.subscriptions import SQL92, Subscription
+from penstock.rocketmq.protocol import fastjson, message, properties
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.ids import java_hash
+from penstock.storage.batch import Buffer
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.protocol.message import StoredMessage
+    from penstock.rocketmq.remoting import Connection
+
+COUNT_MAX: Final = 1024
+"""One answer shows no more messages."""
+_READ_BYTES: Final = 1024 * 1024
+
+
+@answers(RequestCode.QUERY_CONSUME_QUEUE)
+def queue_view(node: Node, connection: Connection, request: Command) -> Command:
+    """Bounds of a queue, and place, size and tag of up to ``count`` messages from ``index`` on."""
+    topic, queue = request.text("topic"), request.int32("queueId")
+    index, count = request.int64("index"), request.int32("count")
+    group = request.optional("consumerGroup")
+    config = node.topics.get(topic)
+    if config is None or not 0 <= queue < max(config.read_queues, config.write_queues):
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"{queue}@{topic} is not exist!")
+    low, high = node.store.bounds(topic, queue)
+    answer = json_answer(request, {
+        "maxQueueIndex": high,
+        "minQueueIndex": low,
+        "queueData": _entries(node, topic, queue, range(max(index, low), min(index + count, high))),
+        **(_filter(node, group, topic) if group else {}),
+    })  # fmt: skip
+    if not low <= index < high:
+        answer.remark = f"Index {index} of {queue}@{topic} is not exist!"
+    return answer
+
+
+def _entries(node: Node, topic: str, queue: int, offsets: range) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    offset = offsets.start
+    while offset < offsets.stop and len(found) < COUNT_MAX:
+        wanted = min(offsets.stop - offset, COUNT_MAX - len(found))
+        read = node.store.read(topic, queue, offset, wanted, _READ_BYTES)
+        if not read:
+            break
+        found += [_entry(node, frame) for _, frame in read]
+        offset = read[-1].queue_offset + 1
+    return found
+
+
+def _entry(node: Node, frame: Buffer) -> dict[str, Any]:
+    stored, _ = message.decode(bytes(frame))
+    return {
+        "eval": False,  # is about filters precomputed per message, which there are none of
+        "physicOffset": stored.physical_offset,
+        "physicSize": len(frame),
+        "tagsCode": _tags_code(node, stored),
+    }
+
+
+def _tags_code(node: Node, stored: StoredMessage) -> int:
+    """The hash of the tag; of a delayed message, when it is due (ms)."""
+    level = properties.number(properties.value_of(stored.properties, properties.DELAY))
+    if stored.topic == names.SCHEDULE_TOPIC and level is not None:
+        return stored.store_ms + node.levels.delay_ns(level) // MILLISECOND
+    return java_hash(properties.value_of(stored.properties, properties.TAGS) or "")
+
+
+def _filter(node: Node, group: str, topic: str) -> dict[str, Any]:
+    """What a group subscribes, and how that is filtered, as text."""
+    online = node.clients.consumers.get(group)
+    subscription = online.subscriptions.get(topic) if online is not None else None
+    if subscription is None:
+        return {"filterData": f"{group}@{topic} is not online!"}
+    return {
+        "filterData": _filter_text(group, subscription),
+        "subscriptionData": subscription.as_json(),
+    }
+
+
+def _filter_text(group: str, subscription: Subscription) -> str:
+    if subscription.kind != SQL92:
+        return "null"
+    data = {
+        "clientVersion": subscription.version,
+        "consumerGroup": group,
+        "expression": subscription.text,
+        "expressionType": subscription.kind,
+        "topic": subscription.topic,
+    }
+    return fastjson.dumps(data).decode()

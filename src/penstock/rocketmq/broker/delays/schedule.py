@@ -1,0 +1,225 @@
+"""Delay levels: messages that wait in a queue of the schedule topic, one queue a level.
+
+All messages of a level wait equally long, so they become due in the order in which they were
+stored, and how far a level has come is one offset (reference 4.6). A message is put to its own
+topic first and the offset moves on afterwards: a crash between doubles messages and loses none. The
+offsets are written down soon after they have moved, so that there are few to double.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker.answering import answers, json_answer
+from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
+from penstock.rocketmq.broker.delays.levels import DelayLevels
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.protocol import fastjson, properties
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message import TRANSACTION_BITS, SysFlag, decode
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.message_store import Found
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+    from penstock.storage.batch import Batch
+
+FILE: Final = "delayOffset.json"
+SLICE: Final = 128
+"""Messages of a level that are delivered before others have their turn: a few ms of work."""
+SLICE_BYTES: Final = 1024 * 1024
+CLOCK_BACK_MS: Final = 1000
+"""A message from further in the future than this tells that the system's time was set back."""
+
+_MARK: Final = "DEL"
+"""Part of the name of each property that speaks of a delay, so that others cost one look."""
+_WHERE_MESSAGES_WAIT: Final = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
+_LEVEL = re.compile(r"[+-]?[0-9]{1,9}")
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+def divert(node: Node, draft: Draft) -> Draft:
+    """Where a message waits if it is for later; the draft itself if it is for now.
+
+    Raises RefusedError for a time that is not possible, BodyError for a level that is no number.
+    """
+    if _MARK not in draft.properties or draft.topic in _WHERE_MESSAGES_WAIT:
+        return draft
+    if draft.sys_flag & TRANSACTION_BITS not in (0, SysFlag.COMMIT):
+        return draft
+    found = properties.parse(draft.properties)
+    level = found.get(properties.DELAY, "0")
+    if not _LEVEL.fullmatch(level):
+        raise BodyError(f"the property DELAY is no number: {level[:32]!r}")
+    if int(level) <= 0:
+        return node.timers.diverted(draft, found)
+    return _diverted(node.levels, draft, found, int(level))
+
+
+def _diverted(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int) -> Draft:
+    level = levels.clip(level)
+    found[properties.DELAY] = str(level)
+    for name in properties.TIMERS:  # a level comes before a time
+        found.pop(name, None)
+    release.address(draft, found)
+    return release.moved(draft, names.SCHEDULE_TOPIC, level - 1, found)
+
+
+@answers(RequestCode.GET_ALL_DELAY_OFFSET)
+def all_delay_offsets(node: Node, connection: Connection, request: Command) -> Command:
+    return json_answer(request, node.schedule.offsets())
+
+
+@dataclass(slots=True)
+class _Level:
+    """One level: all below ``offset`` is delivered, ``due_ms`` is the deadline of what follows."""
+
+    queue: int
+    delay_ms: int
+    offset: int = 0
+    due_ms: int = 0
+    next_offset: int = 0
+    taken: list[Draft] = field(default_factory=list)
+    """Messages below ``next_offset`` that are due and not stored yet."""
+
+
+class Schedule:
+    """The service that delivers what waits in the levels."""
+
+    def __init__(self, node: Node) -> None:
+        """Loads the offsets. Raises ConfigError, StorageError."""
+        self._node = node
+        levels = node.levels
+        self._levels = [
+            _Level(level - 1, levels.delay_ns(level) // MILLISECOND)
+            for level in range(1, levels.highest + 1)
+        ]
+        self._failing = False
+        self._moved = True
+        self._loop = DueLoop("delayed messages", node.clock, self.step,
+                             lambda: node.state.save_aside(FILE))  # fmt: skip
+        node.state.add(FILE, self.offsets, self._load)
+        node.store.appended.append(self._appended)
+        node.store.deleted.append(self._deleted)
+
+    def start(self) -> None:
+        self._loop.start()
+
+    async def close(self) -> None:
+        await self._loop.close()
+
+    def offsets(self) -> dict[str, Any]:
+        """How far each level has come, as in the file and for GET_ALL_DELAY_OFFSET."""
+        return {"offsetTable": {each.queue + 1: each.offset for each in self._levels
+                                if each.offset}}  # fmt: skip
+
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """Of each level in use: how far it has come, and how far it could."""
+        found = {}
+        for each in self._levels:
+            _, end = self._node.store.bounds(names.SCHEDULE_TOPIC, each.queue)
+            if end:
+                found[each.queue + 1] = (each.offset, end)
+        return found
+
+    def _load(self, value: Any) -> None:
+        table = value.get("offsetTable") if isinstance(value, dict) else None
+        if not isinstance(table, dict):
+            raise BodyError("delay offsets without offsetTable")
+        for level, offset in fastjson.int_keys(table).items():
+            if type(offset) is not int or offset < 0:
+                raise BodyError(f"the offset {offset!r} of level {level} is no number")
+            if 1 <= level <= len(self._levels):
+                self._levels[level - 1].offset = offset
+
+    # --- delivering ----------------------------------------------------------------------------
+
+    async def step(self) -> int:
+        """Deliver a slice of each level that is due; when the next one will be, in ms."""
+        now = self._node.now_ms
+        for level in self._levels:
+            if level.due_ms <= now:
+                await self._deliver(level, now)
+        if self._moved:
+            self._moved = False
+            self._hold()
+        return min((level.due_ms for level in self._levels), default=FAR)
+
+    def _hold(self) -> None:
+        """Keep what is not delivered yet, however short the broker keeps messages."""
+        topic = self._node.host.broker.topics.get(names.SCHEDULE_TOPIC)
+        if topic is not None:
+            places = [topic.queues.locate(each.queue, each.offset, 1) for each in self._levels]
+            least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
+            release.hold(self._node, names.SCHEDULE_TOPIC, least)
+
+    def _appended(self, topic: str, queue: int, offset: int, batch: Batch) -> None:
+        if topic != names.SCHEDULE_TOPIC or queue >= len(self._levels):
+            return
+        level = self._levels[queue]
+        if level.due_ms == FAR:
+            self._moved = True
+            level.due_ms = batch.timestamp_ns // MILLISECOND + level.delay_ms
+            self._loop.wake()
+
+    def _deleted(self, topic: str) -> None:
+        if topic == names.SCHEDULE_TOPIC:
+            for level in self._levels:
+                level.offset = level.next_offset = level.due_ms = 0
+                level.taken = []
+
+    async def _deliver(self, level: _Level, now: int) -> None:
+        if not level.taken:
+            self._take(level, now)
+        level.taken, error = await release.put_all(self._node, level.taken)
+        if error is not None:
+            if not self._failing:
+                _log.error("cannot deliver delayed messages, trying again - %s", error)
+            self._failing = True
+            level.due_ms = self._node.now_ms + RETRY_MS
+            return
+        self._failing = False
+        if level.next_offset != level.offset:
+            level.offset = level.next_offset
+            self._moved = True
+            self._loop.changed()
+
+    def _take(self, level: _Level, now: int) -> None:
+        """Read what is due, up to a slice."""
+        low, end = self._node.store.bounds(names.SCHEDULE_TOPIC, level.queue)
+        start = min(max(level.offset, low), end)
+        found = self._node.store.read(names.SCHEDULE_TOPIC, level.queue, start, SLICE, SLICE_BYTES)
+        level.next_offset, level.due_ms = start, FAR
+        for each in found:
+            due_ms = self._take_one(level, each, now)
+            if due_ms > now:
+                level.due_ms = due_ms
+                return
+            level.next_offset = each.queue_offset + 1
+        if not found:  # damaged up to the end, if there is anything
+            level.next_offset = min(end, start + SLICE)
+        if level.next_offset < end:
+            level.due_ms = now
+
+    def _take_one(self, level: _Level, found: Found, now: int) -> int:
+        """Take a message if it is due; when it is due, in ms."""
+        try:
+            waiting, _ = decode(found.frame)
+        except BodyError as error:
+            _log.error("dropped a delayed message that is damaged: %s", error)
+            return 0
+        due_ms = waiting.store_ms + level.delay_ms
+        if now < due_ms and waiting.store_ms <= now + CLOCK_BACK_MS:
+            return due_ms
+        draft = release.released(self._node, waiting)
+        if draft is not None:
+            level.taken.append(draft)
+        return now

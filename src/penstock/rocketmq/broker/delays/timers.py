@@ -1,0 +1,275 @@
+"""Messages for a time of their own, up to three days ahead: 5.x's timer messages (reference 4.6).
+
+They wait in a system topic of one queue. What this process keeps of each is one number, its time
+and its queue offset, in a heap; there is room for ``TIMERS_MAX`` of them, and more are refused.
+
+Times come in any order, so the progress that is written down is three numbers: of the messages
+below queue offset ``read`` all those due up to ``delivered_ms`` are delivered, and all below
+``low``. The next start reads the topic from ``low`` on and skips what these say. As with delay
+levels, a crash doubles the messages of the last moments and loses none.
+"""
+
+from __future__ import annotations
+
+import logging
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message import decode
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.message_store import Found
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+    from penstock.storage.batch import Batch
+
+FILE: Final = "timerOffset.json"
+QUEUE: Final = 0
+DELAY_MS_MAX: Final = 3 * 24 * 3600 * 1000
+TIMERS_MAX: Final = 1_000_000
+"""Messages that may wait at once; each takes about 50 bytes of memory."""
+SLICE: Final = 64
+"""Messages that are delivered before others have their turn: a few ms of work."""
+SLICE_BYTES: Final = 1024 * 1024
+_READ_SLICE: Final = 256
+_FIELDS: Final = ("low", "read", "deliveredMs")
+_BLOCK_BITS: Final = 10
+_OFFSET_BITS: Final = 63
+_OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+@answers(RequestCode.RECALL_MESSAGE)
+def recall(node: Node, connection: Connection, request: Command) -> Command:
+    return request.answer(
+        ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden",
+        ext={"MSG_REGION": node.settings.region_id},
+    )  # fmt: skip
+
+
+def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
+    """When a message with these properties wants to be delivered; None when it does not say.
+
+    Raises RefusedError when the time cannot be read.
+    """
+    if properties.TIMER_OUT_MS in found:
+        return None  # it has waited already
+    for name in properties.TIMERS:
+        text = found.get(name)
+        if text is None:
+            continue
+        number = properties.number(text)
+        if number is None:
+            remark = f"timer message illegal, {name} is no number: {text[:32]!r}"
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        if name == properties.TIMER_DELIVER_MS:
+            return number
+        return now_ms + (number * 1000 if name == properties.TIMER_DELAY_SEC else number)
+    return None
+
+
+class Waiting:
+    """The times of the messages that wait, and from which queue offset on there are any."""
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._blocks: dict[int, int] = {}  # so many wait of each block of queue offsets, ascending
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def next_ms(self) -> int:
+        """When the first one is due."""
+        return self._heap[0] >> _OFFSET_BITS if self._heap else FAR
+
+    def low(self, read: int) -> int:
+        """None below this queue offset waits; ``read`` if none waits at all."""
+        return next(iter(self._blocks), read >> _BLOCK_BITS) << _BLOCK_BITS if self._heap else read
+
+    def add(self, due_ms: int, offset: int) -> None:
+        """Offsets come in ascending order."""
+        heappush(self._heap, due_ms << _OFFSET_BITS | offset)
+        block = offset >> _BLOCK_BITS
+        self._blocks[block] = self._blocks.get(block, 0) + 1
+
+    def due(self, now_ms: int, count: int) -> list[int]:
+        """The queue offsets of up to ``count`` messages that are due, the earliest first."""
+        taken: list[int] = []
+        while len(taken) < count and self.next_ms <= now_ms:
+            taken.append(heappop(self._heap))
+        for entry in taken:
+            heappush(self._heap, entry)  # they wait until they are delivered
+        return [entry & _OFFSET_MASK for entry in taken]
+
+    def remove_first(self) -> None:
+        """The first one is delivered."""
+        block = (heappop(self._heap) & _OFFSET_MASK) >> _BLOCK_BITS
+        self._blocks[block] -= 1
+        if not self._blocks[block]:
+            del self._blocks[block]
+
+
+class Timers:
+    """The service that delivers messages at their times."""
+
+    def __init__(self, node: Node, most: int = TIMERS_MAX) -> None:
+        """Loads the progress. Raises ConfigError, StorageError."""
+        self._node = node
+        self._most = most
+        self._waiting = Waiting()
+        self._low = self._skip_below = self._skip_until_ms = 0
+        self._taken: list[Draft] = []
+        self._taken_count = 0
+        self._failing = False
+        self._loop = DueLoop("timer messages", node.clock, self.step,
+                             lambda: node.state.save_aside(FILE))  # fmt: skip
+        node.state.add(FILE, self._progress, self._load)
+        self._read = self._low
+        node.store.appended.append(self._appended)
+        node.store.deleted.append(self._deleted)
+
+    def start(self) -> None:
+        self._loop.start()
+
+    async def close(self) -> None:
+        await self._loop.close()
+
+    def __len__(self) -> int:
+        """How many messages wait."""
+        _, end = self._node.store.bounds(names.TIMER_TOPIC, QUEUE)
+        return len(self._waiting) + end - min(self._read, end)
+
+    def diverted(self, draft: Draft, found: dict[str, str]) -> Draft:
+        """Where a message waits for its time, or itself when that is no more to come.
+
+        ``found`` are its properties. Raises RefusedError when its time is too far off, or when too
+        many wait.
+        """
+        now = self._node.now_ms
+        due_ms = deliver_ms(found, now)
+        if due_ms is None or due_ms <= now:
+            return draft
+        if due_ms - now > DELAY_MS_MAX:
+            remark = (
+                "timer message illegal, the delay time should not be bigger than the max delay "
+                f"{DELAY_MS_MAX}ms"
+            )
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        if len(self) >= self._most:
+            remark = f"{self._most} timer messages wait already, which is the most"
+            raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+        found[properties.TIMER_OUT_MS] = str(due_ms)
+        release.address(draft, found)
+        return release.moved(draft, names.TIMER_TOPIC, QUEUE, found)
+
+    # --- progress ------------------------------------------------------------------------------
+
+    def _progress(self) -> dict[str, int]:
+        """All that waits is due later than ``deliveredMs``, as far as it was read."""
+        return dict(zip(_FIELDS, (self._low, self._skip_below, self._skip_until_ms), strict=True))
+
+    def _load(self, value: Any) -> None:
+        found = [value.get(name) for name in _FIELDS] if isinstance(value, dict) else []
+        numbers = [number for number in found if type(number) is int and number >= 0]
+        if len(numbers) != len(_FIELDS):
+            raise BodyError("timer offsets without " + ", ".join(_FIELDS))
+        self._low, self._skip_below, self._skip_until_ms = numbers
+
+    @property
+    def _is_held(self) -> bool:
+        topic = self._node.host.broker.topics.get(names.TIMER_TOPIC)
+        return topic is None or release.HOLDER in topic.groups
+
+    def _note_progress(self) -> None:
+        now = self._node.now_ms
+        self._low = self._waiting.low(self._read)
+        self._skip_below = self._read
+        self._skip_until_ms = min(self._waiting.next_ms - 1, now)
+        self._loop.changed()
+        release.hold(self._node, names.TIMER_TOPIC, self._low)  # its only queue: offsets agree
+
+    # --- delivering ----------------------------------------------------------------------------
+
+    def _appended(self, topic: str, queue: int, offset: int, batch: Batch) -> None:
+        if topic == names.TIMER_TOPIC:
+            self._loop.wake()
+
+    def _deleted(self, topic: str) -> None:
+        if topic == names.TIMER_TOPIC:
+            self._waiting = Waiting()
+            self._low = self._read = self._skip_below = self._skip_until_ms = 0
+            self._taken, self._taken_count = [], 0
+
+    async def step(self) -> int:
+        """Read what is new and deliver what is due, a slice of each; when to go on, in ms."""
+        now = self._node.now_ms
+        if self._read_new():
+            return now
+        if not self._is_held:
+            self._note_progress()
+        if not self._taken_count:
+            self._take(now)
+        if self._taken_count:
+            self._taken, error = await release.put_all(self._node, self._taken)
+            if error is not None:
+                if not self._failing:
+                    _log.error("cannot deliver timer messages, trying again - %s", error)
+                self._failing = True
+                return self._node.now_ms + RETRY_MS
+            self._failing = False
+            for _ in range(self._taken_count):
+                self._waiting.remove_first()
+            self._taken_count = 0
+            self._note_progress()
+        return self._waiting.next_ms
+
+    def _read_new(self) -> bool:
+        """Read a slice of what was appended; whether there is more."""
+        low, end = self._node.store.bounds(names.TIMER_TOPIC, QUEUE)
+        start = min(max(self._read, low), end)
+        if start == end:
+            return False
+        found = self._node.store.read(names.TIMER_TOPIC, QUEUE, start, _READ_SLICE, SLICE_BYTES)
+        for each in found:
+            self._add(each)
+        self._read = found[-1].queue_offset + 1 if found else min(end, start + _READ_SLICE)
+        return self._read < end
+
+    def _add(self, found: Found) -> None:
+        due_ms = _out_ms(found)
+        skip = found.queue_offset < self._skip_below and due_ms <= self._skip_until_ms
+        if not skip and due_ms:
+            self._waiting.add(due_ms, found.queue_offset)
+
+    def _take(self, now: int) -> None:
+        """Take the messages that are due, up to a slice."""
+        nbytes = 0
+        for offset in self._waiting.due(now, SLICE):
+            message = self._node.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
+            self._taken_count += 1
+            draft = None if message is None else release.released(self._node, message)
+            if draft is not None:
+                self._taken.append(draft)
+                nbytes += len(draft.body)
+            if nbytes > SLICE_BYTES:
+                break
+
+
+def _out_ms(found: Found) -> int:
+    """When a message that waits is due; 0 when it is damaged, which is logged."""
+    try:
+        message, _ = decode(found.frame)
+    except BodyError as error:
+        _log.error("dropped a timer message that is damaged: %s", error)
+        return 0
+    return properties.number(properties.value_of(message.properties, properties.TIMER_OUT_MS)) or 0

@@ -1,0 +1,203 @@
+"""Checks of open transactions: the broker asks a producer of their group (reference 4.7).
+
+A half that is old enough is stored once more, with the count of its checks, and the producer is
+told the offsets of the copy. So the queue's start moves on although its transactions stay open. One
+that was checked too often, or is older than the broker keeps messages, is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.core.errors import PenstockError, StorageError
+from penstock.net.tasks import spawn
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.transactions.book import Outcome
+from penstock.rocketmq.broker.transactions.half_messages import QUEUE, copy_of, messages, root_of
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.message import StoredMessage, encode
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.remoting import Connection
+
+INTERVAL_S_MIN: Final = 0.1
+SLICE: Final = 64
+IMMUNE_WINDOW: Final = 10_000
+"""A half that may not be checked yet is stored again when it holds up so many behind it."""
+_HOUR_MS: Final = 3600 * 1000
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+class _Copy(NamedTuple):
+    """A half that is to be stored again, and who is to be asked about it, if anybody."""
+
+    half: StoredMessage
+    draft: Draft
+    peer: Connection | None
+
+
+class TransactionChecks:
+    """The service that asks."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._task: asyncio.Task[None] | None = None
+        self._turns = count()
+
+    def start(self) -> None:
+        self._task = spawn(self._run(), "transaction checks")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def _run(self) -> None:
+        await self._node.transactions.ready.wait()
+        while True:
+            interval_s = self._node.settings.transaction_check_interval / 1000
+            await asyncio.sleep(max(INTERVAL_S_MIN, interval_s))
+            try:
+                await self.check()
+            except PenstockError as error:
+                _log.error("checking transactions failed, trying again - %s", error)
+            except Exception:  # without this clockwork no transaction would ever be checked
+                _log.exception("checking transactions failed, trying again")
+
+    async def check(self) -> None:
+        """Look at every half that was there when this began. Raises StorageError."""
+        node, transactions = self._node, self._node.transactions
+        low, end = node.store.bounds(names.HALF_TOPIC, QUEUE)
+        for lost in range(transactions.book.first, low):
+            transactions.book.lose(lost)
+        transactions.advance()
+        copies: list[_Copy] = []
+        expected = max(low, transactions.book.first)
+        async for half in messages(node, names.HALF_TOPIC, QUEUE, expected, end):
+            for lost in range(expected, half.queue_offset):
+                transactions.book.lose(lost)
+            expected = half.queue_offset + 1
+            if not transactions.book.is_open(half.queue_offset):
+                continue
+            if transactions.is_under_way(root_of(half)):
+                continue
+            if not await self._look_at(half, copies):
+                break
+            if len(copies) >= SLICE:
+                await self._store(copies)
+                copies = []
+        await self._store(copies)
+        transactions.advance()
+
+    async def _look_at(self, half: StoredMessage, copies: list[_Copy]) -> bool:
+        """What becomes of an open half; False when those behind it are too young as well."""
+        node, settings = self._node, self._node.settings
+        times = _number(half, properties.CHECK_TIMES) or 0
+        too_old = node.now_ms - half.store_ms > settings.file_reserved_time * _HOUR_MS
+        immunity_s = _number(half, properties.CHECK_IMMUNITY)
+        immunity_ms = settings.transaction_time_out if immunity_s is None else immunity_s * 1000
+        if not times and not too_old and node.now_ms - _since_ms(half) < immunity_ms:
+            if immunity_s is not None and node.transactions.window > IMMUNE_WINDOW:
+                copies.append(_Copy(half, copy_of(half, 0), None))
+            return immunity_s is not None
+        if times >= settings.transaction_check_max or too_old:
+            await self._give_up(half, times)
+            return True
+        peer, all_are_congested = self._producer(half)
+        if not all_are_congested:
+            copies.append(_Copy(half, copy_of(half, times + 1), peer))
+        return True
+
+    def _producer(self, half: StoredMessage) -> tuple[Connection | None, bool]:
+        """A producer to ask, each in its turn, and whether there are only some that do not read."""
+        group = properties.value_of(half.properties, properties.PRODUCER_GROUP) or ""
+        peers = list(self._node.clients.producers.get(group, ()))
+        ready = [peer for peer in peers if not peer.is_congested]
+        if not ready:
+            return None, bool(peers)
+        return ready[next(self._turns) % len(ready)], False
+
+    async def _give_up(self, half: StoredMessage, times: int) -> None:
+        _log.error("a transaction was checked %d times and is given up: its message %s goes to %s",
+                   times, half.offset_id, names.GIVEN_UP_HALF_TOPIC)  # fmt: skip
+        try:
+            await self._node.transactions.end(half, Outcome.GIVE_UP)
+        except StorageError:
+            raise
+        except PenstockError as error:  # its producer was quicker
+            _log.info("%s", error)
+
+    async def _store(self, copies: Sequence[_Copy]) -> None:
+        """Store the copies of what is still open, and ask. Raises StorageError."""
+        transactions = self._node.transactions
+        wanted = {
+            root: copy
+            for root, copy in ((root_of(each.half), each) for each in copies)
+            if transactions.book.is_open(copy.half.queue_offset)
+            and not transactions.is_under_way(root)
+        }
+        if not wanted:
+            return
+        with transactions.holding(wanted):
+            places = await self._put([copy.draft for copy in wanted.values()])
+            for root, placed in zip(wanted, places, strict=True):
+                transactions.book.copied(root, placed.queue_offset)
+        for copy, placed in zip(wanted.values(), places, strict=True):
+            if copy.peer is not None:
+                _ask(copy.peer, copy, placed)
+
+    async def _put(self, drafts: list[Draft]) -> list[Placed]:
+        future: asyncio.Future[list[Placed]] = asyncio.get_running_loop().create_future()
+
+        def done(places: list[Placed], error: StorageError | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(places)
+            else:
+                future.set_exception(error)
+
+        self._node.store.put(drafts, done)
+        return await future
+
+
+def _ask(peer: Connection, copy: _Copy, placed: Placed) -> None:
+    """Have a producer say how a transaction ends; it answers with END_TRANSACTION."""
+    found = properties.parse(copy.draft.properties)
+    message = replace(
+        copy.half, topic=found.get(properties.REAL_TOPIC, ""),
+        queue=int(found.get(properties.REAL_QUEUE, "0")), properties=copy.draft.properties,
+        queue_offset=placed.queue_offset, physical_offset=placed.physical_offset,
+        store_ms=placed.store_ms,
+    )  # fmt: skip
+    ext = {
+        "tranStateTableOffset": str(placed.queue_offset),
+        "commitLogOffset": str(placed.physical_offset),
+        "offsetMsgId": placed.message_id,
+    }
+    unique = found.get(properties.UNIQUE_KEY)
+    if unique:
+        ext["msgId"] = ext["transactionId"] = unique
+    peer.tell(RequestCode.CHECK_TRANSACTION_STATE, ext, encode(message))
+
+
+def _since_ms(half: StoredMessage) -> int:
+    """Since when a transaction waits. Clocks of producers may be wrong, so they count only for
+    copies that were stored while nobody might be asked yet.
+    """
+    is_first = root_of(half) == half.queue_offset
+    return half.store_ms if is_first else min(half.born_ms, half.store_ms)
+
+
+def _number(half: StoredMessage, name: str) -> int | None:
+    """A property that is a whole number; None when it is missing, or is none."""
+    return properties.number(properties.value_of(half.properties, name))

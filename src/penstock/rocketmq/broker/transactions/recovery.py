@@ -1,0 +1,84 @@
+"""What a start finds out about transactions, from the half and op topics.
+
+The half topic tells which copies belong together, the op topic how transactions ended. Whether a
+message that was committed lately is in its topic is looked up there, see ``ending``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
+from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, final, messages, root_of
+from penstock.rocketmq.protocol.errors import BodyError
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+
+_CLOCK_BACK_MS: Final = 1000
+"""The system's time may have been set back by so much between an outcome and what it put."""
+
+
+def settled(node: Node, topic: str) -> int:
+    """How far a topic was settled when that was written down last."""
+    low, end = node.store.bounds(topic, QUEUE)
+    known = node.offsets.query(topic, names.TRANSACTION_GROUP, QUEUE)
+    return min(max(low, known or 0), end)
+
+
+async def recover(node: Node, book: Book) -> None:
+    """Complete a book of which only the window's start is known. Raises StorageError."""
+    _, end = node.store.bounds(names.HALF_TOPIC, QUEUE)
+    async for half in messages(node, names.HALF_TOPIC, QUEUE, book.first, end):
+        root = root_of(half)
+        if root != half.queue_offset:
+            book.copied(root, half.queue_offset)
+    stored_ms = await _read_ops(node, book)
+    await _find_done(node, book, stored_ms)
+
+
+async def _read_ops(node: Node, book: Book) -> dict[int, int]:
+    """Take over what ops record; when those were stored, in ms, by root."""
+    stored_ms = {}
+    start = settled(node, names.OP_HALF_TOPIC)
+    _, end = node.store.bounds(names.OP_HALF_TOPIC, QUEUE)
+    recent = max(0, min(start, end - RECENT_MAX))
+    async for message in messages(node, names.OP_HALF_TOPIC, QUEUE, recent, end):
+        op = Op.parse(node, message)
+        if op is None or book.outcome(op.root) not in (None, Outcome.GIVE_UP):
+            continue  # the first one counts
+        if message.queue_offset < start:
+            book.remember(op.root, op.outcome)
+            continue
+        book.decide(op.root, Decision(op.outcome, op.half, message.queue_offset))
+        stored_ms[op.root] = message.store_ms
+        if op.outcome is Outcome.ROLLBACK:  # it puts nothing anywhere
+            book.finish(op.root)
+    return stored_ms
+
+
+async def _find_done(node: Node, book: Book, stored_ms: dict[int, int]) -> None:
+    """Finish the decisions whose messages are where they should be."""
+    wanted: dict[tuple[str, int], dict[int, int]] = {}
+    for root, decision in list(book.undone()):
+        half = node.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
+        try:
+            draft = None if half is None else final(node, half, decision.outcome)
+        except (RefusedError, BodyError):
+            continue  # tried again when it is carried out
+        if draft is None:
+            book.finish(root)
+        else:
+            wanted.setdefault((draft.topic, draft.queue), {})[draft.prepared_offset] = root
+    for (topic, queue), roots in wanted.items():
+        since_ms = min(stored_ms[root] for root in roots.values()) - _CLOCK_BACK_MS
+        start = node.store.offset_at_time(topic, queue, since_ms)
+        _, end = node.store.bounds(topic, queue)
+        async for message in messages(node, topic, queue, start, end):
+            found = roots.pop(message.prepared_offset, None)
+            if found is not None:
+                book.finish(found)
+            if not roots:
+                break

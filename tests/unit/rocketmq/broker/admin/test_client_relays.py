@@ -1,0 +1,113 @@
+"""Questions that are passed on to consumers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from penstock.rocketmq.broker import heartbeats
+from penstock.rocketmq.broker.admin import client_relays
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message import decode
+from penstock.rocketmq.remoting import LateAnswerError
+from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
+from tests.unit.rocketmq.raw_client import RawClient
+
+
+def join(node: Node, peer: FakePeer, version: int = 409) -> None:
+    node.topics.make_inner("%RETRY%G", 1, 0)
+    beat = request(34, heartbeat("c1", "G"), version=version)
+    heartbeats.heart_beat(node, peer.connection, beat)
+    peer.told.clear()
+
+
+def ask(node: Node, code: int = 307, **fields: object) -> Command:
+    asked = request(code, consumerGroup="G", clientId="c1", **fields)
+    answerer = (
+        client_relays.consumer_running_info if code == 307 else client_relays.consume_directly
+    )
+    return asyncio.run(answerer(node, FakePeer().connection, asked))
+
+
+def test_the_answer_comes_back_as_it_is(node: Node) -> None:
+    peer = FakePeer(lambda told: Command(0, ext={"k": "v"}, body=b"{as it is", remark="fine"))
+    join(node, peer)
+    answer = ask(node, jstackEnable="true")
+    assert (answer.code, answer.remark, answer.ext) == (0, "fine", {"k": "v"})
+    assert (answer.body, answer.opaque, answer.is_response) == (b"{as it is", 7, True)
+    fields = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": "true"}
+    assert peer.told == [(307, fields, b"")]
+
+
+def test_consuming_one_message(node: Node) -> None:
+    placed = asyncio.run(node.publish_one(Draft("T", 0, b"body")))
+    peer = FakePeer(lambda told: Command(0, body=b'{"consumeResult":"CR_SUCCESS"}'))
+    join(node, peer)
+    answer = ask(node, 309, msgId=placed.message_id)
+    assert answer.body == b'{"consumeResult":"CR_SUCCESS"}'
+    (told,) = peer.told
+    assert told.ext["brokerName"] == node.settings.broker_name
+    message, _ = decode(told.body)
+    assert (message.body, message.physical_offset) == (b"body", placed.physical_offset)
+    with pytest.raises(BodyError, match="no message id"):
+        ask(node, 309, msgId="x")
+    with pytest.raises(RefusedError, match="can not find message by the offset, 268435455"):
+        ask(node, 309, msgId="7F000001" + "00002A9F" + "000000000FFFFFFF")
+
+
+def late(told: Told) -> Command:
+    raise LateAnswerError("it did not answer within 10 s")
+
+
+@pytest.mark.parametrize(
+    ("peer", "version", "code", "remark"),
+    [
+        (None, 409, 1, "The Consumer <G> <c1> not online"),
+        (FakePeer(), 61, 1, "Version <61> too low to finish"),
+        (FakePeer(), 62, 1, "invoke consumer <G> <c1>: nobody there"),
+        (FakePeer(late), 409, 207, "consumer <G> <c1> Timeout: it did not answer within 10 s"),
+    ],
+)
+def test_consumers_that_do_not_answer(
+    node: Node, peer: FakePeer | None, version: int, code: int, remark: str
+) -> None:
+    if peer is not None:
+        join(node, peer, version)
+    with pytest.raises(RefusedError, match=remark) as refusal:
+        ask(node)
+    assert refusal.value.code == code
+
+
+def test_through_real_connections(connect: Callable[[], RawClient]) -> None:
+    admin, consumer = connect(), connect()
+    assert consumer.ask(34, heartbeat("c1", "G")).code == 0
+    asked = admin.begin(307, consumerGroup="G", clientId="c1", jstackEnable="false")
+    question = consumer.asked(307)
+    assert question.ext == {"consumerGroup": "G", "clientId": "c1", "jstackEnable": "false"}
+    consumer.reply(question, body=b'{"mqTable":{{"queueId":0}:1}}')
+    assert admin.answer_to(asked).body == b'{"mqTable":{{"queueId":0}:1}}'
+    asked = admin.begin(307, consumerGroup="G", clientId="c1")
+    consumer.asked(307)
+    consumer.close()
+    answer = admin.answer_to(asked)
+    assert answer.code == 1
+    assert "is gone" in (answer.remark or "")
+
+
+def test_a_consumer_that_takes_too_long(
+    connect: Callable[[], RawClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_relays, "ANSWER_S", 0.05)
+    admin, consumer = connect(), connect()
+    assert consumer.ask(34, heartbeat("c1", "G")).code == 0
+    answer = admin.ask(307, consumerGroup="G", clientId="c1")
+    assert (answer.code, answer.remark) == (
+        207,
+        f"consumer <G> <c1> Timeout: {consumer.address} did not answer within 0.05 s",
+    )

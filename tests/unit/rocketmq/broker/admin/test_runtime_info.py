@@ -1,0 +1,132 @@
+"""What the broker tells of itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.core.units import HOUR, MINUTE, SECOND
+from penstock.rocketmq.broker.admin import runtime_info
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.names import SCHEDULE_TOPIC
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.services import add_services
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.registration import TopicConfig
+from penstock.storage.disk import OsDisk
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.peers import FakePeer, request
+
+READ_BY_TOOLS = (
+    "brokerVersionDesc putTps getTransferedTps getTransferredTps getTotalTps getFoundTps getMissTps"
+    " sendThreadPoolQueueSize pullThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills"
+    " pullThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills earliestMessageTimeStamp"
+    " commitLogDiskRatio consumeQueueDiskRatio msgPutTotalYesterdayMorning msgPutTotalTodayMorning"
+    " msgPutTotalTodayNow msgGetTotalYesterdayMorning msgGetTotalTodayMorning msgGetTotalTodayNow"
+    " putMessageAverageSize commitLogMinOffset commitLogMaxOffset runtime bootTimestamp"
+    " dispatchBehindBytes brokerActive timerReadBehind timerOffsetBehind timerCongestNum"
+    " timerEnqueueTps timerDequeueTps"
+)
+PEER = FakePeer()
+
+
+@pytest.fixture(autouse=True)
+def services(node: Node) -> None:
+    add_services(node, OsDisk())
+
+
+def table(node: Node) -> dict[str, str]:
+    asked = request(RequestCode.GET_BROKER_RUNTIME_INFO)
+    value = fastjson.loads(runtime_info.runtime_info(node, PEER.connection, asked).body)
+    assert isinstance(value, dict)
+    found = value["table"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_all_that_tools_read_is_there_as_text(node: Node) -> None:
+    found = table(node)
+    assert set(READ_BY_TOOLS.split()) <= set(found)
+    assert all(isinstance(value, str) for value in found.values())
+    assert found["brokerVersionDesc"] == "V4_9_8"
+
+
+async def test_totals_and_offsets_are_those_of_the_store(node: Node, clock: FakeClock) -> None:
+    empty = table(node)
+    assert (empty["commitLogMinOffset"], empty["commitLogMaxOffset"]) == ("0", "0")
+    assert empty["earliestMessageTimeStamp"] == "-1"
+    first_ms = node.now_ms
+    first = await store(node, "T", 0, b"1")
+    clock.advance(SECOND)
+    last = await store(node, "U", 0, b"2", b"3")
+    node.stats.got("T", "G", 1, 10)
+    found = table(node)
+    assert found["earliestMessageTimeStamp"] == str(first_ms)
+    assert found["commitLogMinOffset"] == str(first[0].physical_offset)
+    assert found["commitLogMaxOffset"] == str(last[-1].physical_offset + 1)
+    assert (found["msgPutTotalTodayNow"], found["msgGetTotalTodayNow"]) == ("3", "1")
+    nbytes = sum(len(node.store.frame(each.physical_offset) or b"") for each in (*first, *last))
+    assert found["putMessageSizeTotal"] == str(nbytes)
+    assert found["putMessageAverageSize"] == str(nbytes / 3)
+
+
+def test_rates_have_three_parts_and_both_spellings(node: Node, clock: FakeClock) -> None:
+    node.stats.got("T", "G", 30, 1)
+    node.stats.missed()
+    clock.advance(10 * SECOND)
+    node.stats.tick()
+    found = table(node)
+    assert found["getTransferedTps"] == found["getTransferredTps"] == "3.0 3.0 3.0"
+    assert found["getFoundTps"] == found["getMissTps"] == "0.1 0.1 0.1"
+    assert found["getTotalTps"] == "0.2 0.2 0.2"
+
+
+def test_how_long_it_runs(node: Node, clock: FakeClock) -> None:
+    started = node.now_ms
+    clock.advance(25 * HOUR + 14 * MINUTE + 39 * SECOND)
+    found = table(node)
+    assert found["runtime"] == "[ 1 days, 1 hours, 14 minutes, 39 seconds ]"
+    assert found["bootTimestamp"] == str(started)
+
+
+def test_the_disk_is_asked(node: Node, settings: BrokerSettings, tmp_path: Path) -> None:
+    found = table(node)
+    assert 0 < float(found["commitLogDiskRatio"]) <= 1
+    assert found[f"commitLogDiskRatio_{tmp_path}"] == found["consumeQueueDiskRatio"]
+    size = r"\d+\.\d [KMGTPE]iB"
+    assert re.fullmatch(rf"Total : {size}, Free : {size}\.", found["commitLogDirCapacity"])
+    settings.store_path_root_dir = os.path.join(tmp_path, "gone")
+    assert table(node)["commitLogDiskRatio"] == "-1.0"
+
+
+async def test_how_far_delay_levels_are(node: Node) -> None:
+    node.topics.put(TopicConfig(SCHEDULE_TOPIC, 18, 18), node.now_ms)
+    await store(node, SCHEDULE_TOPIC, 2, b"1", b"2", DELAY="3", REAL_TOPIC="T", REAL_QID="0")
+    found = table(node)
+    assert found["scheduleMessageOffset_3"] == "0,2"
+    assert "scheduleMessageOffset_1" not in found
+
+
+def test_one_statistic(node: Node) -> None:
+    node.stats.put("T", 3, 300)
+    node.stats.tick()
+    asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="T")
+    answer = runtime_info.view_statistic(node, PEER.connection, asked)
+    assert answer.body == (
+        b'{"statsDay":{"avgpt":3.0,"sum":3,"tps":0.0008333333333333334},'
+        b'"statsHour":{"avgpt":3.0,"sum":3,"tps":0.005},'
+        b'"statsMinute":{"avgpt":3.0,"sum":3,"tps":0.3}}'
+    )
+
+
+def test_a_statistic_that_is_not_there(node: Node) -> None:
+    asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="Nope")
+    with pytest.raises(RefusedError, match=r"^The stats <TOPIC_PUT_NUMS> <Nope> not exist$") as no:
+        runtime_info.view_statistic(node, PEER.connection, asked)
+    assert no.value.code == ResponseCode.SYSTEM_ERROR

@@ -1,0 +1,319 @@
+"""Messages for a time of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.units import HOUR, MILLISECOND, SECOND
+from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.delays import schedule, timers
+from penstock.rocketmq.broker.delays.due_loop import FAR
+from penstock.rocketmq.broker.delays.timers import Timers, Waiting
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored
+from tests.unit.rocketmq.broker.test_pull import pull, send
+from tests.unit.rocketmq.raw_client import RawClient
+
+RECALL = 370
+
+
+@pytest.fixture
+def lives(tmp_path: Path, clock: FakeClock) -> Iterator[Lives]:
+    lives = Lives(tmp_path, clock)
+    yield lives
+    lives.end()
+
+
+@pytest.fixture
+def node(lives: Lives) -> Node:
+    return lives.begin("T")
+
+
+def after(ms: int, body: bytes = b"x", **more: str) -> Draft:
+    return Draft("T", 1, body, properties.join({"KEYS": "k", "TIMER_DELAY_MS": str(ms), **more}))
+
+
+def bodies(node: Node) -> list[bytes]:
+    return [message.body for message in stored(node, "T", 1)]
+
+
+async def settle(node: Node) -> int:
+    while (due_ms := await node.timers.step()) <= node.now_ms:
+        pass
+    return due_ms
+
+
+# --- where a message goes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "due_ms"),
+    [
+        ({}, None),
+        ({"TIMER_DELAY_SEC": "3"}, 103_000),
+        ({"TIMER_DELAY_MS": "3"}, 100_003),
+        ({"TIMER_DELIVER_MS": "100001"}, 100_001),
+        ({"TIMER_DELAY_SEC": "3", "TIMER_DELIVER_MS": "1"}, 103_000),
+        ({"TIMER_DELAY_SEC": "3", "TIMER_OUT_MS": "1"}, None),
+    ],
+)
+def test_when_a_message_wants_to_be_delivered(found: dict[str, str], due_ms: int | None) -> None:
+    assert timers.deliver_ms(found, 100_000) == due_ms
+
+
+def test_a_message_waits_in_the_timer_topic(node: Node) -> None:
+    draft = schedule.divert(node, after(1500))
+    assert (draft.topic, draft.queue) == (names.TIMER_TOPIC, 0)
+    found = properties.parse(draft.properties)
+    assert found["TIMER_OUT_MS"] == str(node.now_ms + 1500)
+    assert (found["REAL_TOPIC"], found["REAL_QID"], found["KEYS"]) == ("T", "1", "k")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"TIMER_DELAY_MS": "0"},
+        {"TIMER_DELIVER_MS": "5"},
+        {"TIMER_DELAY_MS": "9", "TIMER_OUT_MS": "9"},
+    ],
+)
+def test_what_is_due_already_does_not_wait(node: Node, found: dict[str, str]) -> None:
+    draft = Draft("T", 0, b"x", properties.join(found))
+    assert schedule.divert(node, draft) is draft
+
+
+@pytest.mark.parametrize(
+    ("found", "remark"),
+    [
+        ({"TIMER_DELAY_SEC": "259201"}, "max delay 259200000ms"),
+        ({"TIMER_DELIVER_MS": "9" * 18}, "max delay"),
+        ({"TIMER_DELAY_MS": "soon"}, "TIMER_DELAY_MS is no number"),
+        ({"TIMER_DELAY_MS": "-1"}, "is no number"),
+        ({"TIMER_DELAY_MS": "9" * 30}, "is no number"),
+    ],
+)
+def test_impossible_times_are_refused(node: Node, found: dict[str, str], remark: str) -> None:
+    with pytest.raises(RefusedError, match=remark) as refused:
+        schedule.divert(node, Draft("T", 0, b"x", properties.join(found)))
+    assert refused.value.code == 13
+
+
+async def test_no_more_than_there_is_room_for(lives: Lives, clock: FakeClock) -> None:
+    node = lives.begin("T")
+    node.state._files.pop(timers.FILE)
+    node.timers = Timers(node, most=2)
+    await node.publish_one(after(1000))
+    await node.publish_one(after(2000))
+    with pytest.raises(RefusedError, match="2 timer messages wait already"):
+        await node.publish_one(after(3000))
+    await settle(node)
+    with pytest.raises(RefusedError, match="2 timer messages wait already"):
+        await node.publish_one(after(3000))
+    clock.advance(SECOND)
+    await settle(node)
+    await node.publish_one(after(3000))
+    assert len(node.timers) == 2
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def test_waiting_messages_by_time_and_where_they_begin() -> None:
+    waiting = Waiting()
+    assert (waiting.next_ms, waiting.low(77), len(waiting)) == (FAR, 77, 0)
+    for offset, due_ms in ((0, 50), (1, 20), (5000, 20), (5001, 90)):
+        waiting.add(due_ms, offset)
+    assert waiting.next_ms == 20
+    assert waiting.due(50, 10) == [1, 5000, 0]
+    assert waiting.due(50, 2) == [1, 5000]
+    assert waiting.low(6000) == 0
+    for _ in range(3):
+        waiting.remove_first()
+    assert waiting.next_ms == 90
+    assert waiting.low(6000) == 5001 >> 10 << 10
+    waiting.remove_first()
+    assert waiting.low(6000) == 6000
+
+
+# --- when it is delivered -------------------------------------------------------------------------
+
+
+async def test_each_message_at_its_time(node: Node, clock: FakeClock) -> None:
+    start = node.now_ms
+    for ms in (3000, 1, 500, 72 * 3600 * 1000, 1000):
+        await node.publish_one(after(ms, b"%d" % ms))
+    assert await settle(node) == start + 1
+    clock.advance(MILLISECOND)
+    assert await settle(node) == start + 500
+    assert bodies(node) == [b"1"]
+    clock.advance(499 * MILLISECOND)
+    assert await settle(node) == start + 1000
+    clock.advance(72 * HOUR)
+    assert await settle(node) == FAR
+    assert bodies(node) == [b"1", b"500", b"1000", b"3000", b"259200000"]
+    assert "TIMER_OUT_MS" in stored(node, "T", 1)[0].properties
+    assert len(node.timers) == 0
+
+
+async def test_equal_times_keep_their_order(node: Node, clock: FakeClock) -> None:
+    for number in range(400):
+        await node.publish_one(after(1000, b"%d" % number))
+    clock.advance(SECOND)
+    await settle(node)
+    assert bodies(node) == [b"%d" % number for number in range(400)]
+
+
+async def test_what_cannot_be_stored_is_tried_again(node: Node, clock: FakeClock) -> None:
+    await node.publish_one(after(1000))
+    clock.advance(SECOND)
+    failing = FailingPuts(node, "T")
+    assert await node.timers.step() == node.now_ms + 1000
+    failing.mend()
+    await settle(node)
+    assert bodies(node) == [b"x"]
+
+
+async def test_what_says_no_time_holds_nothing_up(node: Node, clock: FakeClock) -> None:
+    await store(node, names.TIMER_TOPIC, 0, b"lost")
+    await node.publish_one(after(1000))
+    clock.advance(SECOND)
+    await settle(node)
+    assert bodies(node) == [b"x"]
+
+
+# --- restarts -------------------------------------------------------------------------------------
+
+
+async def test_a_restart_delivers_neither_twice_nor_never(
+    lives: Lives, node: Node, clock: FakeClock
+) -> None:
+    for ms in (5000, 1000, 9000, 2000):
+        await node.publish_one(after(ms, b"%d" % ms))
+    clock.advance(3 * SECOND)
+    await settle(node)
+    assert bodies(node) == [b"1000", b"2000"]
+    node.state.save(timers.FILE)
+    await node.publish_one(after(100, b"late"))  # behind what was saved, though its time is near
+    node = lives.begin("T")
+    clock.advance(10 * SECOND)
+    await settle(node)
+    assert bodies(node) == [b"1000", b"2000", b"late", b"5000", b"9000"]
+
+
+async def test_a_crash_doubles_what_was_delivered_last(
+    lives: Lives, node: Node, clock: FakeClock
+) -> None:
+    await node.publish_one(after(1000, b"a"))
+    await node.publish_one(after(2000, b"b"))
+    clock.advance(SECOND)
+    await settle(node)
+    node.state.save(timers.FILE)
+    clock.advance(SECOND)
+    await settle(node)
+    node = lives.begin("T")
+    await settle(node)
+    assert bodies(node) == [b"a", b"b", b"b"]
+
+
+async def test_one_that_is_stored_when_its_time_has_passed(
+    lives: Lives, node: Node, clock: FakeClock
+) -> None:
+    draft = schedule.divert(node, after(100, b"slow"))
+    await node.publish_one(after(1000, b"quick"))
+    clock.advance(SECOND)
+    await settle(node)
+    await node.store.append(draft)
+    node.state.save(timers.FILE)
+    node = lives.begin("T")
+    await settle(node)
+    assert bodies(node) == [b"quick", b"slow"]
+
+
+async def test_a_crash_within_a_backlog(lives: Lives, node: Node, clock: FakeClock) -> None:
+    count = 3 * timers.SLICE
+    for number in range(count):
+        await node.publish_one(after(number // 100 + 1, b"%d" % number))
+    clock.advance(SECOND)
+    while not bodies(node):
+        await node.timers.step()
+    assert len(bodies(node)) == timers.SLICE
+    node.state.save(timers.FILE)
+    node = lives.begin("T")
+    await settle(node)
+    assert {int(body) for body in bodies(node)} == set(range(count))
+
+
+async def test_what_is_saved_during_a_put_says_nothing_of_it(
+    lives: Lives, node: Node, clock: FakeClock
+) -> None:
+    await node.publish_one(after(1000))
+    await settle(node)
+    clock.advance(SECOND)
+    failing = FailingPuts(node, "T")
+    await node.timers.step()
+    node.state.save(timers.FILE)
+    failing.mend()
+    node = lives.begin("T")
+    await settle(node)
+    assert bodies(node) == [b"x"]
+
+
+async def test_a_deleted_timer_topic_is_forgotten(node: Node, clock: FakeClock) -> None:
+    await node.publish_one(after(1000))
+    await settle(node)
+    await node.store.delete(names.TIMER_TOPIC)
+    assert await settle(node) == FAR
+    await node.publish_one(after(1000, b"new"))
+    clock.advance(SECOND)
+    await settle(node)
+    assert bodies(node) == [b"new"]
+
+
+async def test_what_waits_is_held(node: Node, clock: FakeClock) -> None:
+    for ms in (1000, 2000):
+        await node.publish_one(after(ms))
+    await settle(node)
+    topic = node.store.topic(names.TIMER_TOPIC)
+    node.retention.adopt(topic)
+    assert topic.groups[release.HOLDER] == topic.floor() == 0
+    clock.advance(2 * SECOND)
+    await settle(node)
+    assert topic.floor() == 2
+
+
+@pytest.mark.parametrize(
+    "value", [[], {}, {"low": 1, "read": 2}, {"low": 1, "read": -2, "deliveredMs": 1}]
+)
+def test_damaged_progress_is_refused(node: Node, value: object) -> None:
+    with pytest.raises(BodyError):
+        node.timers._load(value)
+
+
+# --- with a real broker ---------------------------------------------------------------------------
+
+
+def test_a_time_of_its_own_on_the_wire(
+    rocket: RocketBroker, connect: Callable[[], RawClient]
+) -> None:
+    client = connect()
+    send(client, "Timed", b"now")
+    start = time.monotonic()
+    assert send(client, "Timed", b"x", i="TIMER_DELAY_MS\x01300\x02").code == 0
+    _, messages = pull(client, "Timed", 0, 1, sysFlag=6, suspendTimeoutMillis=4000)
+    assert [m.body for m in messages] == [b"x"]
+    assert 0.3 <= time.monotonic() - start < 1.3
+    refused = send(client, "Timed", b"x", i="TIMER_DELAY_SEC\x01999999\x02")
+    assert (refused.code, "max delay" in (refused.remark or "")) == (13, True)
+    recall = client.ask(RECALL, producerGroup="PG", topic="Timed", recallHandle="x")
+    assert (recall.code, recall.remark) == (16, "recall failed, operation is forbidden")

@@ -1,0 +1,300 @@
+"""Open transactions are asked for, as often as it takes, and at last given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.core.units import HOUR, SECOND
+from penstock.net.tasks import spawn
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients import Heartbeat, Member
+from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.transactions import checks as module
+from penstock.rocketmq.broker.transactions.checks import TransactionChecks
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.command import Language
+from penstock.rocketmq.protocol.message import decode
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored, until
+from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat
+from tests.unit.rocketmq.broker.test_pull import pull, send
+from tests.unit.rocketmq.raw_client import RawClient
+
+from .halves import COMMIT, ROLLBACK, begin, bodies, end, life, ops, settled
+
+CHECK = 39
+HALF_TEXT = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01U1\x02"
+
+
+@pytest.fixture
+def lives(tmp_path: Path, clock: FakeClock) -> Lives:
+    return Lives(tmp_path, clock)
+
+
+@pytest.fixture
+async def node(lives: Lives) -> AsyncIterator[Node]:
+    node = await life(lives)
+    yield node
+    await node.transactions.close()
+    lives.end()
+
+
+@pytest.fixture
+def checks(node: Node) -> TransactionChecks:
+    return TransactionChecks(node)
+
+
+def producer(node: Node, name: str = "p", group: str = "PG") -> FakePeer:
+    """A producer that is connected."""
+    peer = FakePeer()
+    beat = Heartbeat.parse(heartbeat(name, producers=(group,)))
+    member = Member(name, peer.connection, peer.address, Language.JAVA, 409, 0)
+    node.clients.beat(beat, member)
+    return peer
+
+
+async def test_a_half_is_asked_for_when_it_is_old_enough(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    peer = producer(node)
+    half = await begin(node, b"x", queue=3)
+    clock.advance(6 * SECOND - 1)
+    await checks.check()
+    assert peer.told == []
+    clock.advance(1)
+    await checks.check()
+    (told,) = peer.told
+    copy = stored(node, names.HALF_TOPIC)[-1]
+    assert told.code == CHECK
+    assert told.ext == {
+        "tranStateTableOffset": "1", "commitLogOffset": str(copy.physical_offset),
+        "msgId": "U", "transactionId": "U", "offsetMsgId": copy.offset_id,
+    }  # fmt: skip
+    message, _ = decode(told.body)
+    assert (message.topic, message.queue, message.body) == ("T", 3, b"x")
+    assert (message.queue_offset, message.physical_offset) == (1, copy.physical_offset)
+    assert properties.value_of(message.properties, "TRANSACTION_CHECK_TIMES") == "1"
+    assert settled(node) == (1, 0)
+    await end(node, half._replace(queue_offset=1, physical_offset=copy.physical_offset), COMMIT)
+    assert bodies(node, 3) == [b"x"]
+    with pytest.raises(RefusedError, match="committed already"):
+        await end(node, half, ROLLBACK)  # the offsets of the first half
+    assert settled(node) == (2, 1)
+
+
+async def test_what_has_ended_is_not_asked_for(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    peer = producer(node)
+    await begin(node)
+    for how in (COMMIT, ROLLBACK):
+        await end(node, await begin(node), how)
+    clock.advance(7 * SECOND)
+    await checks.check()
+    assert [told.ext["tranStateTableOffset"] for told in peer.told] == ["3"]
+    assert len(bodies(node)) == 1
+
+
+async def test_producers_of_the_group_take_turns(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    peers = [producer(node, name) for name in "ab"]
+    other, deaf = producer(node, "c", "OTHER"), producer(node, "d")
+    deaf.is_congested = True
+    for _ in range(10):
+        await begin(node)
+    clock.advance(7 * SECOND)
+    await checks.check()
+    assert [len(peer.told) for peer in (*peers, other, deaf)] == [5, 5, 0, 0]
+
+
+async def test_when_all_are_congested_it_waits(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    producer(node).is_congested = True
+    await begin(node)
+    clock.advance(7 * SECOND)
+    await checks.check()
+    assert len(stored(node, names.HALF_TOPIC)) == 1
+
+
+async def test_without_a_producer_the_checks_are_counted(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    await begin(node)
+    clock.advance(7 * SECOND)
+    for times in (1, 2, 3):
+        await checks.check()
+        copy = stored(node, names.HALF_TOPIC)[-1]
+        assert f"TRANSACTION_CHECK_TIMES\x01{times}\x02" in copy.properties
+        assert copy.queue_offset == times
+        assert settled(node) == (times, 0)
+
+
+async def test_after_so_many_checks_it_is_given_up(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    node.settings.transaction_check_max = 3
+    peer = producer(node)
+    half = await begin(node)
+    clock.advance(7 * SECOND)
+    for _ in range(5):
+        await checks.check()
+    assert len(peer.told) == 3
+    (given_up,) = stored(node, names.GIVEN_UP_HALF_TOPIC)
+    assert given_up.body == b"x"
+    assert ops(node) == [(b"3", "give up")]
+    assert settled(node) == (4, 1)
+    await end(node, half, COMMIT)
+    assert bodies(node) == [b"x"]
+
+
+async def test_what_is_older_than_messages_are_kept_is_given_up(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    peer = producer(node)
+    await begin(node)
+    clock.advance(73 * HOUR)
+    await checks.check()
+    assert peer.told == []
+    assert len(stored(node, names.GIVEN_UP_HALF_TOPIC)) == 1
+
+
+async def test_a_message_may_ask_for_more_time(
+    node: Node, checks: TransactionChecks, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = producer(node)
+    await begin(node, CHECK_IMMUNITY_TIME_IN_SECONDS="100")
+    await begin(node)
+    clock.advance(7 * SECOND)
+    await checks.check()
+    assert [told.ext["tranStateTableOffset"] for told in peer.told] == ["2"]
+    assert settled(node) == (None, None)  # it holds up the others, which is of no matter
+    monkeypatch.setattr(module, "IMMUNE_WINDOW", 2)
+    await checks.check()  # now it is, so it is stored behind them, and not counted
+    copies = [m for m in stored(node, names.HALF_TOPIC) if "IMMUNITY" in m.properties]
+    assert [("CHECK_TIMES" in m.properties) for m in copies] == [False, False]
+    assert settled(node)[0] == 3
+    clock.advance(94 * SECOND)
+    peer.told.clear()
+    await checks.check()
+    assert len(peer.told) == 2
+
+
+@pytest.mark.parametrize("hours", [-100, 100])
+async def test_the_clocks_of_producers_do_not_matter(
+    node: Node, checks: TransactionChecks, clock: FakeClock, hours: int
+) -> None:
+    peer = producer(node)
+    await begin(node, born_ms=node.now_ms + hours * 3600 * 1000)
+    clock.advance(5 * SECOND)
+    await checks.check()
+    assert peer.told == []
+    clock.advance(SECOND)
+    await checks.check()
+    await checks.check()
+    assert len(peer.told) == 2
+
+
+async def test_what_is_open_is_held(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    half = await begin(node)
+    await begin(node)
+    topic = node.store.topic(names.HALF_TOPIC)
+    node.retention.adopt(topic)
+    await checks.check()
+    assert topic.floor() == 0
+    await end(node, half, COMMIT)
+    assert topic.floor() == 1
+
+
+async def test_an_outcome_during_a_check_waits_for_it(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    """The copy of a half is never an open transaction beside one that has ended."""
+    producer(node)
+    half = await begin(node)
+    clock.advance(7 * SECOND)
+    hanging = FailingPuts(node, names.HALF_TOPIC, hang=True)
+    checking = spawn(checks.check(), "check")
+    await until(lambda: hanging.count)
+    ending = spawn(end(node, half, COMMIT), "end")
+    await asyncio.sleep(0.01)
+    assert ops(node) == []
+    checking.cancel()
+    await ending
+    assert bodies(node) == [b"x"]
+
+
+async def test_a_full_disk_leaves_all_as_it_was(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    peer = producer(node)
+    await begin(node)
+    clock.advance(7 * SECOND)
+    failing = FailingPuts(node, names.HALF_TOPIC)
+    with pytest.raises(Exception, match="no space left"):
+        await checks.check()
+    assert peer.told == []
+    failing.mend()
+    await checks.check()
+    assert len(peer.told) == 1
+
+
+async def test_many_at_once_are_asked_for_once_each(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    peer = producer(node)
+    for _ in range(300):
+        await begin(node)
+    clock.advance(7 * SECOND)
+    await checks.check()
+    assert {told.ext["tranStateTableOffset"] for told in peer.told} == {
+        str(offset) for offset in range(300, 600)
+    }
+    assert settled(node) == (300, 0)
+
+
+# --- with a real broker ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(settings: BrokerSettings) -> BrokerSettings:
+    """Before the broker starts: it asks soon."""
+    settings.transaction_time_out = 50
+    settings.transaction_check_interval = 100
+    return settings
+
+
+@pytest.mark.parametrize(("how", "expected"), [(COMMIT, [b"x"]), (ROLLBACK, [])])
+def test_a_check_on_the_wire(
+    quick: BrokerSettings,
+    connect: Callable[[], RawClient],
+    how: int,
+    expected: list[bytes],
+) -> None:
+    client = connect()
+    body = json.dumps({"clientID": "c", "producerDataSet": [{"groupName": "PG"}]}).encode()
+    assert client.ask(34, body).code == 0
+    answer = send(client, "Tx", b"x", queue=1, f=4, i=HALF_TEXT, g=0)
+    assert answer.code == 0
+    asked = client.next_command()
+    assert (asked.code, asked.is_one_way) == (CHECK, True)
+    assert asked.ext is not None
+    assert asked.ext["transactionId"] == "U1"
+    fields: dict[str, object] = {
+        "producerGroup": "PG", "tranStateTableOffset": asked.ext["tranStateTableOffset"],
+        "commitLogOffset": asked.ext["commitLogOffset"], "commitOrRollback": how,
+        "fromTransactionCheck": "true", "msgId": "U1", "transactionId": "U1",
+    }  # fmt: skip
+    client.tell(37, **fields)
+    assert client.ask(37, **fields).code == 0
+    assert [m.body for m in pull(client, "Tx", 1, 0)[1]] == expected
