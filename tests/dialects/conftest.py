@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,18 @@ class Both:
 
     def topic(self, name: str) -> Topic:
         return self.nsqd.broker.topics[name]
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Something in the node's own loop."""
+        self._loop.run(work)
+
+    def hold(self) -> None:
+        """What RocketMQ's side does every few seconds for its groups' messages on NSQ's topics."""
+
+        async def hold() -> None:
+            self.node.retention.hold()
+
+        self.run(hold())
 
     # --- NSQ's side ----------------------------------------------------------------------------
 

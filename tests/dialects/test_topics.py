@@ -6,7 +6,11 @@ import time
 import zlib
 from dataclasses import replace
 
+import pytest
+
 from penstock.core.ids import format_id
+from penstock.core.units import HOUR
+from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.nsq_messages import id_of
 from penstock.rocketmq.protocol import frames, properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -215,3 +219,22 @@ def test_everything_survives_a_restart(both: Both) -> None:
     assert sorted(each.body for messages in found for each in messages) == [b"0", b"1", b"2", b"3"]
     assert bodies(both.consumer("kept", max_in_flight=9), 4) == [b"0", b"1", b"2", b"3"]
     assert [each.body for each in both.pulled(client, "plain")] == [b"p", b"q"]
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_what_waits_is_held_by_those_who_will_deliver_it(both: Both, deletes: bool) -> None:
+    client = both.client()
+    both.make_topic(client, "later")
+    if deletes:
+        for name in (names.TIMER_TOPIC, names.SCHEDULE_TOPIC):
+            both.http("POST", f"/topic/create?topic={name}")
+            both.http("POST", f"/topic/delete?topic={name}")
+    both.send(client, "later", b"timed", TIMER_DELAY_SEC="600")
+    both.send(client, "later", b"delayed", DELAY="18")
+    both.run(both.node.timers.step())
+    both.run(both.node.schedule.step())
+    both.hold()
+    for name in (names.TIMER_TOPIC, names.SCHEDULE_TOPIC):
+        topic = both.topic(name)
+        assert release.HOLDER in topic.groups, name
+        assert topic.retention.time_ns == both.node.settings.file_reserved_time * HOUR, name

@@ -73,6 +73,7 @@ def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
         tcp_address=settings.nsq_tcp_address,
         http_address=settings.nsq_http_address,
         https_address="",
+        metrics=True,
         durability=settings.durability_level,
         sync_timeout=max(1, settings.flush_interval_commit_log) * MILLISECOND,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from penstock.core import java_properties
@@ -72,7 +73,9 @@ class Settings:
         except ConfigError as error:
             raise ConfigError(f"failed to load {path} - {error}") from error
         for name in unknown:
-            _log.warning("%s: the property %s is unknown and has no effect", path, name)
+            near = get_close_matches(name, settings.declared(), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            _log.warning("%s: the property %s is unknown and has no effect%s", path, name, hint)
         return settings
 
     def update(self, values: dict[str, str]) -> list[str]:

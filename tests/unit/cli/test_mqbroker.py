@@ -96,7 +96,7 @@ def test_what_another_program_uses(tmp_path: Path) -> None:
         )
         ended = run("-c", str(config))
         assert ended.returncode == 1
-        assert ended.stderr.endswith("listenPort, or nsqd's --rocketmq-address, sets another\n")
+        assert ended.stderr.endswith("or nsqd's --rocketmq-address, set another\n")
     lock = DirectoryLock(str(tmp_path))
     try:
         ended = run("-c", str(config))
@@ -126,3 +126,4 @@ def test_the_nsqd_beneath() -> None:
     assert options.durability is Durability.FSYNC
     assert options.sync_timeout == 70 * MILLISECOND
     assert (options.tcp_address, options.http_address) == ("", "127.0.0.1:0")
+    assert options.metrics

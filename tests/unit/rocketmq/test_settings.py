@@ -50,13 +50,17 @@ def test_bad_values_change_nothing(text: str, says: str) -> None:
 
 def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "a.properties"
-    path.write_text("listenPort=9\nwhat=is\n")
+    path.write_text("listenPort=9\nwhat=is\nlistenport=8\n")
     with caplog.at_level(logging.WARNING, "penstock"):
         assert Sample.load_file(str(path)).listen_port == 9
-    assert "the property what is unknown" in caplog.text
+    assert "the property what is unknown and has no effect\n" in caplog.text
+    assert "listenport is unknown and has no effect; did you mean listenPort?" in caplog.text
     assert Sample.load_file(None).listen_port == 1
     path.write_text("listenPort=many")
     with pytest.raises(ConfigError, match=r"a\.properties - listenPort must be a number"):
         Sample.load_file(str(path))
-    with pytest.raises(ConfigError, match="No such file"):
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="it is no UTF-8 text"):
+        Sample.load_file(str(path))
+    with pytest.raises(ConfigError, match=r"none - No such file or directory$"):
         Sample.load_file(str(tmp_path / "none"))

@@ -76,8 +76,8 @@ class RocketBroker:
         try:
             self._listeners.append(await self._listen(settings.listen_port, "RocketMQ"))
         except tcp.ListenError as error:
-            raise PenstockError(f"the broker cannot start: {error}; listenPort, or nsqd's "
-                                "--rocketmq-address, sets another") from error  # fmt: skip
+            raise PenstockError(f"the broker cannot start: {error}; listenPort and bindAddress, "
+                                "or nsqd's --rocketmq-address, set another") from error  # fmt: skip
         if settings.listen_port > _VIP_DISTANCE:
             try:
                 vip_port = settings.listen_port - _VIP_DISTANCE
@@ -128,12 +128,14 @@ class RocketBroker:
     def _configure(self, topics: Iterable[str]) -> bool:
         """Let RocketMQ's clients find topics of others: one queue each; whether any was new.
 
-        Other dialects allow names that RocketMQ does not; those stay theirs.
+        Other dialects allow names that RocketMQ does not; those stay theirs. Where messages wait is
+        never theirs, whoever has deleted it before.
         """
         node = self.node
         others = [topic for topic in topics if node.topics.get(topic) is None]
-        if others:
-            node.retention.made_by_nsq(others)
+        theirs = [topic for topic in others if topic not in names.SYSTEM_TOPICS]
+        if theirs:
+            node.retention.made_by_nsq(theirs)
         new = [topic for topic in others if names.topic_problem(topic) is None]
         for name in new:
             node.topics.put(TopicConfig(name, 1, 1), node.now_ms)

@@ -121,9 +121,10 @@ class KeyIndex:
                 self._advance(topic, until)
             while self._added > PENDING_MAX and self._clock.monotonic_ns() < until + SLICE_NS:
                 self._write_one()
-        except StorageError as error:
+        except Exception as error:  # without this task no key would ever be found
             if not self._is_failing:
-                _log.warning("failed to index the keys of messages - %s; trying again", error)
+                _log.warning("failed to index the keys of messages - %s; trying again", error,
+                             exc_info=not isinstance(error, StorageError))  # fmt: skip
             self._is_failing = True
             return _RETRY_S
         self._is_failing = False

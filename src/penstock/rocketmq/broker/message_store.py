@@ -19,6 +19,7 @@ from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import nsq_messages
 from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.even_batch import EvenBatch, even_batch
 from penstock.rocketmq.broker.host import Host
 from penstock.rocketmq.broker.serials import Serials
 from penstock.rocketmq.broker.stored_records import StoredRecords
@@ -124,7 +125,15 @@ class MessageStore:
             self.topic(name)
         return StoredRecords(drafts, self.address, self._bases[name])
 
-    def put_records(self, topic: str, queue: int, records: StoredRecords, done: Outcome) -> None:
+    def even_batch(self, data: bytes, common: Draft, appended: bytes) -> EvenBatch | None:
+        """Records of a batch as it was sent, where that is quick. Raises StorageError."""
+        if common.topic not in self._bases:
+            self.topic(common.topic)
+        return even_batch(data, common, appended, self.address, self._bases[common.topic])
+
+    def put_records(
+        self, topic: str, queue: int, records: StoredRecords | EvenBatch, done: Outcome
+    ) -> None:
         """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
         found = self.topic(topic)
         if queue and isinstance(found.queues, OneQueue):  # whatever its configuration says

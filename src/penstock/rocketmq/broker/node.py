@@ -104,11 +104,6 @@ class Node:
         ).rstrip(properties.VALUE_END)
 
     @property
-    def trace_on(self) -> str:
-        """What send answers say of message traces."""
-        return str(self.settings.trace_on).lower()
-
-    @property
     def now_ms(self) -> int:
         return self.clock.wall_ns() // MILLISECOND
 

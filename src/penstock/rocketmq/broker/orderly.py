@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.periodic import Periodic
-from penstock.rocketmq.broker.queue_locks import MessageQueue
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node, Service
@@ -55,7 +55,7 @@ def asked(body: bytes) -> Asked:
     return Asked(
         _text(value, "consumerGroup", names.GROUP_LENGTH_MAX),
         _text(value, "clientId", names.CLIENT_ID_LENGTH_MAX),
-        [_queue(each) for each in queues],
+        [MessageQueue.from_json(each) for each in queues],
     )
 
 
@@ -64,16 +64,6 @@ def _text(value: dict[Any, Any], name: str, longest: int) -> str:
     if not isinstance(text, str) or not 0 < len(text) <= longest:
         raise BodyError(f"{name} must be a text of 1 to {longest} characters")
     return text
-
-
-def _queue(value: Any) -> MessageQueue:
-    if isinstance(value, dict):
-        broker, topic, queue = value.get("brokerName"), value.get("topic"), value.get("queueId")
-        if isinstance(broker, str) and isinstance(topic, str) and type(queue) is int:
-            if max(len(broker), len(topic)) > names.INNER_TOPIC_LENGTH_MAX:
-                raise BodyError("no broker or topic has so long a name")
-            return MessageQueue(broker, queue, topic)
-    raise BodyError("a queue without brokerName, topic and queueId")
 
 
 def lock_expiry(node: Node) -> Service:

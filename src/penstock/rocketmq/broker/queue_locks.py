@@ -6,18 +6,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from penstock.core.units import SECOND
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 EXPIRY_NS: Final = 60 * SECOND
 LOCKS_MAX: Final = 1_000_000
 """Locks of all groups; above it no new ones are granted until some have expired."""
-
-
-class MessageQueue(NamedTuple):
-    """A queue as clients name it; the fields have the names of their JSON."""
-
-    brokerName: str
-    queueId: int
-    topic: str
 
 
 class _Lock(NamedTuple):

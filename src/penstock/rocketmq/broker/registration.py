@@ -219,7 +219,7 @@ class _Link:
             waiting, self._waiting = self._waiting, []
             try:
                 await self._register()
-            except PenstockError as error:
+            except Exception as error:  # without this link the name server would forget us
                 self._failed(error)
                 waiting += self._waiting
                 self._waiting = []
@@ -256,9 +256,10 @@ class _Link:
         self.ordered = _ordered_topics(answer)
         self._answered()
 
-    def _failed(self, error: PenstockError) -> None:
+    def _failed(self, error: Exception) -> None:
         if not self._failures:
-            _log.error("name server %s: not registered - %s; trying again", self._address, error)
+            _log.error("name server %s: not registered - %s; trying again", self._address, error,
+                       exc_info=not isinstance(error, PenstockError))  # fmt: skip
         self._failures += 1
         self._drop()
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.queue_locks import MessageQueue
 from penstock.rocketmq.broker.topics import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node

@@ -40,7 +40,7 @@ async def send_reply(node: Node, connection: Connection, request: Command) -> Co
     if draft.queue < 0:
         draft.queue = node.chance.below(max(1, config.write_queues))
     problem = await _push(node, header, draft)
-    ext = {"MSG_REGION": node.settings.region_id, "TRACE_ON": node.trace_on}
+    ext = {"MSG_REGION": node.settings.region_id, "TRACE_ON": str(node.settings.trace_on).lower()}
     if problem is None:
         ext |= {"msgId": _NOT_STORED, "queueId": str(draft.queue), "queueOffset": "0"}
     if node.settings.store_reply_message_enable:

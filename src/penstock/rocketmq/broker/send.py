@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.even_batch import EvenBatch
     from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.broker.stored_records import StoredRecords
     from penstock.rocketmq.remoting import Connection
@@ -43,17 +45,17 @@ def send(node: Node, connection: Connection, request: Command) -> Command | None
     header.check()
     config = checked_topic(node, connection, header)
     queue = header.queue if header.queue >= 0 else node.chance.below(max(1, config.write_queues))
+    records: StoredRecords | EvenBatch
     if header.batch:
-        drafts = _batch(node, connection, request, header, queue)
-        records = node.store.records(drafts)
-        topic = header.topic
+        topic, put_queue = header.topic, queue
+        records = _batch(node, connection, request, header, queue)
     else:
         draft = _draft(node, connection, request, header, queue)
         draft = _rerouted(node, request, header, draft)
+        topic, put_queue = draft.topic, draft.queue
         records = node.store.records((draft,))
-        topic, node_queue = draft.topic, draft.queue
     sending = _Sending(node, connection, request, records, queue)
-    node.store.put_records(topic, queue if header.batch else node_queue, records, sending.done)
+    node.store.put_records(topic, put_queue, records, sending.done)
     if not sending.is_answered:
         connection.flush_soon()
         if node.flush_timeouts is not None:
@@ -102,14 +104,9 @@ def _make_topic(node: Node, connection: Connection, header: SendHeader) -> Topic
 def _draft(
     node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
 ) -> Draft:
-    text = header.properties
     if len(request.body) > node.settings.max_message_size:
         raise _illegal(node)
-    if _WAIT in text:  # it was for the broker only
-        text = properties.without(text, properties.WAIT)
-    if text and not text.endswith(properties.VALUE_END):
-        text += properties.VALUE_END
-    text += node.cluster_property
+    text = _stored_text(node, header.properties)
     _check_length(node, text)
     return Draft(
         header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
@@ -134,32 +131,45 @@ def _rerouted(node: Node, request: Command, header: SendHeader, draft: Draft) ->
 
 def _batch(
     node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
-) -> list[Draft]:
+) -> StoredRecords | EvenBatch:
     if names.is_inner(header.topic):
         remark = "batch request does not support retry group"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
     if len(request.body) > node.settings.max_message_size:
         raise _illegal(node)
+    common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
+                   connection.host, header.reconsume_times)  # fmt: skip
+    records: StoredRecords | EvenBatch | None = node.store.even_batch(
+        request.body, common, node.cluster_property.encode()
+    )
+    if records is None:
+        records = node.store.records(_batch_drafts(node, request, common))
+    if records.count > BATCH_MAX:
+        remark = f"a batch of {records.count} messages, {BATCH_MAX} are the most"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    return records
+
+
+def _batch_drafts(node: Node, request: Command, common: Draft) -> list[Draft]:
     try:
         messages = batch_body.decode(request.body)
     except BodyError as error:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-    if len(messages) > BATCH_MAX:
-        remark = f"a batch of {len(messages)} messages, {BATCH_MAX} are the most"
-        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-    host, cluster = connection.host, node.cluster_property
     drafts = []
     for body, text, flag in messages:
-        if _WAIT in text:
-            text = properties.without(text, properties.WAIT)
-        if text and not text.endswith(properties.VALUE_END):
-            text += properties.VALUE_END
-        drafts.append(Draft(header.topic, queue, body, text + cluster, flag, header.sys_flag,
-                            header.born_ms, host, header.reconsume_times))  # fmt: skip
-    if len(request.body) > properties.BYTES_MAX:
-        for draft in drafts:
-            _check_length(node, draft.properties)
+        draft = replace(common, body=body, properties=_stored_text(node, text), flag=flag)
+        _check_length(node, draft.properties)
+        drafts.append(draft)
     return drafts
+
+
+def _stored_text(node: Node, text: str) -> str:
+    """Properties as they are stored: what was for the broker only is out, its cluster is in."""
+    if _WAIT in text:
+        text = properties.without(text, properties.WAIT)
+    if text and not text.endswith(properties.VALUE_END):
+        text += properties.VALUE_END
+    return text + node.cluster_property
 
 
 def _check_length(node: Node, text: str) -> None:
@@ -184,7 +194,7 @@ class _Sending:
         node: Node,
         connection: Connection,
         request: Command,
-        records: StoredRecords,
+        records: StoredRecords | EvenBatch,
         queue: int,
     ) -> None:
         self._node = node

@@ -80,9 +80,10 @@ class State:
                 # The copy is made here, and turned into bytes elsewhere: offsets may be many.
                 await asyncio.to_thread(file.write, *file.take())
                 file.is_failing = False
-            except StorageError as error:
+            except Exception as error:  # the others are written, and this one is tried again
                 if not file.is_failing:
-                    _log.error("failed to write the broker's state - %s", error)
+                    _log.error("failed to write the broker's state - %s", error,
+                               exc_info=not isinstance(error, StorageError))  # fmt: skip
                 file.is_failing = True
 
     async def close(self) -> None:

@@ -26,6 +26,10 @@ MAGIC_V1: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 TOPIC_BYTES_V1: Final = 127
 
+CRC_AT: Final = 8
+FLAG_AT: Final = 16
+QUEUE_OFFSET_AT: Final = 20
+PHYSICAL_OFFSET_AT: Final = 28
 SYS_FLAG_AT: Final = 36
 BODY_LENGTH_AT: Final = 84
 """When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
@@ -173,18 +177,24 @@ def decode_all(data: bytes | bytearray | memoryview) -> Iterator[StoredMessage]:
         yield message
 
 
-def properties_text(record: bytes | bytearray | memoryview) -> str:
-    """The properties of a record that a broker has stored, without decoding the rest."""
+def parts_at(record: bytes | bytearray | memoryview) -> tuple[int, int]:
+    """Where body and properties start in a record that a broker has stored."""
     (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
     (sys_flag,) = _LENGTH.unpack_from(record, SYS_FLAG_AT)
     place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()
     (length,) = _LENGTH.unpack_from(record, place)
-    place += _LENGTH.size + length
+    body_at = place + _LENGTH.size
+    place = body_at + length
     if magic & 0xFF == MAGIC_V1 & 0xFF:
         place += 1 + record[place]
     else:
         place += _SHORT.size + _SHORT.unpack_from(record, place)[0]
-    return str(record[place + _SHORT.size :], "utf-8", "replace")
+    return body_at, place + _SHORT.size
+
+
+def properties_text(record: bytes | bytearray | memoryview) -> str:
+    """The properties of a record that a broker has stored, without decoding the rest."""
+    return str(record[parts_at(record)[1] :], "utf-8", "replace")
 
 
 def _decode(data: bytes | bytearray | memoryview, start: int) -> tuple[StoredMessage, int]:

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.rocketmq.broker import orderly, queue_locks
 from penstock.rocketmq.broker.node import Node
-from penstock.rocketmq.broker.queue_locks import MessageQueue
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.raw_client import RawClient
 

@@ -99,6 +99,24 @@ async def test_changes_are_known_when_registered_returns(servers: Servers) -> No
         assert other.routes.route(f"N{number}")
 
 
+async def test_a_mistake_of_ours_does_not_end_it(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistakes = [ValueError("a mistake")]
+    request = Introduction.request
+
+    def mistaken(introduction: Introduction) -> tuple[dict[str, str], bytes]:
+        if mistakes:
+            raise mistakes.pop()
+        return request(introduction)
+
+    monkeypatch.setattr(Introduction, "request", mistaken)
+    one = await servers.name_server()
+    servers.start(one)
+    await until(lambda: one.routes.route("T"))
+    assert not mistakes
+
+
 async def test_leaving_is_known_at_once(servers: Servers) -> None:
     one = await servers.name_server()
     servers.start(one)

@@ -158,3 +158,15 @@ async def test_saving_aside_writes_what_the_table_says_now(
     table.values["a"] = 2
     with pytest.raises(StorageError):
         await state.save_aside("t.json")
+
+
+async def test_a_table_that_cannot_be_written_stops_no_other(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, table = opened(disk, directory)
+    state.add("bad.json", lambda: 1 // 0, table.load)
+    state.add("last.json", table.dump, table.load)
+    table.values["a"] = 9
+    await state.close()
+    assert disk.written.count("last.json") == 1
+    assert "by zero" in caplog.text

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.rocketmq.broker.admin.topic_stats import known_topic, stored_ms
 from penstock.rocketmq.broker.answering import answers, json_answer
-from penstock.rocketmq.broker.queue_locks import MessageQueue
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node

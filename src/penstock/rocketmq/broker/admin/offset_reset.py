@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.clients import Member
 from penstock.rocketmq.broker.offsets_api import offset_by_time
-from penstock.rocketmq.broker.queue_locks import MessageQueue
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.remoting import NoAnswerError
 
 if TYPE_CHECKING:

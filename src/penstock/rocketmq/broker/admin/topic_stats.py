@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.queue_locks import MessageQueue
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node

@@ -105,10 +105,11 @@ class DueLoop:
             try:
                 await self._save()
                 failing = False
-            except StorageError as error:
+            except Exception as error:  # whatever it is, it would be doubled after a crash
                 self._changed = True
                 if not failing:
-                    _log.error("%s: failed to save - %s", self._name, error)
+                    _log.error("%s: failed to save - %s", self._name, error,
+                               exc_info=not isinstance(error, StorageError))  # fmt: skip
                 failing = True
             rest_ns = max(_SAVE_REST_NS, self._clock.monotonic_ns() - start)
         self._saver = None

@@ -149,7 +149,6 @@ class Schedule:
             if level.due_ms <= now:
                 await self._deliver(level, now)
         if self._moved:
-            self._moved = False
             self._hold()
         return min((level.due_ms for level in self._levels), default=FAR)
 
@@ -157,6 +156,7 @@ class Schedule:
         """Keep what is not delivered yet, however short the broker keeps messages."""
         topic = self._node.host.broker.topics.get(names.SCHEDULE_TOPIC)
         if topic is not None:
+            self._moved = False
             places = [topic.queues.locate(each.queue, each.offset, 1) for each in self._levels]
             least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
             release.hold(self._node, names.SCHEDULE_TOPIC, least)
@@ -175,6 +175,8 @@ class Schedule:
             for level in self._levels:
                 level.offset = level.next_offset = level.due_ms = 0
                 level.taken = []
+            self._moved = True
+            self._loop.wake()
 
     async def _deliver(self, level: _Level, now: int) -> None:
         if not level.taken:

@@ -271,3 +271,5 @@ class Transactions:
             self._owed.pop(root, None)
         except PenstockError as error:
             _log.error("cannot %s a transaction, trying again - %s", decision.outcome, error)
+        except Exception:  # the others have their turn
+            _log.exception("cannot %s a transaction, trying again", decision.outcome)

@@ -116,14 +116,15 @@ async def test_progress_is_saved_soon_and_not_often() -> None:
     await work.loop.close()
 
 
-async def test_a_save_that_fails_is_tried_again() -> None:
+@pytest.mark.parametrize("error", [StorageError("full"), ValueError("a mistake")])
+async def test_a_save_that_fails_is_tried_again(error: Exception) -> None:
     work = Work()
     tries = []
 
     async def failing() -> None:
         tries.append(now_ms())
         if len(tries) == 1:
-            raise StorageError("full")
+            raise error
 
     work.loop = DueLoop("test", SYSTEM_CLOCK, work.step, failing)
     work.loop.changed()

@@ -1,0 +1,104 @@
+"""A batch as a table of bytes is what the same batch is message by message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.even_batch import FEW, even_batch
+from penstock.rocketmq.broker.stored_records import StoredRecords
+from penstock.rocketmq.protocol import batch_body, properties
+from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.ids import Host
+
+V4, V6 = Host(bytes((10, 0, 0, 1)), 50000), Host(bytes(15) + b"\x01", 50001)
+CLUSTER = "CLUSTER\x01DefaultCluster"
+COMMON = Draft("T", 3, b"", "", 0, 0, 1700000000000, V4, 2)
+TIME_NS = 1_700_000_000_123_456_789
+
+
+def one_by_one(messages: list[BatchedMessage], store: Host = V4) -> StoredRecords:
+    drafts = []
+    for body, text, flag in messages:
+        kept = properties.without(text, properties.WAIT)
+        if kept and not kept.endswith("\x02"):
+            kept += "\x02"
+        drafts.append(replace(COMMON, body=body, properties=kept + CLUSTER, flag=flag))
+    return StoredRecords(drafts, store, 1 << 40)
+
+
+def agree(messages: list[BatchedMessage], store: Host = V4) -> bool:
+    """Whether it was a table; if so it must say what the messages say one by one."""
+    data = batch_body.encode(messages)
+    even = even_batch(data, replace(COMMON), CLUSTER.encode(), store, 1 << 40)
+    if even is None:
+        return False
+    listed = one_by_one(messages, store)
+    even.queue_offset = listed.queue_offset = 77
+    encoded, table = even.encode(500, TIME_NS)
+    expected, positions = listed.encode(500, TIME_NS)
+    assert bytes(encoded) == bytes(expected)
+    assert table is positions is None
+    for name in ("topic", "count", "nbytes", "stride", "physical_offset", "store_ms"):
+        assert getattr(even, name) == getattr(listed, name), name
+    return True
+
+
+@pytest.mark.parametrize("store", [V4, V6])
+@pytest.mark.parametrize("size", [0, 1, 128])
+@pytest.mark.parametrize(
+    "text",
+    ["", "WAIT\x01true", "WAIT\x01true\x02", "KEYS\x01k%d\x02WAIT\x01true", "KEYS\x01k%d\x02",
+     "UNIQ_KEY\x017F%d\x02WAIT\x01true\x02TAGS\x01A", "WAIT\x01false\x02KEYS\x01k%d\x02"],
+)  # fmt: skip
+def test_messages_of_one_layout(text: str, size: int, store: Host) -> None:
+    messages = [
+        BatchedMessage(bytes([65 + n]) * size, text.replace("%d", str(n)), n) for n in range(8)
+    ]
+    assert agree(messages, store)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (BatchedMessage(b"xx", "KEYS\x01k\x02WAIT\x01true"), "another size"),
+        (BatchedMessage(b"x", "KEYS\x01kk\x02WAIT\x01tru"), "another value of WAIT"),
+        (BatchedMessage(b"x", "WAIT\x01true\x02KEYS\x01k"), "another place of WAIT"),
+        (BatchedMessage(b"x", "KEYS\x01k\x02WAIU\x01true"), "no WAIT"),
+        (BatchedMessage(b"xx", "KEYS\x01k\x02WAIT\x01tru"), "a longer body"),
+    ],
+)
+def test_other_layouts_are_left_to_others(change: BatchedMessage, what: str) -> None:
+    messages = [BatchedMessage(b"x", "KEYS\x01k\x02WAIT\x01true")] * 6
+    for place in (0, 3, 5):
+        assert not agree([*messages[:place], change, *messages[place + 1 :]]), what
+
+
+def test_few_are_left_to_others() -> None:
+    assert not agree([BatchedMessage(b"x", "KEYS\x01k")] * (FEW - 1))
+
+
+LETTERS = st.sampled_from(["KEYS", "WAIT", "AWAIT", "\x01", "\x02", "k", "true", "é"])
+
+
+@given(
+    st.lists(LETTERS, max_size=8).map("".join),
+    st.lists(LETTERS, max_size=8).map("".join),
+    st.integers(0, 5),
+    st.integers(0, 3),
+)
+def test_whatever_the_properties_are(text: str, odd: str, place: int, size: int) -> None:
+    messages = [BatchedMessage(b"x" * size, text, 1) for _ in range(6)]
+    messages[place] = BatchedMessage(b"y" * size, odd, 2)
+    agree(messages)
+
+
+@given(st.binary(max_size=300), st.integers(1, 8))
+def test_garbage_is_left_to_others_or_read_alike(data: bytes, times: int) -> None:
+    even = even_batch(data * times, replace(COMMON), CLUSTER.encode(), V4, 0)
+    if even is not None:
+        assert even.count == len(batch_body.decode(data * times))
