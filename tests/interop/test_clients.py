@@ -153,7 +153,7 @@ async def run_flows(wanted: list[Flow]) -> dict[Flow, Any]:
 def outcomes(request: pytest.FixtureRequest) -> dict[Flow, Any]:
     """All flows that are asked for and can be run here, already run."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    calls = [item.callspec.params for item in items if item.originalname == "test_flow"]
+    calls = [item.callspec.params for item in items if item.function is test_flow]
     flows = [(str(call["client"]), str(call["mode"])) for call in calls]
     return asyncio.run(run_flows([each for each in flows if not missing(each[0])]))
 

@@ -24,6 +24,7 @@ from penstock.storage.log import Log, SyncJob
 
 logger = logging.getLogger(__name__)
 
+_WRITE, _SYNC = "write", "sync"
 
 SYNC_REST_NS: Final = 25 * MILLISECOND
 """Between two syncs in the background. At a million messages a second ``--sync-every`` alone would
@@ -43,7 +44,7 @@ class Commits:
     """The publishes of all topics on their way into the log."""
 
     def __init__(self, clock: Clock, durability: Durability, sync_every: int) -> None:
-        self._failed: dict[Topic, StorageError] = {}
+        self._failed: dict[tuple[Topic, str], StorageError] = {}
         self._clock = clock
         self._fsync = durability is Durability.FSYNC
         self._sync_every = max(1, sync_every)
@@ -92,7 +93,7 @@ class Commits:
         for topic in dirty:
             start = topic.log.next_offset
             outcomes, error = topic.commit()
-            self._note(topic, error)
+            self._note(topic, _WRITE, error)
             # Who gets few messages waits for them; who publishes many can prepare the next ones.
             few = topic.log.next_offset - start <= FEW
             if few:
@@ -121,7 +122,7 @@ class Commits:
         try:
             job = topic.log.begin_sync()
         except StorageError as error:
-            self._note(topic, error)
+            self._note(topic, _SYNC, error)
             self._tell(self._unsynced.pop(topic, []), error)
             return
         outcomes = self._unsynced.pop(topic, [])
@@ -142,7 +143,7 @@ class Commits:
         if topic.log.failure is not None:
             logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
                          topic.name, error)  # fmt: skip
-        self._note(topic, error)
+        self._note(topic, _SYNC, error)
         self._tell(outcomes, error)
         if topic in self._unsynced:
             self.sync(topic)
@@ -155,7 +156,8 @@ class Commits:
 
     def forget(self, topic: Topic) -> None:
         """The topic is deleted, and its troubles with it."""
-        self._failed.pop(topic, None)
+        for action in (_WRITE, _SYNC):
+            self._failed.pop((topic, action), None)
         self._rest_until.pop(topic, None)
 
     @property
@@ -163,13 +165,14 @@ class Commits:
         """What went wrong with the newest write or sync of a topic; None when all went well."""
         return next(reversed(self._failed.values()), None)
 
-    def _note(self, topic: Topic, error: StorageError | None) -> None:
+    def _note(self, topic: Topic, action: str, error: StorageError | None) -> None:
+        """How it went; that older messages could be synced does not heal a disk that is full."""
         if error is None:
-            self._failed.pop(topic, None)
+            self._failed.pop((topic, action), None)
             return
-        if topic not in self._failed:
-            logger.error("TOPIC(%s): failed to write - %s", topic.name, error)
-        self._failed[topic] = error
+        if (topic, action) not in self._failed:
+            logger.error("TOPIC(%s): failed to %s - %s", topic.name, action, error)
+        self._failed[topic, action] = error
 
     @staticmethod
     def _tell(outcomes: list[Outcome], error: StorageError | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from typing import ClassVar, Final
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +98,10 @@ class EvenBatch:
         size, width = len(self._draft.body), self._rows.shape[1]
         data = self._rows.reshape(-1).data
         starts = range(_BODY_AT, len(data), width)
-        found = [message.body_crc(data[start : start + size]) for start in starts]
-        return np.array(found, ">i4").view(np.uint8).reshape(-1, 4)
+        found = np.array([crc32(data[start : start + size]) for start in starts], ">u4")
+        columns = found.view(np.uint8).reshape(-1, 4)
+        columns[:, 0] &= 0x7F  # as in message.body_crc
+        return columns
 
 
 def _count_up(table: Table, place: int, start: int) -> None:

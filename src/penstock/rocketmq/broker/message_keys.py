@@ -10,7 +10,6 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
 from xxhash import xxh32_intdigest
 
 from penstock.rocketmq.protocol.message import (
@@ -21,7 +20,6 @@ from penstock.rocketmq.protocol.message import (
     SYS_FLAG_AT,
     TRANSACTION_BITS,
     SysFlag,
-    parts_at,
 )
 from penstock.rocketmq.protocol.properties import KEYS, NAME_END, UNIQUE_KEY, VALUE_END
 from penstock.storage.batch import Batch, Dialect
@@ -40,9 +38,6 @@ _UNIQUE_LENGTH: Final = len(_UNIQUE)
 _KEYS: Final = f"{KEYS}{NAME_END}".encode()
 _KEYS_LENGTH: Final = len(_KEYS)
 _VALUE_END: Final = VALUE_END.encode()
-_END_CODE, _SPACE = ord(VALUE_END), ord(" ")
-_MANY: Final = 8
-"""From so many messages on it pays to look whether their keys stand at the same places."""
 
 hash_of = xxh32_intdigest
 """The 32 bits under which a key, as bytes, stands in the index."""
@@ -61,14 +56,6 @@ def rows(batches: Iterable[Batch], first: int) -> tuple[array[int], array[int]]:
             continue
         data = bytes(batch.frames)
         number = batch.first_offset - first
-        columns = _key_columns(data, batch) if batch.stride and batch.count >= _MANY else None
-        if columns is not None:
-            for start in range(0, len(data), batch.stride):
-                for low, high in columns:
-                    add_hash(hash_of(data[start + low : start + high]))
-                    add_number(number)
-                number += 1
-            continue
         find = data.find
         start = 0
         for end in (len(data),) if batch.count == 1 else batch.positions()[1:].tolist():
@@ -101,37 +88,6 @@ def rows(batches: Iterable[Batch], first: int) -> tuple[array[int], array[int]]:
             start = end
             number += 1
     return hashes, numbers
-
-
-def _key_columns(data: bytes, batch: Batch) -> list[tuple[int, int]] | None:
-    """Where the keys stand in every message of a batch; None when not at the same places."""
-    width = batch.stride
-    first = data[:width]
-    found: list[tuple[int, int]] = []
-    if _FLAG_AND_BODY(data, SYS_FLAG_AT)[0] & TRANSACTION_BITS:
-        return None
-    body_at, place = parts_at(first)
-    borders = [(4, 8), (SYS_FLAG_AT, SYS_FLAG_AT + 4), (body_at - 4, body_at)]
-    for name in (_UNIQUE, _KEYS):
-        start = _find(first, name, place, width)
-        if start < 0:
-            if name in data:
-                return None
-            continue
-        low = start + len(name)
-        high = first.find(_VALUE_END, low)
-        high = width if high < 0 else high
-        found.append((low, high))
-        borders += [(max(place, start - 1), low), (high, min(high + 1, width))]
-    rows = np.frombuffer(data, np.uint8).reshape(-1, width)
-    differs = (rows != rows[0]).any(axis=0).tobytes()
-    if any(1 in differs[low:high] for low, high in borders):
-        return None
-    for low, high in found:
-        values = rows[:, low:high]
-        if (values == _END_CODE).any() or (values == _SPACE).any():
-            return None
-    return found
 
 
 def keys(frame: bytes) -> list[bytes]:
