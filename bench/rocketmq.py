@@ -141,7 +141,8 @@ def run(
         if scenario.is_drain:
             client.fill(topic, queues or OWN_QUEUES, server, args.backlog)
         result = client.measure(scenario, topic, server, args.warm, args.lines)
-    if scenario.is_drain and result.rate * (result.seconds + LINE_S * args.warm) > args.backlog:
+    drained = result.rate * (result.seconds + LINE_S * args.warm)
+    if scenario.is_drain and (not result.messages or drained > args.backlog):
         args.backlog *= 2
         print(f"{result.rate:,.0f} msg/s: the backlog was too short, again with {args.backlog:,}")
         return run(installation, scenario, queues, args)

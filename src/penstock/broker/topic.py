@@ -50,8 +50,8 @@ logger = logging.getLogger(__name__)
 _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
 
-Appended = Callable[["Topic", Batch, int], None]
-"""Told of a batch that was appended, and of the queue offset of its first message."""
+Appended = Callable[["Topic", list[Batch]], None]
+"""Told of batches that were appended, once for each commit."""
 
 
 class Topic:
@@ -154,9 +154,9 @@ class Topic:
                              self._clock.wall_ns())  # fmt: skip
         log.append(batches)
         for batch in batches:
-            first = self.queues.append(batch)
-            if self.appended is not None:
-                self.appended(self, batch, first)
+            self.queues.append(batch)
+        if self.appended is not None:
+            self.appended(self, batches)
         self._distribute(batches)
         if self._limiter is not None:
             self._limiter.added(batches)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import pull
@@ -85,8 +86,13 @@ class HeldPulls:
         self._count += 1
         return True
 
-    def _arrived(self, topic: str, queue: int, first: int, batch: Batch) -> None:
-        """Serve those who wait for this queue."""
+    def _arrived(self, topic: str, batches: Sequence[Batch]) -> None:
+        """Serve those who wait for the queues that have grown."""
+        if self._held:
+            for queue in {batch.queue for batch in batches}:
+                self._serve(topic, queue)
+
+    def _serve(self, topic: str, queue: int) -> None:
         waiting = self._held.get((topic, queue))
         if waiting is None:
             return

@@ -70,8 +70,8 @@ class KeyIndex:
 
     # --- what the store tells ------------------------------------------------------------------
 
-    def appended(self, topic: str, queue: int, queue_offset: int, batch: Batch) -> None:
-        """A batch was stored; listens to ``MessageStore.appended``."""
+    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        """Batches were stored; listens to ``MessageStore.appended``."""
         if topic not in self._behind:
             self.note(topic)
 

@@ -22,19 +22,20 @@ from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.even_batch import EvenBatch, even_batch
 from penstock.rocketmq.broker.host import Host
 from penstock.rocketmq.broker.serials import Serials
-from penstock.rocketmq.broker.stored_records import StoredRecords
+from penstock.rocketmq.broker.stored_records import StoredRecord, StoredRecords
 from penstock.rocketmq.broker.topics import TopicTable
 from penstock.rocketmq.protocol import ids
-from penstock.rocketmq.protocol.ids import OffsetId, host_digits
+from penstock.rocketmq.protocol.ids import host_digits
 from penstock.rocketmq.protocol.message import StoredMessage, decode
 from penstock.storage.batch import Batch, Buffer, Dialect
 from penstock.storage.queue_index import OneQueue
 
 _log = logging.getLogger("penstock.mqbroker")
 
+AnyRecords = StoredRecord | StoredRecords | EvenBatch
 Done = Callable[[list[Placed], StorageError | None], None]
-Listener = Callable[[str, int, int, Batch], None]
-"""Told of a batch: topic, queue, queue offset of its first message."""
+Listener = Callable[[str, Sequence[Batch]], None]
+"""Told of what one commit has appended to a topic."""
 
 _ROCKETMQ: Final = int(Dialect.ROCKETMQ)
 _NEXT: Final = attrgetter("next_offset")
@@ -109,20 +110,22 @@ class MessageStore:
         for listener in self.deleted:
             listener(name)
 
-    def _appended(self, topic: Topic, batch: Batch, queue_offset: int) -> None:
+    def _appended(self, topic: Topic, batches: list[Batch]) -> None:
         for listener in self.appended:
             try:
-                listener(topic.name, batch.queue, queue_offset, batch)
+                listener(topic.name, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
                 _log.exception("TOPIC(%s): failed to tell of new messages", topic.name)
 
     # --- putting -------------------------------------------------------------------------------
 
-    def records(self, drafts: Sequence[Draft]) -> StoredRecords:
+    def records(self, drafts: Sequence[Draft]) -> StoredRecord | StoredRecords:
         """Records of messages for one queue of one topic. Raises StorageError."""
         name = drafts[0].topic
         if name not in self._bases:
             self.topic(name)
+        if len(drafts) == 1:
+            return StoredRecord(drafts[0], self.address, self._bases[name])
         return StoredRecords(drafts, self.address, self._bases[name])
 
     def even_batch(self, data: bytes, common: Draft, appended: bytes) -> EvenBatch | None:
@@ -131,9 +134,7 @@ class MessageStore:
             self.topic(common.topic)
         return even_batch(data, common, appended, self.address, self._bases[common.topic])
 
-    def put_records(
-        self, topic: str, queue: int, records: StoredRecords | EvenBatch, done: Outcome
-    ) -> None:
+    def put_records(self, topic: str, queue: int, records: AnyRecords, done: Outcome) -> None:
         """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
         found = self.topic(topic)
         if queue and isinstance(found.queues, OneQueue):  # whatever its configuration says
@@ -167,7 +168,7 @@ class MessageStore:
         self.put((draft,), done)
         return await future
 
-    def places(self, records: StoredRecords) -> list[Placed]:
+    def places(self, records: AnyRecords) -> list[Placed]:
         """Where appended records are."""
         first, physical = records.queue_offset, records.physical_offset
         return [
@@ -177,8 +178,8 @@ class MessageStore:
         ]  # fmt: skip
 
     def message_id(self, physical: int) -> str:
-        """The offset id of a message."""
-        return str(OffsetId(self.address, physical))
+        """The offset id of a message (``ids.OffsetId``)."""
+        return f"{host_digits(self.address)}{physical:016X}"
 
     def message_ids(self, physical: int, count: int) -> list[str]:
         """Those of neighbours."""

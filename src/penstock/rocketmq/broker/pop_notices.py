@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +71,7 @@ class Arrivals:
                 self._store.appended.remove(self._appended)
         return True
 
-    def _appended(self, topic: str, queue: int, queue_offset: int, batch: Batch) -> None:
+    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
         for future in self._waiting.get(topic, ()):
             if not future.done():
                 future.set_result(None)

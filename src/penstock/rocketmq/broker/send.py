@@ -22,9 +22,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.even_batch import EvenBatch
+    from penstock.rocketmq.broker.message_store import AnyRecords
     from penstock.rocketmq.broker.node import Node
-    from penstock.rocketmq.broker.stored_records import StoredRecords
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -45,7 +44,7 @@ def send(node: Node, connection: Connection, request: Command) -> Command | None
     header.check()
     config = checked_topic(node, connection, header)
     queue = header.queue if header.queue >= 0 else node.chance.below(max(1, config.write_queues))
-    records: StoredRecords | EvenBatch
+    records: AnyRecords
     if header.batch:
         topic, put_queue = header.topic, queue
         records = _batch(node, connection, request, header, queue)
@@ -131,7 +130,7 @@ def _rerouted(node: Node, request: Command, header: SendHeader, draft: Draft) ->
 
 def _batch(
     node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
-) -> StoredRecords | EvenBatch:
+) -> AnyRecords:
     if names.is_inner(header.topic):
         remark = "batch request does not support retry group"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
@@ -139,7 +138,7 @@ def _batch(
         raise _illegal(node)
     common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                    connection.host, header.reconsume_times)  # fmt: skip
-    records: StoredRecords | EvenBatch | None = node.store.even_batch(
+    records: AnyRecords | None = node.store.even_batch(
         request.body, common, node.cluster_property.encode()
     )
     if records is None:
@@ -194,7 +193,7 @@ class _Sending:
         node: Node,
         connection: Connection,
         request: Command,
-        records: StoredRecords | EvenBatch,
+        records: AnyRecords,
         queue: int,
     ) -> None:
         self._node = node
@@ -232,7 +231,10 @@ class _Sending:
             return
         records, store = self._records, self._node.store
         template = _template(code, self._node.settings.region_id, self._node.settings.trace_on)
-        message_ids = ",".join(store.message_ids(records.physical_offset, records.count))
+        if records.count == 1:
+            message_ids = store.message_id(records.physical_offset)
+        else:
+            message_ids = ",".join(store.message_ids(records.physical_offset, records.count))
         values = (message_ids, str(self._queue), str(records.queue_offset))
         self._connection.send_pieces((template.encode(request, values),))
 

@@ -12,11 +12,10 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
 _NUMBERS = struct.Struct(">iiiiq")
-_SHORT = {"producerGroup": "a", "topic": "b", "defaultTopic": "c", "defaultTopicQueueNums": "d",
-          "queueId": "e", "sysFlag": "f", "bornTimestamp": "g", "flag": "h", "properties": "i",
-          "reconsumeTimes": "j", "unitMode": "k", "maxReconsumeTimes": "l",
-          "batch": "m"}  # fmt: skip
-_LONG = {name: name for name in _SHORT}
+_LONG = ("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag",
+         "bornTimestamp", "flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes",
+         "batch")  # fmt: skip
+_SHORT = tuple("abcdefghijklm")
 _LONG_CODES = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
 
 
@@ -44,23 +43,23 @@ class SendHeader(NamedTuple):
         if ext is None:
             raise BodyError("a send without fields")
         names = _LONG if request.code in _LONG_CODES else _SHORT
-        get = ext.get
+        (group, topic, template, queues, queue, sys_flag, born_ms, flag, properties, times, unit,
+         most, batch) = map(ext.get, names)  # fmt: skip
         try:
-            most = get(names["maxReconsumeTimes"])
             return cls(
-                get(names["producerGroup"]) or "",
-                get(names["topic"]) or "",
-                get(names["defaultTopic"]) or "",
-                int(get(names["defaultTopicQueueNums"]) or 0),
-                int(get(names["queueId"]) or 0),
-                int(get(names["sysFlag"]) or 0),
-                int(get(names["bornTimestamp"]) or 0),
-                int(get(names["flag"]) or 0),
-                get(names["properties"]) or "",
-                int(get(names["reconsumeTimes"]) or 0),
+                group or "",
+                topic or "",
+                template or "",
+                int(queues or 0),
+                int(queue or 0),
+                int(sys_flag or 0),
+                int(born_ms or 0),
+                int(flag or 0),
+                properties or "",
+                int(times or 0),
                 int(most) if most else None,
-                (get(names["unitMode"]) or "").lower() == "true",
-                (get(names["batch"]) or "").lower() == "true",
+                unit is not None and unit.lower() == "true",
+                batch is not None and batch.lower() == "true",
             )
         except ValueError as error:
             raise BodyError(f"a field of the send is no number: {error}") from None

@@ -10,7 +10,7 @@ whichever protocol they came by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from penstock.core.clock import Clock
@@ -108,9 +108,10 @@ class Stats:
 
     # --- counting ------------------------------------------------------------------------------
 
-    def appended(self, topic: str, queue: int, queue_offset: int, batch: Batch) -> None:
-        """A batch was stored, from whatever client: a listener of the store."""
-        self.put(topic, batch.count, len(batch.frames))
+    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        """Batches were stored, from whatever clients: a listener of the store."""
+        messages = batches[-1].next_offset - batches[0].first_offset
+        self.put(topic, messages, sum([len(batch.frames) for batch in batches]))
 
     def put(self, topic: str, messages: int, nbytes: int) -> None:
         """Messages were stored with one append."""

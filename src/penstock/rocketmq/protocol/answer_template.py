@@ -37,6 +37,8 @@ class AnswerTemplate:
         self._behind_opaque = binary[_OPAQUE_AT + _LENGTH.size : remark_end]
         self._constants = binary[remark_end + _LENGTH.size :]
         self._names = [header_binary.encode_name(name) for name in names]
+        self._head_size = remark_end + _LENGTH.size
+        self._fields_size = len(self._constants) + sum(len(name) + 4 for name in self._names)
 
     def encode(self, request: Command, values: Sequence[str], body_length: int = 0) -> bytes:
         """The answer to a request, up to its body.
@@ -45,15 +47,16 @@ class AnswerTemplate:
         """
         if request.serialization is Serialization.JSON:
             header = (self._json % (*values, request.opaque)).encode()
-        else:
-            header = self._binary(request.opaque, values)
-        return frames.prefix(request.serialization, len(header), body_length) + header
+            return frames.prefix(Serialization.JSON, len(header), body_length) + header
+        return self._binary(request.opaque, values, body_length)
 
-    def _binary(self, opaque: int, values: Sequence[str]) -> bytes:
-        fields = [self._constants]
+    def _binary(self, opaque: int, values: Sequence[str], body_length: int) -> bytes:
+        size = self._fields_size
+        fields: list[bytes] = []
         for name, value in zip(self._names, values, strict=True):
             data = value.encode()
+            size += len(data)
             fields += (name, _LENGTH.pack(len(data)), data)
-        text = b"".join(fields)
-        return b"".join((self._before_opaque, _LENGTH.pack(opaque), self._behind_opaque,
-                         _LENGTH.pack(len(text)), text))  # fmt: skip
+        prefix = frames.prefix(Serialization.BINARY, self._head_size + size, body_length)
+        return b"".join((prefix, self._before_opaque, _LENGTH.pack(opaque), self._behind_opaque,
+                         _LENGTH.pack(size), self._constants, *fields))  # fmt: skip

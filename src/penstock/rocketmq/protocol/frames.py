@@ -15,6 +15,7 @@ from typing import Final
 from penstock.rocketmq.protocol import header_binary, header_json
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
+from penstock.rocketmq.protocol.known_fields import KnownRequests
 
 FRAME_MAX: Final = 16 * 1024 * 1024
 """The largest first length that the Java side takes."""
@@ -59,6 +60,7 @@ class FrameReader:
         self._frame_max = frame_max
         self._data: bytes | bytearray = b""
         self._place = 0
+        self._known = KnownRequests()
 
     @property
     def unread(self) -> int:
@@ -102,7 +104,8 @@ class FrameReader:
         if end > len(self._data):
             return None
         header_end = start + header_length
-        command = _decode_header(second >> _HEADER_BITS, bytes(self._data[start:header_end]))
+        header = bytes(self._data[start:header_end])
+        command = _decode_header(second >> _HEADER_BITS, header, self._known)
         command.body = bytes(self._data[header_end:end])
         self._place = end
         if end == len(self._data):
@@ -114,9 +117,9 @@ class FrameReader:
             raise FrameError(f"a frame of {length} bytes, where 4 to {self._frame_max} are allowed")
 
 
-def _decode_header(kind: int, header: bytes) -> Command:
+def _decode_header(kind: int, header: bytes, known: KnownRequests) -> Command:
     if kind == Serialization.JSON:
         return header_json.decode(header)
     if kind == Serialization.BINARY:
-        return header_binary.decode(header)
+        return header_binary.decode(header, known)
     raise FrameError(f"a header of the unknown serialisation {kind}")

@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
 from penstock.rocketmq.protocol.errors import FrameError
+from penstock.rocketmq.protocol.known_fields import BYTES_MAX, KnownRequests
 
 FIXED: Final = struct.Struct(">hBhiii")
 """Code, language, version, opaque, flag, length of the remark, which follows."""
@@ -44,8 +45,11 @@ def encode_name(name: str) -> bytes:
     return _KEY_LENGTH.pack(len(key)) + key
 
 
-def decode(header: bytes) -> Command:
-    """What a header says. Raises FrameError when its lengths do not fit together."""
+def decode(header: bytes, known: KnownRequests | None = None) -> Command:
+    """What a header says; ``known`` is what was read from the same client before.
+
+    Raises FrameError when its lengths do not fit together.
+    """
     try:
         code, language, version, opaque, flag, length = FIXED.unpack_from(header)
         remark, place = _sized(header, FIXED.size, length)
@@ -56,7 +60,7 @@ def decode(header: bytes) -> Command:
     return Command(
         code,
         opaque,
-        _decode_fields(fields) if fields else None,
+        _fields(fields, code, known) if fields else None,
         b"",
         flag,
         remark.decode("utf-8", "replace") or None,
@@ -71,6 +75,18 @@ def _sized(header: bytes, place: int, length: int) -> tuple[bytes, int]:
     if length < 0 or end > len(header):
         raise FrameError(f"a binary header holds a length of {length} in {len(header)} bytes")
     return header[place:end], end
+
+
+def _fields(data: bytes, code: int, known: KnownRequests | None) -> dict[str, str]:
+    before = known.of(code) if known is not None else None
+    if before is None:
+        return _decode_fields(data)
+    found = before.read(data)
+    if found is None:
+        found = _decode_fields(data)
+        if len(data) <= BYTES_MAX:
+            before.learn(data)
+    return found
 
 
 def _decode_fields(data: bytes) -> dict[str, str]:

@@ -60,7 +60,7 @@ class Topics:
             dialect=dialect,
         )  # fmt: skip
         log.append([made])
-        self.keys.appended(topic, 0, first, made)
+        self.keys.appended(topic, [made])
         return made
 
     def crash(self) -> None:

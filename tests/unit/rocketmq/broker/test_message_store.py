@@ -161,14 +161,14 @@ def test_messages_of_nsq_are_messages_too(node: Node) -> None:
     assert sorted(bodies) == [b"a", b"aa", b"b", b"bb", b"c", b"cc", b"d", b"dd", b"mine"]
 
 
-def test_listeners_hear_of_each_batch(node: Node) -> None:
-    heard: list[tuple[str, int, int, int]] = []
+def test_listeners_hear_of_each_commit(node: Node) -> None:
+    heard: list[tuple[str, list[tuple[int, int]]]] = []
     node.store.appended.append(
-        lambda topic, queue, first, batch: heard.append((topic, queue, first, batch.count))
+        lambda topic, batches: heard.append((topic, [(b.queue, b.count) for b in batches]))
     )
     put(node, draft("four", 1, b"x"))
     put(node, draft("four", 1, b"x"), draft("four", 1, b"y"))
-    assert heard == [("four", 1, 0, 1), ("four", 1, 1, 2)]
+    assert heard == [("four", [(1, 1)]), ("four", [(1, 2)])]
 
 
 def test_reads_have_their_bounds(node: Node) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,14 +162,17 @@ class Schedule:
             least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
             release.hold(self._node, names.SCHEDULE_TOPIC, least)
 
-    def _appended(self, topic: str, queue: int, offset: int, batch: Batch) -> None:
-        if topic != names.SCHEDULE_TOPIC or queue >= len(self._levels):
+    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        if topic != names.SCHEDULE_TOPIC:
             return
-        level = self._levels[queue]
-        if level.due_ms == FAR:
-            self._moved = True
-            level.due_ms = batch.timestamp_ns // MILLISECOND + level.delay_ms
-            self._loop.wake()
+        for batch in batches:
+            if batch.queue >= len(self._levels):
+                continue
+            level = self._levels[batch.queue]
+            if level.due_ms == FAR:
+                self._moved = True
+                level.due_ms = batch.timestamp_ns // MILLISECOND + level.delay_ms
+                self._loop.wake()
 
     def _deleted(self, topic: str) -> None:
         if topic == names.SCHEDULE_TOPIC:

@@ -12,6 +12,7 @@ levels, a crash doubles the messages of the last moments and loses none.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
@@ -200,7 +201,7 @@ class Timers:
 
     # --- delivering ----------------------------------------------------------------------------
 
-    def _appended(self, topic: str, queue: int, offset: int, batch: Batch) -> None:
+    def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
         if topic == names.TIMER_TOPIC:
             self._loop.wake()
 
