@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
-from penstock.core.units import MILLISECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.tasks import spawn
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, SyncJob
@@ -40,6 +40,17 @@ MANY: Final = 4096
 would take a hundred times their bytes."""
 
 
+GATHER_NS_MAX: Final = 2 * MILLISECOND
+"""So long a sync is put off at most for more to share it."""
+
+
+class _Gathering(NamedTuple):
+    """A sync that is put off until so many wait for it, or the timer ends."""
+
+    expected: int
+    timer: asyncio.TimerHandle
+
+
 class Commits:
     """The publishes of all topics on their way into the log."""
 
@@ -54,6 +65,7 @@ class Commits:
         self._rest_until: dict[Topic, int] = {}
         self._syncing: dict[Topic, asyncio.Task[None]] = {}
         self._unsynced: dict[Topic, list[Outcome]] = {}
+        self._gathering: dict[Topic, _Gathering] = {}
         self._loop = asyncio.get_running_loop()
 
     def publish(
@@ -100,7 +112,7 @@ class Commits:
                 _serve(topic, now)
             if error is None and self._fsync and isinstance(topic.log, Log):
                 self._unsynced.setdefault(topic, []).extend(outcomes)
-                self.sync(topic)
+                self._sync_soon(topic)
             else:
                 self._tell(outcomes, error)
             if not few:
@@ -115,10 +127,18 @@ class Commits:
         self._rest_until[topic] = now + SYNC_REST_NS
         return True
 
+    def _sync_soon(self, topic: Topic) -> None:
+        """Sync for those who wait, with those who are about to."""
+        gathering = self._gathering.get(topic)
+        if gathering is None or len(self._unsynced[topic]) >= gathering.expected:
+            self.sync(topic)
+
     def sync(self, topic: Topic) -> None:
         """Sync a topic's log in a thread, unless that is going on already."""
         if topic in self._syncing:
             return
+        if topic in self._gathering:
+            self._gathering.pop(topic).timer.cancel()
         try:
             job = topic.log.begin_sync()
         except StorageError as error:
@@ -133,6 +153,7 @@ class Commits:
 
     async def _sync(self, topic: Topic, job: SyncJob, outcomes: list[Outcome]) -> None:
         error = None
+        began = self._clock.monotonic_ns()
         try:
             await asyncio.to_thread(job.run)
         except StorageError as failure:
@@ -145,13 +166,29 @@ class Commits:
                          topic.name, error)  # fmt: skip
         self._note(topic, _SYNC, error)
         self._tell(outcomes, error)
-        if topic in self._unsynced:
+        self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began)
+
+    def _gather(self, topic: Topic, told: int, took_ns: int) -> None:
+        """After a sync: those who were told will publish again, and can share the next one with
+        those who wait. Each sync costs the same, so waiting a part of its time for them pays.
+        """
+        waiting = len(self._unsynced.get(topic, ()))
+        if told + waiting > FEW and told:
+            seconds = min(took_ns // 2, GATHER_NS_MAX) / SECOND
+            timer = self._loop.call_later(seconds, self.sync, topic)
+            self._gathering[topic] = _Gathering(told + waiting, timer)
+        elif waiting:
             self.sync(topic)
 
     async def settle(self, topic: Topic | None = None) -> None:
         """Commit what is staged and wait until no sync is under way, of this topic or of any."""
         self.commit()
-        while tasks := [task for each, task in self._syncing.items() if topic in (None, each)]:
+        while True:
+            for each in [each for each in self._gathering if topic in (None, each)]:
+                self.sync(each)
+            tasks = [task for each, task in self._syncing.items() if topic in (None, each)]
+            if not tasks:
+                return
             await asyncio.wait(tasks)
 
     def forget(self, topic: Topic) -> None:
@@ -159,6 +196,8 @@ class Commits:
         for action in (_WRITE, _SYNC):
             self._failed.pop((topic, action), None)
         self._rest_until.pop(topic, None)
+        if topic in self._gathering:
+            self._gathering.pop(topic).timer.cancel()
 
     @property
     def health(self) -> StorageError | None:

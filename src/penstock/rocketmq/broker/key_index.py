@@ -1,9 +1,9 @@
 """Messages by key: an index beside each topic's log, made from the log and never ahead of it.
 
-Nothing is done for a message when it is stored, but that its topic is noted. A task reads what was
-stored since and adds its keys in small slices, with pauses that leave the loop to others. A search
-first has the rest of its own topic indexed, so that it finds what was stored right before it. What
-a start or a crash left behind is caught up in the same way.
+What is stored is indexed with its commit, while it is at hand. What was missed, as by a start or a
+crash, is read again by a task that adds its keys in small slices, with pauses that leave the loop to
+others. A search first has the rest of its own topic indexed, so that it finds what was stored right
+before it.
 """
 
 from __future__ import annotations
@@ -71,9 +71,18 @@ class KeyIndex:
     # --- what the store tells ------------------------------------------------------------------
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        """Batches were stored; listens to ``MessageStore.appended``."""
-        if topic not in self._behind:
+        """Batches were stored; listens to ``MessageStore.appended``.
+
+        They are indexed here and now if all before them is: to read them again later costs several
+        times as much.
+        """
+        index = self._indexes.get(topic)
+        if index is None or index.covered != batches[0].first_offset or self._is_failing:
             self.note(topic)
+            return
+        self._add(topic, index, batches)
+        if self._added > PENDING_MAX:
+            self._wake.set()
 
     def note(self, topic: str) -> None:
         """A topic may hold what is not indexed yet."""
@@ -138,7 +147,9 @@ class KeyIndex:
             return
         index = self._unwritten.pop(topic)
         try:
-            if self._log_of(topic) is not None:
+            log = self._log_of(topic)
+            if log is not None:
+                index.trim(log.start_offset)
                 index.flush()
         except StorageError:
             self.note(topic)  # its rows are to be had again
@@ -174,6 +185,10 @@ class KeyIndex:
         if not batches:  # the rest is damaged
             index.add((), (), first, log.next_offset, index.last_ns)
             return
+        self._add(topic, index, batches)
+
+    def _add(self, topic: str, index: HashIndex, batches: Sequence[Batch]) -> None:
+        first = index.covered
         hashes, numbers = message_keys.rows(batches, first)
         index.add(hashes, numbers, first, batches[-1].next_offset, batches[-1].timestamp_ns)
         self._added += len(hashes)

@@ -15,6 +15,8 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError, TooManyFilesError
+from penstock.core.units import SECOND
+from penstock.nsq.nsqd import commits
 from penstock.nsq.nsqd.commits import FEW, MANY, Commits
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
@@ -284,3 +286,47 @@ async def test_a_big_backlog_is_synced_without_waiting_for_the_clock() -> None:
     await bench.commits.settle()
     assert bench.disk.sync_count > before
     assert bench.topic.log.unsynced_messages == 0
+
+
+@fsync
+async def test_who_was_told_may_share_the_next_sync_with_who_waits(
+    bench: Bench, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "GATHER_NS_MAX", 60 * SECOND)
+    for name in "ab":
+        bench.publish(name)
+    await asyncio.sleep(0.05)  # their sync takes so long, and is waited for half of that
+    for name in "cd":
+        bench.publish(name)
+    gate.set()
+    await bench.until_told(2)
+    assert not bench.commits._syncing, "those who were told are waited for"
+    for name in "ab":
+        bench.publish(name)
+    await bench.until_told(6)
+    assert bench.topic.log.unsynced_messages == 0
+
+
+@fsync
+async def test_who_waits_is_not_kept_waiting_for_those_who_do_not_come(
+    bench: Bench, gate: threading.Event
+) -> None:
+    for name in "abc":
+        bench.publish(name)
+    await asyncio.sleep(0.02)
+    bench.publish("d")
+    gate.set()
+    await bench.until_told(4)
+
+
+@fsync
+async def test_settling_waits_for_nobody(bench: Bench, gate: threading.Event) -> None:
+    for name in "abc":
+        bench.publish(name)
+    await asyncio.sleep(0.02)
+    bench.publish("d")
+    gate.set()
+    await bench.until_told(3)
+    bench.publish("e")
+    await bench.commits.settle()
+    assert len(bench.told) == 5
