@@ -31,8 +31,8 @@ run: install  ## the main job: a data set through nsqlookupd, nsqd and Spark to 
 up: install  ## nsqlookupd, nsqd and the archive of every topic until Ctrl-C
 	@$(BIN)/penstock up
 
-test: install  ## all tests
-	@$(PYTEST) -q
+test: install  ## all tests, two files at a time
+	@$(PYTEST) -q -n 2 --dist loadfile
 
 lint: install  ## ruff: style and format
 	@$(BIN)/ruff check .
