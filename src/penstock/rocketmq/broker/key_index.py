@@ -1,9 +1,9 @@
 """Messages by key: an index beside each topic's log, made from the log and never ahead of it.
 
 What is stored is indexed with its commit, while it is at hand. What was missed, as by a start or a
-crash, is read again by a task that adds its keys in small slices, with pauses that leave the loop to
-others. A search first has the rest of its own topic indexed, so that it finds what was stored right
-before it.
+crash, is read again by a task that adds its keys in small slices, with pauses that leave the loop
+to others. A search first has the rest of its own topic indexed, so that it finds what was stored
+right before it.
 """
 
 from __future__ import annotations
