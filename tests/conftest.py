@@ -26,6 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests stay together where several run at once: those of a file, and all with Spark, as
+    a process has one session.
+    """
+    for item in items:
+        is_spark = "spark" in item.path.relative_to(Path(__file__).parent).parts
+        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def samples_dir(pytestconfig: pytest.Config) -> Path:
     """The folder of recorded exchanges."""

@@ -19,12 +19,12 @@ from penstock.testing.daemons import (
 )
 
 STAND_IN = """
-import signal, socket, sys, time
+import os, signal, socket, sys, time
 flags = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
 if "die" in flags:
     print("FATAL: told to die", file=sys.stderr)
     sys.exit(int(flags["die"]))
-signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in flags else lambda *_: sys.exit(0))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in flags else lambda *_: os._exit(0))
 servers = []
 for name in ("tcp", "http", "https"):
     if name + "-address" in flags:

@@ -42,6 +42,7 @@ would take a hundred times their bytes."""
 
 GATHER_NS_MAX: Final = 2 * MILLISECOND
 """So long a sync is put off at most for more to share it."""
+_GATHER_SHARE: Final = 4  # times what the last sync took
 
 
 class _Gathering(NamedTuple):
@@ -170,11 +171,12 @@ class Commits:
 
     def _gather(self, topic: Topic, told: int, took_ns: int) -> None:
         """After a sync: those who were told will publish again, and can share the next one with
-        those who wait. Each sync costs the same, so waiting a part of its time for them pays.
+        those who wait. A sync costs as much for one as for all; without this wait many producers
+        fall into small groups, each of which keeps the others from growing.
         """
         waiting = len(self._unsynced.get(topic, ()))
         if told + waiting > FEW and told:
-            seconds = min(took_ns // 2, GATHER_NS_MAX) / SECOND
+            seconds = min(_GATHER_SHARE * took_ns, GATHER_NS_MAX) / SECOND
             timer = self._loop.call_later(seconds, self.sync, topic)
             self._gathering[topic] = _Gathering(told + waiting, timer)
         elif waiting:
