@@ -11,7 +11,6 @@ from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.net.address import split_host_port
 from penstock.net.tls import client_context
-from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.remoting import Connection, RemotingServer
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ class _Asked:
         self._lost = lost
 
     def handle(self, connection: Connection, request: Command) -> Command:
-        remark = f" request type {request.code} not supported"
-        return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+        return request.unsupported()
 
     def connected(self, connection: Connection) -> None: ...
 

@@ -155,7 +155,11 @@ class MessageStore:
 
     async def append(self, draft: Draft) -> Placed:
         """The same for one message, awaited. Raises StorageError."""
-        future: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+        return (await self.append_all((draft,)))[0]
+
+    async def append_all(self, drafts: Sequence[Draft]) -> list[Placed]:
+        """The same for messages of one queue of one topic. Raises StorageError."""
+        future: asyncio.Future[list[Placed]] = asyncio.get_running_loop().create_future()
 
         def done(placed: list[Placed], error: StorageError | None) -> None:
             if future.done():
@@ -163,9 +167,9 @@ class MessageStore:
             if error is not None:
                 future.set_exception(error)
             else:
-                future.set_result(placed[0])
+                future.set_result(placed)
 
-        self.put((draft,), done)
+        self.put(drafts, done)
         return await future
 
     def places(self, records: AnyRecords) -> list[Placed]:

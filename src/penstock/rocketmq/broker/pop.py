@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.units import HOUR, MILLISECOND, SECOND
-from penstock.rocketmq.broker import group_topics
+from penstock.rocketmq.broker import group_topics, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.pop_channel import PopChannel, Popped
 from penstock.rocketmq.broker.sql92 import ExpressionError
@@ -154,10 +154,7 @@ def checked(node: Node, connection: Connection, request: Command) -> tuple[str, 
     if not node.settings.broker_permission & READ:
         remark = f"the broker[{node.settings.broker_ip1}] pop message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    config = node.topics.get(topic)
-    if config is None:
-        remark = f"topic[{topic}] not exist, apply first please!"
-        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+    config = permissions.known_topic(node, topic)
     if not config.perm & READ:
         remark = f"the topic[{topic}] peeking message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)

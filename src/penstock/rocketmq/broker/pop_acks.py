@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.pop import INVISIBLE_MS_MAX
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -70,10 +71,7 @@ def change_invisible_time(node: Node, connection: Connection, request: Command) 
 def _place(node: Node, connection: Connection, request: Command) -> tuple[str, int, int]:
     """Topic, queue and queue offset of the message that a request is about."""
     topic, queue = request.text("topic"), request.int32("queueId")
-    config = node.topics.get(topic)
-    if config is None:
-        remark = f"topic[{topic}] not exist, apply first please!"
-        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+    config = permissions.known_topic(node, topic)
     if not 0 <= queue < config.read_queues:
         remark = (
             f"queueId[{queue}] is illegal, topic:[{topic}] "

@@ -79,10 +79,7 @@ class Processor:
                 return answerer(self._node, connection, request)
             later = LATER_ANSWERERS.get(request.code)
             if later is None:
-                return request.answer(
-                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                    f" request type {request.code} not supported",
-                )
+                return request.unsupported()
         except PenstockError as error:
             return failure(connection, request, error)
         except Exception:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.rocketmq.broker import group_topics, names
+from penstock.rocketmq.broker import group_topics, names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.sql92 import ExpressionError
 from penstock.rocketmq.broker.subscriptions import SQL92, Subscription
@@ -107,20 +107,13 @@ def pull(node: Node, connection: Connection, request: Command) -> Command | None
 
 def checked_subscription(node: Node, connection: Connection, header: PullHeader) -> Subscription:
     """What the pull wants of the topic. Raises RefusedError when it may not have it."""
-    if not node.settings.broker_permission & READ:
-        remark = f"the broker[{node.settings.broker_ip1}] pulling message is forbidden"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    permissions.need_broker(node, READ)
     group = node.groups.get(header.group) or group_topics.need_group(node, header.group)
     if not group.consume_enable:
         remark = f"subscription group no permission, {header.group}"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    config = node.topics.get(header.topic)
-    if config is None:
-        remark = f"topic[{header.topic}] not exist, apply first please!"
-        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
-    if not config.perm & READ:
-        remark = f"the topic[{header.topic}] pulling message is forbidden"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    config = permissions.known_topic(node, header.topic)
+    permissions.need_topic(config, READ)
     if not 0 <= header.queue < config.read_queues:
         remark = (
             f"queueId[{header.queue}] is illegal, topic:[{header.topic}] topicConfig.readQueueNums:"

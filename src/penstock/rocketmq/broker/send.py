@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
-from penstock.rocketmq.broker import names, send_back
+from penstock.rocketmq.broker import names, permissions, send_back
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.draft import Draft
@@ -67,12 +67,8 @@ def checked_topic(node: Node, connection: Connection, header: SendHeader) -> Top
     config = node.topics.get(header.topic)
     if config is None or header.topic in names.NOT_FOR_CLIENTS:
         config = _make_topic(node, connection, header)
-    if not node.settings.broker_permission & WRITE:
-        remark = f"the broker[{node.settings.broker_ip1}] sending message is forbidden"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    if not config.perm & WRITE:
-        remark = f"the topic[{header.topic}] sending message is forbidden"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    permissions.need_broker(node, WRITE)
+    permissions.need_topic(config, WRITE)
     if header.queue >= max(config.write_queues, config.read_queues):
         remark = (
             f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
@@ -92,8 +88,7 @@ def _make_topic(node: Node, connection: Connection, header: SendHeader) -> Topic
         header.topic, header.default_topic, header.default_queues, node.now_ms
     )
     if config is None:
-        remark = f"topic[{header.topic}] not exist, apply first please!"
-        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+        raise permissions.no_topic(header.topic)
     _log.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
               config.write_queues)  # fmt: skip
     node.topics_changed()

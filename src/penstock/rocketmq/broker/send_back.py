@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.rocketmq.broker import group_topics, names
+from penstock.rocketmq.broker import group_topics, names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.levels import RETRY_BASE
 from penstock.rocketmq.broker.draft import Draft
@@ -31,15 +31,11 @@ _OWN_LIMIT_SINCE: Final = 121
 async def send_back(node: Node, connection: Connection, request: Command) -> Command:
     offset, level = request.int64("offset"), request.int32("delayLevel")
     config = group_topics.need_group(node, request.text("group"))
-    if not node.settings.broker_permission & WRITE:
-        remark = f"the broker[{node.settings.broker_ip1}] sending message is forbidden"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    permissions.need_broker(node, WRITE)
     if config.retry_queue_nums <= 0:
         return request.answer()  # a group that wants no retries
     topic = group_topics.retry_topic(node, config, unit_mode=request.boolean("unitMode"))
-    if not topic.perm & WRITE:
-        remark = f"the topic[{topic.name}] sending message is forbidden"
-        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    permissions.need_topic(topic, WRITE)
     stored = node.store.message(offset)
     if stored is None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")

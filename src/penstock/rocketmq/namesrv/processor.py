@@ -52,10 +52,7 @@ class Processor:
     def handle(self, connection: Connection, request: Command) -> Command:
         answerer = _ANSWERERS.get(request.code)
         if answerer is None:
-            return request.answer(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {request.code} not supported",
-            )
+            return request.unsupported()
         return answerer(self, connection, request)
 
     def connected(self, connection: Connection) -> None:

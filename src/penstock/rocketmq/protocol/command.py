@@ -22,6 +22,7 @@ PROTOCOL_VERSION: Final = 409
 for."""
 
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_NOT_SUPPORTED: Final = 3  # the table of codes, which names it, is for servers; this is below it
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -89,6 +90,10 @@ class Command:
         """The response to this request, in its serialisation: not every client reads both."""
         return Command(code, self.opaque, ext, body, RESPONSE, remark,
                        serialization=self.serialization)  # fmt: skip
+
+    def unsupported(self) -> Command:
+        """The response to a request whose code nobody serves here (reference 1.7)."""
+        return self.answer(_NOT_SUPPORTED, f" request type {self.code} not supported")
 
     # --- fields, read as the Java broker reads them ---------------------------------------------
 

@@ -17,7 +17,6 @@ from penstock.rocketmq.protocol.errors import BodyError
 
 NORMAL: Final = "0"
 """The retry flag of a message that comes from its own topic."""
-ORDERED_REVIVE_QUEUE: Final = 999
 _FIELDS_MIN: Final = 4
 BITS_MAX: Final = 64 * 1024
 """A client may acknowledge so many messages of a queue at once."""

@@ -148,26 +148,12 @@ class TransactionChecks:
         if not wanted:
             return
         with transactions.holding(wanted):
-            places = await self._put([copy.draft for copy in wanted.values()])
+            places = await self._node.store.append_all([copy.draft for copy in wanted.values()])
             for root, placed in zip(wanted, places, strict=True):
                 transactions.book.copied(root, placed.queue_offset)
         for copy, placed in zip(wanted.values(), places, strict=True):
             if copy.peer is not None:
                 _ask(copy.peer, copy, placed)
-
-    async def _put(self, drafts: list[Draft]) -> list[Placed]:
-        future: asyncio.Future[list[Placed]] = asyncio.get_running_loop().create_future()
-
-        def done(places: list[Placed], error: StorageError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(places)
-            else:
-                future.set_exception(error)
-
-        self._node.store.put(drafts, done)
-        return await future
 
 
 def _ask(peer: Connection, copy: _Copy, placed: Placed) -> None:

@@ -1,0 +1,43 @@
+"""What a client may do with a topic, and with the broker at all; each refusal has one home."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.topics import READ, WRITE
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.registration import TopicConfig
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
+
+_DOING: Final = {READ: "pulling", WRITE: "sending"}
+
+
+def known_topic(node: Node, name: str) -> TopicConfig:
+    """A topic's configuration. Raises RefusedError when there is no such topic."""
+    config = node.topics.get(name)
+    if config is None:
+        raise no_topic(name)
+    return config
+
+
+def no_topic(name: str) -> RefusedError:
+    """The refusal for a topic that is not there."""
+    remark = f"topic[{name}] not exist, apply first please!"
+    return RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
+
+
+def need_broker(node: Node, permission: int) -> None:
+    """Raises RefusedError when the broker as a whole does not allow READ or WRITE."""
+    if not node.settings.broker_permission & permission:
+        remark = f"the broker[{node.settings.broker_ip1}] {_DOING[permission]} message is forbidden"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+
+
+def need_topic(config: TopicConfig, permission: int) -> None:
+    """Raises RefusedError when a topic does not allow READ or WRITE."""
+    if not config.perm & permission:
+        remark = f"the topic[{config.name}] {_DOING[permission]} message is forbidden"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
