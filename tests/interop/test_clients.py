@@ -23,13 +23,12 @@ from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.conformance import raw_http
 from tests.conformance.certificates import Certificates
 
-from . import flow
+from . import flow, npm
 
 pytestmark = pytest.mark.interop
 
 HERE = Path(__file__).parent
 NSQJS = "nsqjs@0.13.0"
-NODE_HOME = Path(sys.prefix) / "share" / "penstock-interop" / NSQJS
 CLIENTS = ("pynsq", "gnsq", "ansq", "nsqjs")
 MODES = ("all", "restart", "lookup")
 # ansq has no TLS, and nsqjs needs a compiler for snappy.
@@ -37,19 +36,6 @@ LAYERS = {"pynsq": ("tls-snappy", "tls-deflate", "deflate"), "nsqjs": ("tls-defl
 FLOWS = [(client, mode) for client in CLIENTS for mode in (*MODES, *LAYERS.get(client, ()))]
 TOGETHER = 4
 Flow = tuple[str, str]
-
-
-async def finish(command: list[str], env: dict[str, str]) -> str:
-    """Run a command to its end; returns its output. Fails with it when the command fails."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        env={**os.environ, **env},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
-    return output.decode()
 
 
 def missing(client: str) -> str | None:
@@ -65,12 +51,10 @@ async def command_of(client: str) -> tuple[list[str], dict[str, str]]:
     """How to start a client, and its environment; installs nsqjs at the first time."""
     if client != "nsqjs":
         return [sys.executable, str(HERE / f"run_{client}.py")], {}
-    if not (NODE_HOME / "node_modules" / "nsqjs").exists():
-        options = ["--no-audit", "--no-fund", "--prefix", str(NODE_HOME)]
-        await finish(["npm", "install", *options, NSQJS], {})
+    modules = await asyncio.to_thread(npm.modules_of, NSQJS)
     constants = {name: getattr(flow, name) for name in dir(flow) if name.isupper()}
     text = json.dumps(constants, default=sorted)
-    env = {"NODE_PATH": str(NODE_HOME / "node_modules"), "FLOW": text}
+    env = {"NODE_PATH": str(modules), "FLOW": text}
     return ["node", str(HERE / "run_nsqjs.js")], env
 
 

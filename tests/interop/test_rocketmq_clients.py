@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from . import npm
 from . import rocketmq_flow as flow
 from .rocketmq_play import Client, constants, play_flows
 
@@ -23,8 +23,6 @@ pytestmark = pytest.mark.interop
 
 HERE = Path(__file__).parent
 ALI_ONS = "ali-ons@3.12.0"
-NODE_HOME = Path(sys.prefix) / "share" / "penstock-interop" / ALI_ONS
-INSTALL_S_MAX = 120.0
 CPP_MODES = (
     "broker", "namesrv", "retry", "send", "orderly", "filter", "pull", "share", "resume",
     "create",
@@ -49,10 +47,7 @@ def client_of(name: str, home: Path) -> Client:
     if name == "cpp":
         command = [sys.executable, str(HERE / "run_rocketmq_cpp.py")]
         return Client(name, command, env={"HOME": str(home)})  # where it writes its logs
-    if not (NODE_HOME / "node_modules" / "ali-ons").exists():
-        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(NODE_HOME)]
-        subprocess.run(["npm", "install", *options, ALI_ONS], check=True, timeout=INSTALL_S_MAX)
-    env = {"NODE_PATH": str(NODE_HOME / "node_modules"), "FLOW": json.dumps(constants())}
+    env = {"NODE_PATH": str(npm.modules_of(ALI_ONS)), "FLOW": json.dumps(constants())}
     return Client(name, ["node", str(HERE / "run_ali_ons.js")], env)
 
 
