@@ -13,7 +13,8 @@ import pytest
 from penstock.broker.topic import Topic
 from penstock.cli.dialects import register_dialects
 from penstock.cli.rocketmq_companion import RocketCompanion
-from penstock.nsq.client import Consumer, LogClient, Message, Producer
+from penstock.nsq.client import LogClient, Message
+from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.rocketmq.broker.node import Node

@@ -7,7 +7,7 @@ import time
 import zlib
 from pathlib import Path
 
-from penstock.nsq.client import Consumer, Producer
+from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.message import decode_all

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.nsq.client import Producer
+from penstock.nsq.client.blocking import Producer
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.testing.daemons import run_mqbroker, run_mqnamesrv
 from tests.unit.rocketmq.raw_client import RawClient

@@ -1,8 +1,8 @@
 """Clients of NSQ: publish, consume, find nodes, read the log.
 
-``blocking`` and ``aio`` have the same Producer and Consumer, for plain sockets and for asyncio;
-``log`` reads a Penstock node's log over HTTP; ``lookup`` asks nsqlookupd. The blocking ones need
-the standard library only, and importing any of them brings in neither numpy nor a broker.
+``Producer`` and ``Consumer`` here are asyncio's; ``penstock.nsq.client.blocking`` has their twins
+on plain sockets. ``LogClient`` reads a Penstock node's log over HTTP; ``lookup`` asks nsqlookupd.
+Importing any of them brings in neither numpy nor a broker.
 """
 
 from __future__ import annotations
@@ -10,38 +10,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.nsq.client.blocking import Connection, Consumer, Producer
+    from penstock.nsq.client.aio import Consumer, Producer
+    from penstock.nsq.client.config import Config
+    from penstock.nsq.client.delivery import Delivery
     from penstock.nsq.client.errors import ClientError, NotConnected, ServerError
     from penstock.nsq.client.log import LogClient
     from penstock.nsq.client.lookup import Node, lookup
     from penstock.nsq.client.message import Message
-    from penstock.nsq.client.settings import Settings
 
 _HOME = {
     "ClientError": "errors",
-    "Connection": "blocking",
-    "Consumer": "blocking",
+    "Config": "config",
+    "Consumer": "aio",
+    "Delivery": "delivery",
     "LogClient": "log",
     "Message": "message",
     "Node": "lookup",
     "NotConnected": "errors",
-    "Producer": "blocking",
+    "Producer": "aio",
     "ServerError": "errors",
-    "Settings": "settings",
     "lookup": "lookup",
 }
 
 __all__ = [
     "ClientError",
-    "Connection",
+    "Config",
     "Consumer",
+    "Delivery",
     "LogClient",
     "Message",
     "Node",
     "NotConnected",
     "Producer",
     "ServerError",
-    "Settings",
     "lookup",
 ]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError, server_error
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, Frame, MessageBlock
 
@@ -29,16 +29,16 @@ class ServerInfo:
 class Handshake:
     """The opening of one connection, of a consumer when a topic and a channel are given."""
 
-    def __init__(self, settings: Settings, topic: str = "", channel: str = "") -> None:
+    def __init__(self, config: Config, topic: str = "", channel: str = "") -> None:
         self.server = ServerInfo()
         self.done = False
-        self._settings = settings
+        self._config = config
         self._subscription = (topic, channel) if topic else None
         self._awaited = "IDENTIFY"
 
     def begin(self) -> bytes:
         """What to send first."""
-        return encode.MAGIC_V2 + encode.identify(self._settings.identify_body())
+        return encode.MAGIC_V2 + encode.identify(self._config.identify_body())
 
     def receive(self, frame: Frame) -> bytes:
         """What to send after this answer, perhaps nothing. Raises ClientError."""
@@ -55,10 +55,10 @@ class Handshake:
         return self._subscribe_or_end()
 
     def _authenticate(self) -> bytes:
-        if not self._settings.auth_secret:
+        if not self._config.auth_secret:
             raise ClientError("the server requires authentication, and there is no auth_secret")
         self._awaited = "AUTH"
-        return encode.auth(self._settings.auth_secret.encode())
+        return encode.auth(self._config.auth_secret.encode())
 
     def _subscribe_or_end(self) -> bytes:
         if self._subscription is None or self._awaited == "SUB":

@@ -20,8 +20,8 @@ class Link(Protocol):
         """Send a command about a message; False when the connection is gone."""
         ...
 
-    def settled(self) -> None:
-        """One message in flight less."""
+    def settled(self, count: int = 1) -> None:
+        """So many messages in flight less."""
         ...
 
 
@@ -44,9 +44,9 @@ class Message:
         """This message is done."""
         return self._settle(encode.finish(self.id))
 
-    def requeue(self, delay_ms: int = 0) -> bool:
-        """Deliver it again, to anyone, ``delay_ms`` milliseconds from now."""
-        return self._settle(encode.requeue(self.id, delay_ms))
+    def requeue(self, delay: float = 0.0) -> bool:
+        """Deliver it again, to anyone, ``delay`` seconds from now."""
+        return self._settle(encode.requeue(self.id, int(delay * 1000)))
 
     def touch(self) -> bool:
         """Start its time-out anew, because it takes longer than expected."""

@@ -7,8 +7,11 @@ the exception the server's answer would have been.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.core.names import is_valid_name
 from penstock.core.quote import quote
+from penstock.net.address import split_host_port
 from penstock.nsq.client.errors import BadChannel, BadTopic
 
 
@@ -24,3 +27,11 @@ def checked_channel(name: str) -> str:
     if not is_valid_name(name):
         raise BadChannel(f"E_BAD_CHANNEL SUB channel name {quote(name)} is not valid")
     return name
+
+
+def checked_addresses(addresses: Iterable[str]) -> list[str]:
+    """The addresses, each of them host:port. Raises ValueError."""
+    listed = list(addresses)
+    for address in listed:
+        split_host_port(address)
+    return listed

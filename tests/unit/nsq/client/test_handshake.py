@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import BadTopic, ClientError
 from penstock.nsq.client.handshake import Handshake
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol.frames import Error, FrameReader, Response, message
 
-SETTINGS = Settings(client_id="c", hostname="h")
+SETTINGS = Config(client_id="c", hostname="h")
 
 
 def test_producer() -> None:
@@ -22,7 +22,7 @@ def test_producer() -> None:
 
 
 def test_consumer_with_auth_and_a_heartbeat() -> None:
-    handshake = Handshake(Settings(auth_secret="s"), "t", "c")
+    handshake = Handshake(Config(auth_secret="s"), "t", "c")
     handshake.begin()
     assert handshake.receive(Response(b'{"auth_required":true}')) == b"AUTH\n\0\0\0\1s"
     assert handshake.receive(Response(b"_heartbeat_")) == b"NOP\n"

@@ -16,8 +16,8 @@ class Recorder:
         self.sent.append(command)
         return self.is_open
 
-    def settled(self) -> None:
-        self.settlements += 1
+    def settled(self, count: int = 1) -> None:
+        self.settlements += count
 
 
 def test_answers_once() -> None:
@@ -36,7 +36,7 @@ def test_answers_once() -> None:
 
 def test_requeue_with_a_delay() -> None:
     link = Recorder()
-    assert Message(RawMessage(7, 2, b"0123456789abcdef", b"x"), link).requeue(1500)
+    assert Message(RawMessage(7, 2, b"0123456789abcdef", b"x"), link).requeue(1.5)
     assert link.sent == [b"REQ 0123456789abcdef 1500\n"]
 
 

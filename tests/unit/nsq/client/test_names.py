@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.nsq.client.errors import BadChannel, BadTopic
-from penstock.nsq.client.names import checked_channel, checked_topic
+from penstock.nsq.client.names import checked_addresses, checked_channel, checked_topic
 
 
 def test_valid_names() -> None:
@@ -19,3 +19,9 @@ def test_invalid_names(name: str) -> None:
         checked_topic(name, "MPUB")
     with pytest.raises(BadChannel, match=r"^E_BAD_CHANNEL SUB channel name "):
         checked_channel(name)
+
+
+def test_addresses() -> None:
+    assert checked_addresses(iter(["h:1"])) == ["h:1"]
+    with pytest.raises(ValueError, match="missing port"):
+        checked_addresses(["h"])

@@ -1,4 +1,4 @@
-"""The asyncio producer and consumer against a scripted server."""
+"""The asyncio consumer against a scripted server."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.nsq.client.aio import Consumer, Producer
-from penstock.nsq.client.errors import BadMessage, BadTopic, ClientError, NotConnected, SubFailed
-from penstock.nsq.client.settings import Settings
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import SubFailed
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe
-
-from .fakes import FakeNsqd, fake_http, fake_nsqd, lookup_answer, unused_address
+from tests.unit.nsq.client.fakes import (
+    FakeNsqd,
+    fake_http,
+    fake_nsqd,
+    lookup_answer,
+    unused_address,
+)
 
 
 @pytest.fixture
@@ -33,93 +38,6 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110  # the condition is a matter of another thread
             await asyncio.sleep(0.005)
-
-
-# Producer
-
-
-async def test_publish(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"one")
-        await producer.multi_publish("t", [b"two", b"three"])
-        await producer.multi_publish("t", [])
-        await producer.deferred_publish("t", 50, b"four")
-    assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
-
-
-async def test_side_by_side_over_one_connection(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await asyncio.gather(*(producer.publish("t", b"%d" % n) for n in range(100)))
-    assert sorted(int(bodies[0]) for _, bodies in nsqd.published) == list(range(100))
-    assert sum(type(event).__name__ == "Identify" for event in nsqd.asked) == 1
-
-
-async def test_a_refusal_and_a_new_connection(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        with pytest.raises(BadTopic):
-            await producer.publish("two words", b"x")
-        with pytest.raises(BadMessage):
-            await producer.publish("t", b"")
-        await until(lambda: producer._link is None or not producer._link.is_open)
-        await producer.publish("t", b"x")
-    assert nsqd.published == [("t", [b"x"])]
-
-
-async def test_a_loss_fails_all_under_way(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"1")
-        nsqd.silent = True
-        under_way = [asyncio.ensure_future(producer.publish("t", b"2")) for _ in range(3)]
-        await until(lambda: len(nsqd.asked) == 5)
-        nsqd.drop_connections()
-        results = await asyncio.gather(*under_way, return_exceptions=True)
-        assert [type(result) for result in results] == [NotConnected] * 3
-        nsqd.silent = False
-        await producer.publish("t", b"3")
-
-
-async def test_a_cancelled_publish_does_not_confuse_the_next(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"1")
-        nsqd.silent = True
-        cancelled = asyncio.ensure_future(producer.publish("t", b"2"))
-        following = asyncio.ensure_future(producer.publish("t", b"3"))
-        await until(lambda: len(nsqd.asked) == 4)
-        cancelled.cancel()
-        nsqd.send(frames.response(b"OK"))
-        await asyncio.sleep(0.02)
-        assert not following.done()
-        nsqd.send(frames.response(b"OK"))
-        await following
-
-
-async def test_no_answer(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address, Settings(answer_timeout=0.1)) as producer:
-        await producer.publish("t", b"1")
-        nsqd.silent = True
-        with pytest.raises(NotConnected, match="no answer"):
-            await producer.publish("t", b"1")
-
-
-async def test_nobody_there() -> None:
-    address = unused_address()
-    with pytest.raises(NotConnected, match=address):
-        await Producer(address).publish("t", b"1")
-
-
-async def test_strange_answers(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"1")
-        nsqd.silent = True
-        for answer, error in ((frames.response(b"WHAT"), ClientError), (b"HTTP/1.1", NotConnected)):
-            pending = asyncio.ensure_future(producer.publish("t", b"x"))
-            await until(lambda: len(nsqd.asked) >= 3)
-            nsqd.send(answer)
-            with pytest.raises(error):
-                await pending
-
-
-# Consumer
 
 
 async def test_messages(nsqd: FakeNsqd) -> None:
@@ -142,7 +60,7 @@ async def test_requeue(nsqd: FakeNsqd) -> None:
         message = await consumer.get(5)
         assert message is not None
         assert message.touch()
-        assert message.requeue(250)
+        assert message.requeue(0.25)
         await until(lambda: nsqd.requeued == [(message.id, 250)])
         assert await consumer.get(0.02) is None
         assert consumer.in_flight == 0
@@ -239,9 +157,9 @@ async def test_heartbeats_and_errors(nsqd: FakeNsqd) -> None:
 
 async def test_a_silent_server_is_left(nsqd: FakeNsqd) -> None:
     addresses = [nsqd.address]
-    settings = Settings(heartbeat_interval=1)
+    config = Config(heartbeat_interval=1)
     async with Consumer(
-        "t", "c", nsqd_tcp_addresses=addresses, settings=settings, reconnect_delay=0.01
+        "t", "c", nsqd_tcp_addresses=addresses, config=config, reconnect_delay=0.01
     ) as consumer:
         consumer.start()
         await until(lambda: nsqd.count(Subscribe) >= 2)
@@ -271,7 +189,7 @@ async def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
 async def test_more_nodes_than_messages_wanted(
     nsqd: FakeNsqd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.nsq.client.aio._TURN_S", 0.02)
+    monkeypatch.setattr("penstock.nsq.client.aio.consumer._TURN_S", 0.02)
     with fake_nsqd() as other:
         addresses = [nsqd.address, other.address]
         async with Consumer("t", "c", nsqd_tcp_addresses=addresses, max_in_flight=1) as consumer:

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import cast
 
 from penstock.net.address import split_host_port
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError, NotConnected, TimedOut
 from penstock.nsq.client.handshake import Handshake, ServerInfo
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import Frame, FrameReader, Response
-
-_HEARTBEAT_MS = 30_000
 
 
 class Link(asyncio.Protocol):
@@ -26,7 +24,7 @@ class Link(asyncio.Protocol):
     def __init__(
         self,
         address: str,
-        settings: Settings,
+        config: Config,
         subscription: tuple[str, str],
         on_frame: Callable[[Link, Frame], None],
         on_lost: Callable[[Link, NotConnected], None],
@@ -43,14 +41,13 @@ class Link(asyncio.Protocol):
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._reader = FrameReader()
-        self._handshake = Handshake(settings, *subscription)
+        self._handshake = Handshake(config, *subscription)
         self._shaken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._established = False
         self._transport: asyncio.Transport | None = None
         self._reason = "the server closed the connection"
         self._heard = True
-        interval = settings.heartbeat_interval or _HEARTBEAT_MS
-        self._silence_s = 2 * interval / 1000 if interval > 0 else 0.0
+        self._silence_s = 2 * max(0.0, config.heartbeat_interval)
         self._watch: asyncio.TimerHandle | None = None
         self.idle.set()
 
@@ -58,7 +55,7 @@ class Link(asyncio.Protocol):
     async def open(
         cls,
         address: str,
-        settings: Settings,
+        config: Config,
         subscription: tuple[str, str] = ("", ""),
         *,
         on_frame: Callable[[Link, Frame], None],
@@ -67,9 +64,9 @@ class Link(asyncio.Protocol):
         """Connect and shake hands. Raises NotConnected, and ServerError for a refusal."""
         host, port = split_host_port(address)
         loop = asyncio.get_running_loop()
-        link = cls(address, settings, subscription, on_frame, on_lost)
+        link = cls(address, config, subscription, on_frame, on_lost)
         try:
-            async with asyncio.timeout(settings.connect_timeout):
+            async with asyncio.timeout(config.dial_timeout):
                 await loop.create_connection(lambda: link, host, port)
                 await link._shaken
         except TimeoutError:
@@ -135,9 +132,9 @@ class Link(asyncio.Protocol):
         self.in_flight += count
         self.idle.clear()
 
-    def settled(self) -> None:
-        """One message in flight less."""
-        self.in_flight -= 1
+    def settled(self, count: int = 1) -> None:
+        """So many messages in flight less."""
+        self.in_flight -= count
         if not self.in_flight:
             self.idle.set()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.nsq.client.connection import Connection, checked
+from penstock.nsq.client.blocking.connection import Connection
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import BadBody, NotConnected, TimedOut
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Ready
 from penstock.nsq.protocol.frames import MessageBlock, Response
-
-from .fakes import fake_nsqd
+from tests.unit.nsq.client.fakes import fake_nsqd
 
 
 def test_a_conversation() -> None:
@@ -39,7 +38,7 @@ def test_a_refused_identify() -> None:
     with fake_nsqd() as nsqd:
         nsqd.refusals["Identify"] = "E_BAD_BODY IDENTIFY msg timeout (5) is invalid"
         with pytest.raises(BadBody):
-            Connection(nsqd.address, Settings(msg_timeout=5))
+            Connection(nsqd.address, Config(msg_timeout=5))
 
 
 def test_a_lost_connection() -> None:
@@ -73,9 +72,3 @@ def test_frames_that_came_together_are_kept() -> None:
             rest += connection.receive_ready()
         assert rest == [Response(b"OK")] * 2
         connection.close()
-
-
-def test_checked() -> None:
-    assert checked(iter(["h:1"])) == ["h:1"]
-    with pytest.raises(ValueError, match="missing port"):
-        checked(["h"])

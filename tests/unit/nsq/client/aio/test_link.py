@@ -6,14 +6,13 @@ import asyncio
 
 import pytest
 
-from penstock.nsq.client.aio_link import Link
+from penstock.nsq.client.aio.link import Link
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import BadBody, NotConnected, TimedOut
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.commands import Ready
 from penstock.nsq.protocol.frames import Frame, Response
-
-from .fakes import fake_nsqd
+from tests.unit.nsq.client.fakes import fake_nsqd
 
 
 class Owner:
@@ -27,10 +26,8 @@ class Owner:
     def lose(self, link: Link, error: NotConnected) -> None:
         self.losses.append(error.reason)
 
-    async def open(self, address: str, settings: Settings | None = None) -> Link:
-        return await Link.open(
-            address, settings or Settings(), on_frame=self.take, on_lost=self.lose
-        )
+    async def open(self, address: str, settings: Config | None = None) -> Link:
+        return await Link.open(address, settings or Config(), on_frame=self.take, on_lost=self.lose)
 
 
 async def test_a_conversation() -> None:
@@ -55,7 +52,7 @@ async def test_ready_is_sent_when_it_changes() -> None:
     with fake_nsqd(max_rdy_count=5) as nsqd:
         link = await Link.open(
             nsqd.address,
-            Settings(),
+            Config(),
             ("t", "c"),
             on_frame=lambda link, frame: None,
             on_lost=lambda link, error: None,
@@ -87,7 +84,7 @@ async def test_refusals_and_silence_while_opening() -> None:
             await owner.open(nsqd.address)
         nsqd.silent = True
         with pytest.raises(TimedOut):
-            await owner.open(nsqd.address, Settings(connect_timeout=0.05))
+            await owner.open(nsqd.address, Config(dial_timeout=0.05))
         opening = asyncio.ensure_future(owner.open(nsqd.address))
         nsqd.wait(lambda: len(nsqd.asked) == 2)
         await asyncio.sleep(0.02)

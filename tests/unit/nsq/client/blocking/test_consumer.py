@@ -1,27 +1,24 @@
-"""The blocking producer and consumer against a scripted server."""
+"""The blocking consumer against a scripted server."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.nsq.client.blocking import Consumer, Producer
+from penstock.nsq.client.blocking import Consumer
 from penstock.nsq.client.errors import (
-    BadMessage,
-    BadTopic,
-    ClientError,
-    NotConnected,
-    PubFailed,
     SubFailed,
-    TimedOut,
 )
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Auth, Close, Nop, Ready, Subscribe, Touch
-
-from .fakes import FakeNsqd, fake_http, fake_nsqd, lookup_answer, unused_address
+from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe, Touch
+from tests.unit.nsq.client.fakes import (
+    FakeNsqd,
+    fake_http,
+    fake_nsqd,
+    lookup_answer,
+    unused_address,
+)
 
 
 @pytest.fixture
@@ -39,99 +36,6 @@ def consume(nsqd: FakeNsqd, max_in_flight: int = 10, **more: object) -> Consumer
         reconnect_delay=0.01,
         **more,  # type: ignore[arg-type]
     )
-
-
-# Producer
-
-
-def test_publish(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address) as producer:
-        producer.publish("t", b"one")
-        producer.multi_publish("t", [b"two", b"three"])
-        producer.multi_publish("t", [])
-        producer.deferred_publish("t", 50, b"four")
-        producer.ping()
-    assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
-
-
-def test_a_refusal_is_named_for_its_code_and_the_producer_lives_on(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address) as producer:
-        with pytest.raises(BadTopic, match=r'^E_BAD_TOPIC PUB topic name "t!" is not valid$'):
-            producer.publish("t!", b"x")
-        with pytest.raises(BadMessage, match=r"^E_BAD_MESSAGE PUB invalid message body size 0$"):
-            producer.publish("t", b"")
-        nsqd.refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
-        with pytest.raises(PubFailed):
-            producer.publish("t", b"x")
-        nsqd.refusals.clear()
-        producer.publish("t", b"x")
-    assert nsqd.published == [("t", [b"x"])]
-
-
-def test_a_connection_lost_in_between_is_replaced(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address) as producer:
-        producer.publish("t", b"1")
-        nsqd.drop_connections()
-        nsqd.wait(lambda: not nsqd._sessions)
-        producer.publish("t", b"2")
-    assert nsqd.published == [("t", [b"1"]), ("t", [b"2"])]
-
-
-def test_no_answer(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address, Settings(answer_timeout=0.2)) as producer:
-        producer.ping()
-        nsqd.silent = True
-        with pytest.raises(TimedOut, match=nsqd.address):
-            producer.publish("t", b"1")
-        nsqd.silent = False
-        producer.publish("t", b"1")
-
-
-def test_nobody_there() -> None:
-    address = unused_address()
-    with pytest.raises(NotConnected, match=address):
-        Producer(address).publish("t", b"1")
-
-
-def test_not_an_nsqd() -> None:
-    with fake_nsqd() as nsqd, Producer(nsqd.address) as producer:
-        producer.ping()
-        nsqd.silent = True
-        threading.Timer(0.05, lambda: nsqd.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
-        with pytest.raises(NotConnected, match="E_BAD_FRAME"):
-            producer.publish("t", b"x")
-
-
-def test_an_unexpected_answer(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address) as producer:
-        producer.ping()
-        nsqd.silent = True
-        threading.Timer(0.05, lambda: nsqd.send(frames.response(b"WHAT"))).start()
-        with pytest.raises(ClientError, match="unexpected answer"):
-            producer.publish("t", b"x")
-
-
-def test_heartbeats_are_answered_while_waiting(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address) as producer:
-        producer.ping()
-        nsqd.wait(lambda: nsqd.count(Nop) == 1)
-        nsqd.silent = True
-        beat = frames.HEARTBEAT_FRAME
-        threading.Timer(0.05, lambda: nsqd.send(beat + beat + frames.OK_FRAME)).start()
-        producer.publish("t", b"x")
-        nsqd.wait(lambda: nsqd.count(Nop) == 3)
-
-
-def test_authentication() -> None:
-    with fake_nsqd(auth_required=True) as nsqd:
-        with Producer(nsqd.address, Settings(auth_secret="secret")) as producer:
-            producer.publish("t", b"x")
-        assert Auth(b"secret") in nsqd.asked
-        with pytest.raises(ClientError, match="requires authentication"):
-            Producer(nsqd.address).publish("t", b"x")
-
-
-# Consumer
 
 
 def test_messages_one_by_one(nsqd: FakeNsqd) -> None:
@@ -173,7 +77,7 @@ def test_requeue_and_touch(nsqd: FakeNsqd) -> None:
         message = consumer.get(5)
         assert message is not None
         assert message.touch()
-        assert message.requeue(250)
+        assert message.requeue(0.25)
         nsqd.wait(lambda: nsqd.requeued == [(message.id, 250)])
         assert nsqd.count(Touch) == 1
 
@@ -354,7 +258,7 @@ def test_deliveries_can_be_given_back(nsqd: FakeNsqd) -> None:
     with consume(nsqd) as consumer:
         first = consumer.get_delivery(5)
         assert first is not None
-        assert first.requeue(20)
+        assert first.requeue(0.02)
         nsqd.wait(lambda: [delay for _, delay in nsqd.requeued] == [20] * len(first))
         nsqd.put(b"c")
         nsqd.wait(lambda: not nsqd._queue)

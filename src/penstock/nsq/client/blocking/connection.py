@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from collections.abc import Iterable
 
 from penstock.net.address import split_host_port
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected, TimedOut
 from penstock.nsq.client.handshake import Handshake, ServerInfo
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import Frame, FrameReader, Response
@@ -18,14 +17,6 @@ from penstock.nsq.protocol.frames import Frame, FrameReader, Response
 _log = logging.getLogger("penstock.nsq.client")
 
 _READ_SIZE = 256 * 1024
-
-
-def checked(addresses: Iterable[str]) -> list[str]:
-    """The addresses, each of them host:port. Raises ValueError."""
-    listed = list(addresses)
-    for address in listed:
-        split_host_port(address)
-    return listed
 
 
 class Connection:
@@ -37,12 +28,12 @@ class Connection:
     def __init__(
         self,
         address: str,
-        settings: Settings | None = None,
+        config: Config | None = None,
         topic: str = "",
         channel: str = "",
     ) -> None:
         self.address = address
-        self.settings = settings or Settings()
+        self.config = config or Config()
         self.server = ServerInfo()
         self.ready = 0
         self.in_flight = 0
@@ -50,7 +41,7 @@ class Connection:
         self._frames: deque[Frame] = deque()
         self._socket: socket.socket | None = self._open()
         try:
-            self._shake_hands(Handshake(self.settings, topic, channel))
+            self._shake_hands(Handshake(self.config, topic, channel))
         except BaseException:
             self.close()
             raise
@@ -58,11 +49,11 @@ class Connection:
     def _open(self) -> socket.socket:
         target = split_host_port(self.address)
         try:
-            opened = socket.create_connection(target, self.settings.connect_timeout)
+            opened = socket.create_connection(target, self.config.dial_timeout)
         except OSError as error:
             raise NotConnected(self.address, str(error)) from error
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.settimeout(self.settings.answer_timeout)
+        opened.settimeout(self.config.read_timeout)
         return opened
 
     def _shake_hands(self, handshake: Handshake) -> None:
@@ -94,7 +85,7 @@ class Connection:
     def receive(self, timeout: float | None = None) -> Frame:
         """The next frame; heartbeats are answered and left out.
 
-        Each wait is ``timeout`` seconds at most (``answer_timeout`` when None). Raises
+        Each wait is ``timeout`` seconds at most (``read_timeout`` when None). Raises
         NotConnected, TimedOut.
         """
         while not self._frames:
@@ -120,7 +111,7 @@ class Connection:
 
     def _restore_timeout(self) -> None:
         if self._socket is not None:
-            self._socket.settimeout(self.settings.answer_timeout)
+            self._socket.settimeout(self.config.read_timeout)
 
     def _read(self) -> bytes:
         if self._socket is None:

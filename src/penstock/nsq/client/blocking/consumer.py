@@ -1,9 +1,4 @@
-"""Producer and consumer on plain sockets, for tools, scripts and Spark workers.
-
-Nothing runs in the background. Heartbeats are answered whenever a method is called that reads: a
-consumer must come back for the next message within two heartbeat intervals (a minute by default),
-and a producer's connection has no heartbeats at all. Not for use by several threads at once.
-"""
+"""A consumer on plain sockets: a channel of a topic, from all nodes that have it."""
 
 from __future__ import annotations
 
@@ -11,19 +6,19 @@ import contextlib
 import logging
 import selectors
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
-from penstock.nsq.client.connection import Connection, checked
+from penstock.nsq.client.blocking.connection import Connection
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.delivery import Delivery
 from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected, server_error
 from penstock.nsq.client.lookup import lookup
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.names import checked_channel, checked_topic
+from penstock.nsq.client.names import checked_addresses, checked_channel, checked_topic
 from penstock.nsq.client.ready import shares
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, Frame, MessageBlock, Response
 
@@ -31,123 +26,6 @@ _log = logging.getLogger("penstock.nsq.client")
 
 _LEAVE_S = 2.0
 """How long close() waits for a node to say that it will send no more."""
-
-
-class Producer:
-    """Publishes to one node; connects when it first needs to, and again after a loss.
-
-    When a publish raises NotConnected, the server may or may not have the message: publish again if
-    twice is better than never. A refusal is the ServerError of its code, such as BadTopic.
-    """
-
-    def __init__(self, address: str, settings: Settings | None = None) -> None:
-        self.address = address
-        # Nobody would answer heartbeats between two publishes.
-        self._settings = replace(settings or Settings(), heartbeat_interval=-1)
-        self._connection: Connection | None = None
-
-    def __enter__(self) -> Producer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connection; a later publish opens another."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def publish(self, topic: str, body: bytes) -> None:
-        """Publish one message and wait until the server has it."""
-        self._ask(encode.publish(checked_topic(topic, "PUB"), body))
-
-    def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
-        """Publish many messages at once: quicker by far, and refused all or none."""
-        if bodies:
-            self._ask(encode.multi_publish(checked_topic(topic, "MPUB"), bodies))
-
-    def deferred_publish(self, topic: str, delay_ms: int, body: bytes) -> None:
-        """Publish a message that is delivered no sooner than ``delay_ms`` milliseconds from now."""
-        self._ask(encode.deferred_publish(checked_topic(topic, "DPUB"), delay_ms, body))
-
-    def ping(self) -> None:
-        """See that the node can be reached."""
-        self._connected().send(encode.NOP)
-
-    def _ask(self, command: bytes) -> None:
-        connection = self._connected()
-        connection.send(command)
-        frame = connection.receive()
-        if isinstance(frame, Error):
-            if frame.is_fatal:
-                self.close()
-            raise server_error(frame.text)
-        if frame != Response(b"OK"):
-            self.close()
-            raise ClientError(f"{self.address}: unexpected answer to a publish: {frame!r}")
-
-    def _connected(self) -> Connection:
-        connection = self._connection
-        if connection is not None and connection.is_open:
-            # What a server says to a silent producer is that it closes.
-            with contextlib.suppress(NotConnected):
-                if not connection.receive_ready() and connection.is_open:
-                    return connection
-            self.close()
-        self._connection = Connection(self.address, self._settings)
-        return self._connection
-
-
-class Delivery:
-    """Messages of one connection that arrived together: the quick way to handle many."""
-
-    def __init__(self, connection: Connection, block: MessageBlock) -> None:
-        self._connection = connection
-        self._block = block
-        self._settled = False
-
-    def __len__(self) -> int:
-        return self._block.count
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the connection that brought them is still there to take answers."""
-        return self._connection.is_open
-
-    def bodies(self) -> list[bytes]:
-        """All bodies, in order."""
-        return self._block.bodies()
-
-    @property
-    def block(self) -> MessageBlock:
-        """The messages with their ids, times and attempts."""
-        return self._block
-
-    def messages(self) -> Iterator[Message]:
-        """The messages one by one, each to be answered by itself."""
-        return (Message(raw, self._connection) for raw in self._block)
-
-    def finish(self) -> bool:
-        """All of them are done; False when their connection is gone."""
-        return self._settle(self._block.finish_commands())
-
-    def requeue(self, delay_ms: int = 0) -> bool:
-        """Deliver all of them again, ``delay_ms`` milliseconds from now."""
-        lines = [encode.requeue(identifier, delay_ms) for identifier in self._block.ids()]
-        return self._settle(b"".join(lines))
-
-    def touch(self) -> bool:
-        """Start the time-outs of all of them anew."""
-        lines = b"".join(map(encode.touch, self._block.ids()))
-        return not self._settled and self._connection.answer(lines)
-
-    def _settle(self, commands: bytes) -> bool:
-        if self._settled:
-            return False
-        self._settled = True
-        self._connection.settled(len(self))
-        return self._connection.answer(commands)
 
 
 class Consumer:
@@ -168,7 +46,7 @@ class Consumer:
         nsqd_tcp_addresses: Iterable[str] = (),
         lookupd_http_addresses: Iterable[str] = (),
         max_in_flight: int = 1,
-        settings: Settings | None = None,
+        config: Config | None = None,
         reconnect_delay: float = 1.0,
         lookupd_poll_interval: float = 60.0,
         clock: Clock = SYSTEM_CLOCK,
@@ -176,8 +54,8 @@ class Consumer:
         self.topic = checked_topic(topic, "SUB")
         self.channel = checked_channel(channel)
         self.max_in_flight = max_in_flight
-        self._settings = settings or Settings()
-        self._direct = checked(nsqd_tcp_addresses)
+        self._config = config or Config()
+        self._direct = checked_addresses(nsqd_tcp_addresses)
         self._lookupds = list(lookupd_http_addresses)
         self._reconnect_ns = int(reconnect_delay * SECOND)
         self._poll_ns = int(lookupd_poll_interval * SECOND)
@@ -272,7 +150,7 @@ class Consumer:
         self._due[address] = now + self._reconnect_ns
         self._reap()  # the new socket may get the number of one that was closed
         try:
-            connection = Connection(address, self._settings, self.topic, self.channel)
+            connection = Connection(address, self._config, self.topic, self.channel)
         except NotConnected as error:
             _log.warning("%s", error)
             self._forget(address)
@@ -361,6 +239,3 @@ class Consumer:
             self._take(connection, frame)
             if isinstance(frame, Error) and frame.is_fatal:
                 raise server_error(frame.text)
-
-
-__all__ = ["Connection", "Consumer", "Delivery", "Producer"]

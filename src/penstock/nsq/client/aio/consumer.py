@@ -1,12 +1,4 @@
-"""Producer and consumer for asyncio.
-
-async with Producer("127.0.0.1:4150") as producer:
-    await producer.publish("orders", b"...")
-
-async with Consumer("orders", "billing", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
-    async for message in consumer:
-        message.finish()
-"""
+"""A consumer for asyncio: a channel of a topic, over the connections to all nodes that have it."""
 
 from __future__ import annotations
 
@@ -14,115 +6,25 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any
 
 from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
-from penstock.nsq.client.aio_link import Link
-from penstock.nsq.client.connection import checked
-from penstock.nsq.client.errors import ClientError, NotConnected, server_error
+from penstock.nsq.client.aio.link import Link
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.delivery import Delivery
+from penstock.nsq.client.errors import ClientError, NotConnected
 from penstock.nsq.client.lookup import ACCEPT, lookup_url, parse_answer
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.names import checked_channel, checked_topic
+from penstock.nsq.client.names import checked_addresses, checked_channel, checked_topic
 from penstock.nsq.client.ready import shares
-from penstock.nsq.client.settings import Settings
 from penstock.nsq.protocol import encode
-from penstock.nsq.protocol.frames import Error, Frame, MessageBlock, Response
+from penstock.nsq.protocol.frames import Error, Frame, MessageBlock
 
 _log = logging.getLogger("penstock.nsq.client")
 
 _TURN_S = 5.0
-
-
-class Producer:
-    """Publishes to one node; connects when it first needs to, and again after a loss.
-
-    Publishes may run side by side; they share the connection, and the server answers in order. When
-    one raises NotConnected, the server may or may not have the message. A refusal is the
-    ServerError of its code, such as BadTopic, and ends the connection with all publishes under way.
-    """
-
-    def __init__(self, address: str, settings: Settings | None = None) -> None:
-        self.address = address
-        self._settings = settings or Settings()
-        self._link: Link | None = None
-        self._opening = asyncio.Lock()
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def __aenter__(self) -> Producer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def publish(self, topic: str, body: bytes) -> None:
-        """Publish one message and wait until the server has it."""
-        await self._ask(encode.publish(checked_topic(topic, "PUB"), body))
-
-    async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
-        """Publish many messages at once: quicker by far, and refused all or none."""
-        if bodies:
-            await self._ask(encode.multi_publish(checked_topic(topic, "MPUB"), bodies))
-
-    async def deferred_publish(self, topic: str, delay_ms: int, body: bytes) -> None:
-        """Publish a message that is delivered no sooner than ``delay_ms`` milliseconds from now."""
-        await self._ask(encode.deferred_publish(checked_topic(topic, "DPUB"), delay_ms, body))
-
-    async def close(self) -> None:
-        """Close the connection; publishes under way raise NotConnected."""
-        link, self._link = self._link, None
-        if link is not None:
-            await link.close()
-
-    async def _ask(self, command: bytes) -> None:
-        link = await self._connected()
-        answer = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        link.send(command)
-        try:
-            async with asyncio.timeout(self._settings.answer_timeout):
-                await answer
-        except TimeoutError:
-            link.abort("no answer to a publish in time")
-            raise NotConnected(self.address, "no answer to a publish in time") from None
-
-    async def _connected(self) -> Link:
-        if self._link is not None and self._link.is_open:
-            return self._link
-        async with self._opening:
-            if self._link is None or not self._link.is_open:
-                waiting: deque[asyncio.Future[None]] = deque()
-                self._waiting = waiting
-                self._link = await Link.open(
-                    self.address,
-                    self._settings,
-                    on_frame=lambda link, frame: _answer(link, frame, waiting),
-                    on_lost=lambda link, error: _fail_all(waiting, error),
-                )
-            return self._link
-
-
-def _answer(link: Link, frame: Frame, waiting: deque[asyncio.Future[None]]) -> None:
-    if not waiting:
-        link.abort(f"an answer nobody waits for: {frame!r}")
-        return
-    future = waiting.popleft()
-    if future.done():  # its publish was cancelled
-        return
-    if isinstance(frame, Error):
-        future.set_exception(server_error(frame.text))
-    elif frame == Response(b"OK"):
-        future.set_result(None)
-    else:
-        future.set_exception(ClientError(f"unexpected answer to a publish: {frame!r}"))
-
-
-def _fail_all(waiting: deque[asyncio.Future[None]], error: NotConnected) -> None:
-    while waiting:
-        future = waiting.popleft()
-        if not future.done():
-            future.set_exception(NotConnected(error.address, error.reason))
 
 
 class Consumer:
@@ -142,20 +44,21 @@ class Consumer:
         nsqd_tcp_addresses: Iterable[str] = (),
         lookupd_http_addresses: Iterable[str] = (),
         max_in_flight: int = 1,
-        settings: Settings | None = None,
+        config: Config | None = None,
         reconnect_delay: float = 1.0,
         lookupd_poll_interval: float = 60.0,
     ) -> None:
         self.topic = checked_topic(topic, "SUB")
         self.channel = checked_channel(channel)
         self.max_in_flight = max_in_flight
-        self._settings = settings or Settings()
-        self._direct = checked(nsqd_tcp_addresses)
+        self._config = config or Config()
+        self._direct = checked_addresses(nsqd_tcp_addresses)
         self._lookupds = list(lookupd_http_addresses)
         self._reconnect_delay = reconnect_delay
         self._poll_interval = lookupd_poll_interval
         self._links: dict[str, Link] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._deliveries: deque[Delivery] = deque()
         self._messages: deque[Message] = deque()
         self._error: ClientError | None = None
         self._news = asyncio.Event()
@@ -197,15 +100,33 @@ class Consumer:
 
     async def __anext__(self) -> Message:
         """The next message; ends when the consumer is closed."""
-        self.start()
         while not self._messages:
+            delivery = await self._next_delivery()
+            self._messages.extend(delivery.messages())
+        return self._messages.popleft()
+
+    async def deliveries(self) -> AsyncIterator[Delivery]:
+        """Messages as they arrive together, until the consumer is closed: the quick way.
+
+        Not at the same time as the iteration over messages.
+        """
+        while True:
+            try:
+                delivery = await self._next_delivery()
+            except StopAsyncIteration:
+                return
+            yield delivery
+
+    async def _next_delivery(self) -> Delivery:
+        self.start()
+        while not self._deliveries:
             if self._error is not None:
                 raise self._error
             if self._closed:
                 raise StopAsyncIteration
             self._news.clear()
             await self._news.wait()
-        return self._messages.popleft()
+        return self._deliveries.popleft()
 
     async def get(self, timeout: float | None = None) -> Message | None:  # noqa: ASYNC109
         """The next message, or None after ``timeout`` seconds or when the consumer is closed."""
@@ -243,6 +164,8 @@ class Consumer:
     def _give_back(self) -> None:
         while self._messages:
             self._messages.popleft().requeue()
+        while self._deliveries:
+            self._deliveries.popleft().requeue()
 
     # Connections
 
@@ -271,7 +194,7 @@ class Consumer:
         try:
             link = await Link.open(
                 address,
-                self._settings,
+                self._config,
                 (self.topic, self.channel),
                 on_frame=self._take,
                 on_lost=self._lost,
@@ -293,13 +216,14 @@ class Consumer:
             _log.warning("%s", error)
             # What it brought and nobody has seen yet comes again over another connection.
             self._messages = deque(one for one in self._messages if one.is_alive)
+            self._deliveries = deque(one for one in self._deliveries if one.is_alive)
             self._share()
             self._poll_now.set()
 
     def _take(self, link: Link, frame: Frame) -> None:
         if isinstance(frame, MessageBlock):
             link.add_in_flight(frame.count)
-            self._messages.extend([Message(raw, link) for raw in frame])
+            self._deliveries.append(Delivery(link, frame))
             self._news.set()
         elif isinstance(frame, Error):
             _log.warning("%s: %s", link.address, frame.text)
@@ -340,7 +264,7 @@ class Consumer:
 
         try:
             url = lookup_url(address, self.topic)
-            answer = await get(url, self._settings.connect_timeout, headers={"Accept": ACCEPT})
+            answer = await get(url, self._config.dial_timeout, headers={"Accept": ACCEPT})
             for node in parse_answer(answer.status, answer.body):
                 self._keep(node.tcp_address)
         except PenstockError as error:

@@ -1,0 +1,115 @@
+"""The blocking producer against a scripted server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import (
+    BadMessage,
+    BadTopic,
+    ClientError,
+    NotConnected,
+    PubFailed,
+    TimedOut,
+)
+from penstock.nsq.protocol import frames
+from penstock.nsq.protocol.commands import Auth, Nop
+from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd, unused_address
+
+
+@pytest.fixture
+def nsqd() -> Iterator[FakeNsqd]:
+    with fake_nsqd() as server:
+        yield server
+
+
+def test_publish(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.publish("t", b"one")
+        producer.multi_publish("t", [b"two", b"three"])
+        producer.multi_publish("t", [])
+        producer.deferred_publish("t", 0.05, b"four")
+        producer.ping()
+    assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
+
+
+def test_a_refusal_is_named_for_its_code_and_the_producer_lives_on(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        with pytest.raises(BadTopic, match=r'^E_BAD_TOPIC PUB topic name "t!" is not valid$'):
+            producer.publish("t!", b"x")
+        with pytest.raises(BadMessage, match=r"^E_BAD_MESSAGE PUB invalid message body size 0$"):
+            producer.publish("t", b"")
+        nsqd.refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
+        with pytest.raises(PubFailed):
+            producer.publish("t", b"x")
+        nsqd.refusals.clear()
+        producer.publish("t", b"x")
+    assert nsqd.published == [("t", [b"x"])]
+
+
+def test_a_connection_lost_in_between_is_replaced(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.publish("t", b"1")
+        nsqd.drop_connections()
+        nsqd.wait(lambda: not nsqd._sessions)
+        producer.publish("t", b"2")
+    assert nsqd.published == [("t", [b"1"]), ("t", [b"2"])]
+
+
+def test_no_answer(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address, Config(read_timeout=0.2)) as producer:
+        producer.ping()
+        nsqd.silent = True
+        with pytest.raises(TimedOut, match=nsqd.address):
+            producer.publish("t", b"1")
+        nsqd.silent = False
+        producer.publish("t", b"1")
+
+
+def test_nobody_there() -> None:
+    address = unused_address()
+    with pytest.raises(NotConnected, match=address):
+        Producer(address).publish("t", b"1")
+
+
+def test_not_an_nsqd() -> None:
+    with fake_nsqd() as nsqd, Producer(nsqd.address) as producer:
+        producer.ping()
+        nsqd.silent = True
+        threading.Timer(0.05, lambda: nsqd.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
+        with pytest.raises(NotConnected, match="E_BAD_FRAME"):
+            producer.publish("t", b"x")
+
+
+def test_an_unexpected_answer(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.ping()
+        nsqd.silent = True
+        threading.Timer(0.05, lambda: nsqd.send(frames.response(b"WHAT"))).start()
+        with pytest.raises(ClientError, match="unexpected answer"):
+            producer.publish("t", b"x")
+
+
+def test_heartbeats_are_answered_while_waiting(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address) as producer:
+        producer.ping()
+        nsqd.wait(lambda: nsqd.count(Nop) == 1)
+        nsqd.silent = True
+        beat = frames.HEARTBEAT_FRAME
+        threading.Timer(0.05, lambda: nsqd.send(beat + beat + frames.OK_FRAME)).start()
+        producer.publish("t", b"x")
+        nsqd.wait(lambda: nsqd.count(Nop) == 3)
+
+
+def test_authentication() -> None:
+    with fake_nsqd(auth_required=True) as nsqd:
+        with Producer(nsqd.address, Config(auth_secret="secret")) as producer:
+            producer.publish("t", b"x")
+        assert Auth(b"secret") in nsqd.asked
+        with pytest.raises(ClientError, match="requires authentication"):
+            Producer(nsqd.address).publish("t", b"x")
