@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq backlog crash sim fuzz decoders robustness docs replay differences codes clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients backlog crash sim fuzz decoders robustness docs replay differences codes client-options clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,10 @@ bench-archive: install  ## the archive pipeline: rows/s from log to Parquet
 bench-rocketmq: install  ## mqbroker beside RocketMQ's (CLIENTS=, SERVER=: folders, see bench/README.md)
 	@$(BIN)/python bench/rocketmq.py --java-bench $(CLIENTS) $(if $(SERVER),--java-server $(SERVER))
 
-crash: install  ## kill nsqd and mqbroker under load, 300 rounds (ROUNDS=n for more)
+bench-clients: install  ## our client library beside pynsq, gnsq and ansq (GO=: a Go nsqd as well)
+	@$(BIN)/python bench/client_libraries.py $(if $(GO),--go-nsqd $(GO))
+
+crash: install  ## kill nsqd, mqbroker and nsq_to_file under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
 
 sim: install  ## the broker against its model, long
@@ -89,6 +92,9 @@ differences: install  ## write into docs/nsqd.md how nsqd differs from Go's
 
 codes: install  ## write docs/rocketmq-codes.md: RocketMQ's codes and what covers them
 	@$(BIN)/python -m tests.conformance.rocketmq_codes
+
+client-options: install  ## write the client's options into docs/client.md
+	@$(BIN)/python -m tests.conformance.client_options
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

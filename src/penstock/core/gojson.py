@@ -26,14 +26,16 @@ _ESCAPES = {
 _ESCAPED = re.compile(b"[<>&]|\xe2\x80[\xa8\xa9]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def dumps(value: Any) -> bytes:
-    """`value` (dicts, lists, strings, numbers, None) as Go would marshal it; keys keep their order.
+def dumps(value: Any, *, sort_keys: bool = False) -> bytes:
+    """`value` (dicts, lists, strings, numbers, None) as Go would marshal it.
 
-    ValueError for NaN and infinities, which Go refuses too.
+    Keys keep their order, as a struct's fields do, or are sorted, as a map's keys are. ValueError
+    for NaN and infinities, which Go refuses too.
     """
-    encoded = _encode(_prepared(value))
+    encoded = (_encode_sorted if sort_keys else _encode)(_prepared(value))
     # These characters stand only inside strings, so replacing them afterwards is safe.
     return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], encoded)
 
@@ -63,15 +65,15 @@ def format_float(value: float) -> str:
         mantissa, exponent = repr(value).split("e") if "e" in repr(value) else _scientific(value)
         power = int(exponent)
         return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power)}"
-    if value.is_integer():
-        return "-0" if value == 0 and math.copysign(1, value) < 0 else str(int(value))
-    text = repr(value)
+    text = repr(value).removesuffix(".0")
     if "e" not in text:
         return text
-    digits = (
-        -int(text.split("e")[1]) + len(text.split("e")[0].replace("-", "").replace(".", "")) - 1
-    )
-    return f"{value:.{digits}f}"
+    mantissa, exponent = text.split("e")
+    whole, _, fraction = mantissa.partition(".")
+    power = int(exponent)
+    if power > 0:  # zeros after the digits that matter, not what the float exactly is
+        return whole + fraction + "0" * (power - len(fraction))
+    return f"{value:.{len(fraction) - power}f}"
 
 
 def _scientific(value: float) -> tuple[str, str]:

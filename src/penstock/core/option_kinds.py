@@ -101,6 +101,26 @@ class Int(Kind):
         return str(value) if value else ""
 
 
+class Float(Kind):
+    placeholder = "float"
+
+    def from_flag(self, text: str) -> float:
+        if not _FLOAT.fullmatch(text):
+            raise ValueError("parse error")
+        return float(text)
+
+    def from_config(self, value: Any) -> float:
+        if type(value) not in (float, int):
+            raise ValueError(f"invalid float64 value type {_go_type(value)}")
+        return float(value)
+
+    def show(self, value: Any) -> str:
+        return f"{value:g}"
+
+    def show_default(self, value: Any) -> str:
+        return f"{value:g}" if value else ""
+
+
 class Duration(Kind):
     placeholder = "duration"
 
@@ -206,6 +226,7 @@ class LogLevel(Kind):
 STRING = Kind()
 BOOL = Bool()
 INT = Int()
+FLOAT = Float()
 DURATION = Duration()
 STRINGS = Strings()
 FLOATS = Floats()

@@ -20,9 +20,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Self, TypeVar
 
-from penstock.core.flags import FlagError, HelpRequested, parse_flags
+from penstock.core.flags import FlagError, HelpRequested, parse_words
 from penstock.core.option_kinds import BOOL, STRING, FatalFlagError, Kind, kind_of
 
+FlagsT = TypeVar("FlagsT", bound="Flags")
 OptionsT = TypeVar("OptionsT", bound="Options")
 
 
@@ -74,13 +75,14 @@ def option(
     return Option(default, help, flag, key, kind, factory, hidden)
 
 
-class Options:
-    """Base of every program's options; made from keywords, or from a command line by `load`."""
+class Flags:
+    """Options of a program without a configuration file: see `parse` and `Options`."""
 
     declared: Mapping[str, Option] = {}
+    arguments: tuple[str, ...] = ()
+    """The words after the flags."""
 
     version: bool = option(default=False, help="print the version and exit")
-    config: str = option(default="", help="path to a TOML configuration file")
 
     def __init__(self, **values: Any) -> None:
         unknown = values.keys() - self.declared.keys()
@@ -95,14 +97,17 @@ class Options:
 
     def replace(self, **values: Any) -> Self:
         """A copy with some options changed."""
-        return type(self)(**{**vars(self), **values})
+        kept = {name: getattr(self, name) for name in self.declared}
+        changed = type(self)(**{**kept, **values})
+        changed.arguments = self.arguments
+        return changed
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
         return f"{type(self).__name__}({shown})"
 
 
-def _declare(cls: type[Options]) -> None:
+def _declare(cls: type[Flags]) -> None:
     """Names the options found in a class body and gathers them with the inherited ones."""
     declared = dict(cls.declared)
     for name, value in list(vars(cls).items()):
@@ -115,7 +120,24 @@ def _declare(cls: type[Options]) -> None:
     cls.declared = declared
 
 
-_declare(Options)
+_declare(Flags)
+
+
+class Options(Flags):
+    """Base of every daemon's options; made from keywords, or from a command line by `load`."""
+
+    config: str = option(default="", help="path to a TOML configuration file")
+
+
+def parse(flags_class: type[FlagsT], argv: Sequence[str], program: str) -> FlagsT:
+    """The flags of a command line and its `arguments`; leaves the program as Go's would.
+
+    SystemExit: 0 after help, 2 after a wrong flag (text and usage on stderr).
+    """
+    given, arguments = _given(flags_class, argv, program)
+    parsed = flags_class(**given)
+    parsed.arguments = arguments
+    return parsed
 
 
 def load(
@@ -126,28 +148,35 @@ def load(
     SystemExit: 0 after help or version, 2 after a wrong flag (text and usage on stderr), 1 after
     an unusable file.
     """
-    declared = {each.flag: each for each in options_class.declared.values()}
-    try:
-        given = parse_flags(argv, {flag: each.kind for flag, each in declared.items()})
-    except HelpRequested:
-        print(usage(options_class, program), file=sys.stderr)
-        raise SystemExit(0) from None
-    except FlagError as error:
-        print(f"{error}\n{usage(options_class, program)}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except FatalFlagError as error:
-        _die(str(error))
-    if given.get("version"):
+    values, _ = _given(options_class, argv, program)
+    if values.get("version"):
         print(version_line or program)
         raise SystemExit(0)
-    values = {declared[flag].name: value for flag, value in given.items()}
-    if given.get("config"):
-        table = _read_table(given["config"], program)
+    if values.get("config"):
+        table = _read_table(values["config"], program)
         values = {**_config_values(options_class, table, program, frozenset(values)), **values}
     return options_class(**values)
 
 
-def usage(options_class: type[Options], program: str) -> str:
+def _given(
+    flags_class: type[Flags], argv: Sequence[str], program: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The values that `argv` gives, by the attributes' names, and the words after the flags."""
+    declared = {each.flag: each for each in flags_class.declared.values()}
+    try:
+        given, arguments = parse_words(argv, {flag: each.kind for flag, each in declared.items()})
+    except HelpRequested:
+        print(usage(flags_class, program), file=sys.stderr)
+        raise SystemExit(0) from None
+    except FlagError as error:
+        print(f"{error}\n{usage(flags_class, program)}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except FatalFlagError as error:
+        _die(str(error))
+    return {declared[flag].name: value for flag, value in given.items()}, arguments
+
+
+def usage(options_class: type[Flags], program: str) -> str:
     """The usage text: every flag in alphabetical order, laid out as Go does."""
     lines = [f"Usage of {program}:"]
     listed = [each for each in options_class.declared.values() if not each.hidden]

@@ -84,17 +84,36 @@ class ServerTls:
         return TlsLayer(self._context, server_side=True)
 
 
-def client_context(ca_file: str = "", *, min_version: int = TLS_1_2) -> ssl.SSLContext:
+def client_context(
+    ca_file: str = "",
+    *,
+    cert_file: str = "",
+    key_file: str = "",
+    verify: bool = True,
+    min_version: int = TLS_1_2,
+) -> ssl.SSLContext:
     """For clients: the server must have a certificate of ``ca_file``, or of the system's
-    authorities. Raises ConfigError.
+    authorities, for the name it was called by; any will do unless ``verify``.
+
+    ``cert_file`` is what the client shows, its key in the same file when there is no ``key_file``.
+    Raises ConfigError, which names the file.
     """
+    what = "client TLS config"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _set_min_version(context, min_version)
+    if cert_file:
+        key_file = key_file or cert_file
+        for file in (cert_file, key_file):
+            _check_readable(file, what)
+        _load_cert_chain(context, cert_file, key_file, what)
     if ca_file:
-        _check_readable(ca_file, "client TLS config")
-        _load_ca(context, ca_file, "client TLS config")
-    else:
+        _check_readable(ca_file, what)
+        _load_ca(context, ca_file, what)
+    elif verify:
         context.load_default_certs()
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     return context
 
 
@@ -115,9 +134,11 @@ def _check_readable(file: str, what: str = "TLS config") -> None:
         raise ConfigError(f"failed to build {what} - open {file}: {reason}") from error
 
 
-def _load_cert_chain(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
+def _load_cert_chain(
+    context: ssl.SSLContext, cert_file: str, key_file: str, what: str = "TLS config"
+) -> None:
     def no_password() -> str:
-        raise ConfigError(f"failed to build TLS config - {key_file} is encrypted; decrypt it")
+        raise ConfigError(f"failed to build {what} - {key_file} is encrypted; decrypt it")
 
     try:
         context.load_cert_chain(cert_file, key_file, no_password)
@@ -127,7 +148,7 @@ def _load_cert_chain(context: ssl.SSLContext, cert_file: str, key_file: str) -> 
         else:
             reason = f" ({error.reason})" if error.reason else ""
             text = f"{cert_file} and {key_file} are no certificate and key in PEM{reason}"
-        raise ConfigError(f"failed to build TLS config - {text}") from error
+        raise ConfigError(f"failed to build {what} - {text}") from error
 
 
 def _load_ca(context: ssl.SSLContext, file: str, what: str = "TLS config") -> None:
@@ -197,7 +218,7 @@ class TlsLayer(Layer):
         except ssl.SSLWantReadError:
             return False
         except (ssl.SSLError, ssl.CertificateError) as error:
-            raise TlsError(_go_words(error)) from error
+            raise TlsError(go_words(error)) from error
         self._ssl.context = self._context
         return True
 
@@ -229,7 +250,7 @@ class TlsLayer(Layer):
         except ssl.SSLZeroReturnError:
             self.eof = True
         except ssl.SSLError as error:
-            self._error = LayerError(_go_words(error))
+            self._error = LayerError(go_words(error))
             if not parts:
                 raise self._error from error
         return b"".join(parts)
@@ -290,6 +311,7 @@ _REASONS = {
     "NO_SHARED_CIPHER": "tls: no cipher suite supported by both client and server",
     "DECRYPTION_FAILED_OR_BAD_RECORD_MAC": "local error: tls: bad record MAC",
     "NO_RENEGOTIATION": "local error: tls: no renegotiation",
+    "WRONG_VERSION_NUMBER": "tls: first record does not look like a TLS handshake",
     "CERTIFICATE_VERIFY_FAILED": "tls: failed to verify certificate",
 }
 _UNKNOWN_AUTHORITY = "x509: certificate signed by unknown authority"
@@ -325,7 +347,7 @@ _ALERTS = {
 }
 
 
-def _go_words(error: ssl.SSLError | ssl.CertificateError) -> str:
+def go_words(error: ssl.SSLError | ssl.CertificateError) -> str:
     """What OpenSSL has to say, in Go's words where there are any."""
     reason = getattr(error, "reason", None) or ""
     _, is_alert, alert = reason.partition("_ALERT_")

@@ -49,6 +49,7 @@ OFFSET_MAX: Final = (1 << 63) - 1
 _VERSION: Final = 1
 _HAS_NOTE: Final = 1
 _HEADER = struct.Struct("<4sIQQQqqIIBBHI")
+_unpack_header = _HEADER.unpack_from
 _PREFIX = struct.Struct("<4sIQ")
 _CHECKED = struct.Struct("<QQqqIIBBHI")
 _CHECKED_FROM: Final = _PREFIX.size
@@ -99,31 +100,31 @@ class Batch(Struct, eq=False, gc=False):
         Raises TruncatedBatchError when the buffer ends too early and CorruptBatchError when the
         bytes are not a batch or, with ``verify``, do not match their checksum.
         """
-        view = memoryview(buffer)[position:]
-        if len(view) < HEADER_BYTES:
-            raise TruncatedBatchError(f"{len(view)} bytes left, a batch header has {HEADER_BYTES}")
-        (magic, length, _checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-         dialect, version, attributes, queue) = _HEADER.unpack_from(view)  # fmt: skip
+        left = len(buffer) - position
+        if left < HEADER_BYTES:
+            raise TruncatedBatchError(f"{left} bytes left, a batch header has {HEADER_BYTES}")
+        (magic, length, checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
+         dialect, version, attributes, queue) = _unpack_header(buffer, position)  # fmt: skip
         check_header(magic, length, count, stride, version)
         if max(first_offset, first_id) > OFFSET_MAX - count:
             raise CorruptBatchError(f"batch at an impossible offset, {first_offset}")
-        if length > len(view):
-            raise TruncatedBatchError(f"batch of {length} bytes, {len(view)} are left")
-        raw = view[:length]
+        if length > left:
+            raise TruncatedBatchError(f"batch of {length} bytes, {left} are left")
+        raw = memoryview(buffer)[position : position + length]
+        if verify and xxh3_64_intdigest(raw[_CHECKED_FROM:]) != checksum:
+            raise CorruptBatchError(f"checksum of the batch at offset {first_offset} is wrong")
         table: Positions | None = None
-        start = HEADER_BYTES
-        if not stride:
-            start += 4 * (count + 1)
+        note: Buffer = b""
+        if stride:
+            frames = raw[HEADER_BYTES:]
+        else:
+            frames = raw[HEADER_BYTES + 4 * (count + 1) :]
             table = np.frombuffer(raw, np.uint32, count + 1, HEADER_BYTES)
-        frames, note = raw[start:], memoryview(b"")
-        if attributes & _HAS_NOTE and table is not None:
-            end = int(table[-1])
-            frames, note = frames[:end], frames[end:]
-        batch = cls(raw, frames, first_offset, first_offset + count, first_id, timestamp_ns,
-                    delay_ns, count, stride, table, dialect, note, queue)  # fmt: skip
-        if verify:
-            batch.verify()
-        return batch
+            if attributes & _HAS_NOTE:
+                end = int(table[-1])
+                frames, note = frames[:end], frames[end:]
+        return cls(raw, frames, first_offset, first_offset + count, first_id, timestamp_ns,
+                   delay_ns, count, stride, table, dialect, note, queue)  # fmt: skip
 
     def verify(self) -> None:
         """Raise CorruptBatchError unless the bytes match their checksum."""

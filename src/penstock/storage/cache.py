@@ -1,6 +1,7 @@
 """Blocks read from segment files, kept while they fit one budget for the whole broker.
 
 Channels that read the same stretch of a backlog one behind the other share the read and the check.
+Of blocks that are read here and there, only the outline is kept.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import OrderedDict
 from typing import Final
 
 from penstock.storage.batch import Batch
+from penstock.storage.outline import Outline
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 _BATCH_OBJECT_BYTES: Final = 600  # what Python keeps for a batch beside its bytes
@@ -37,31 +39,40 @@ class Block:
             place += 1
         return place
 
+    def batch(self, offset: int) -> Batch | None:
+        """The batch that holds ``offset``; None when none does."""
+        place = self.find(offset)
+        if place == len(self.batches) or self.batches[place].first_offset > offset:
+            return None
+        return self.batches[place]
+
 
 BlockKey = tuple[int, int, int]  # segment serial, block number, end position
+Kept = Block | Outline
+"""What is known of a block: all of it, or where its batches start."""
 
 
 class BlockCache:
     """Least recently used blocks, bounded in bytes."""
 
     def __init__(self, nbytes_max: int = CACHE_BYTES_MAX) -> None:
-        self._blocks: OrderedDict[BlockKey, Block] = OrderedDict()
+        self._kept: OrderedDict[BlockKey, Kept] = OrderedDict()
         self._nbytes = 0
         self._nbytes_max = nbytes_max
 
-    def get(self, key: BlockKey) -> Block | None:
-        block = self._blocks.get(key)
-        if block is not None:
-            self._blocks.move_to_end(key)
-        return block
+    def get(self, key: BlockKey) -> Kept | None:
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
 
-    def put(self, key: BlockKey, block: Block) -> None:
-        replaced = self._blocks.pop(key, None)
-        self._nbytes += block.nbytes - (replaced.nbytes if replaced else 0)
-        self._blocks[key] = block
-        while self._nbytes > self._nbytes_max and len(self._blocks) > 1:
-            _, evicted = self._blocks.popitem(last=False)
+    def put(self, key: BlockKey, new: Kept) -> None:
+        replaced = self._kept.pop(key, None)
+        self._nbytes += new.nbytes - (replaced.nbytes if replaced else 0)
+        self._kept[key] = new
+        while self._nbytes > self._nbytes_max and len(self._kept) > 1:
+            _, evicted = self._kept.popitem(last=False)
             self._nbytes -= evicted.nbytes
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._kept)

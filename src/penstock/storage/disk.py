@@ -145,8 +145,10 @@ class OsLogFile:
         self.size += len(data)
 
     def read(self, position: int, nbytes: int) -> bytes:
-        with _reported(self.path):
+        try:
             return os.pread(self._fd, nbytes, position)
+        except OSError as error:
+            raise kind_of(error.errno)(f"{self.path}: {error.strerror}") from error
 
     def sync(self) -> None:
         with _reported(self.path):

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, Protocol
 
 from penstock.core.errors import (
@@ -34,7 +36,9 @@ logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
-_SAME_PLACE_MAX: Final = 16  # single reads from one block; then the whole block is worth it
+_SAME_PLACE_MAX: Final = 64  # single reads from one block; then the whole block is worth it
+
+_FIRST: Final = attrgetter("first_offset")
 
 BatchRun = tuple[Sequence[Batch], int]
 _NOTHING: Final[BatchRun] = ((), 0)
@@ -310,23 +314,25 @@ class Log:
         return self._stored_at(offset)
 
     def batch_at(self, offset: int) -> Batch | None:
-        """The batch that holds ``offset``, for one that reads here and there, as deferred messages
-        come back. None when ``batches_at`` is the better way: it is damaged, or others beside it
-        were asked for as well. Raises StorageError.
+        """The batch that holds ``offset``, for one that reads here and there: pulls from one of
+        many queues, deferred messages that come back. None when that message is gone or damaged.
+
+        Raises StorageError when the disk cannot be read.
         """
         in_memory = self._tail.find(offset)
         if in_memory is not None:
-            return None
+            batch = self._tail.batches[in_memory]
+            return batch if offset < batch.next_offset else None
         segment = self._segments[self._segment_of(offset)]
-        if not len(segment.index):
+        index = segment.index
+        if not index.offsets:
             return None
-        number = segment.index.block_of(offset)
+        number = index.block_of(offset)
         place = (segment.serial, number)
         self._same_place = self._same_place + 1 if place == self._last_place else 0
         self._last_place = place
-        if self._same_place >= _SAME_PLACE_MAX or segment.is_cached(number, self._cache):
-            return None
-        return segment.batch(number, offset)
+        is_worth_it = self._same_place >= _SAME_PLACE_MAX
+        return segment.batch(number, offset, self._cache, whole=is_worth_it)
 
     def _stored_at(self, offset: int) -> BatchRun:
         for segment in self._segments[self._segment_of(offset) :]:
@@ -338,15 +344,7 @@ class Log:
         return _NOTHING
 
     def _segment_of(self, offset: int) -> int:
-        segments = self._segments
-        low, high = 0, len(segments) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if segments[middle].first_offset <= offset:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return max(0, bisect_right(self._segments, offset, key=_FIRST) - 1)
 
     def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
         """Whole undamaged batches as stored, from the one that holds ``offset`` on.

@@ -73,8 +73,11 @@ class MemoryLog:
             place += 1
         return batches, place
 
-    def batch_at(self, offset: int) -> None:
-        """As ``Log.batch_at``: ``batches_at`` is always the better way here."""
+    def batch_at(self, offset: int) -> Batch | None:
+        """As ``Log.batch_at``."""
+        place = self._tail.find(offset)
+        batch = None if place is None else self._tail.batches[place]
+        return batch if batch is not None and offset < batch.next_offset else None
 
     def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
         """As ``Log.read_raw``."""

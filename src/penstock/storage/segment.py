@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 from collections.abc import Sequence
 from itertools import count
 
-from penstock.storage.batch import HEADER_BYTES, MAGIC, Batch
+from penstock.storage.batch import Batch, CorruptBatchError
 from penstock.storage.cache import Block, BlockCache
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
+from penstock.storage.outline import Outline
 from penstock.storage.scan import scan
 
 logger = logging.getLogger(__name__)
 
 _serials = count(1)
-
-_STEP = struct.Struct("<4sI8xQ24xI")  # magic, length, first offset and count of a batch header
 
 
 def segment_name(first_offset: int) -> str:
@@ -112,7 +110,7 @@ class Segment:
         start, end = self.span(number)
         key = (self.serial, number, end)
         block = cache.get(key)
-        if block is None:
+        if not isinstance(block, Block):
             raw = self.file.read(start, end - start)
             found = scan(raw, self.index.offsets[number], self.id_base)
             if found.damage or len(raw) < end - start:
@@ -122,28 +120,31 @@ class Segment:
             cache.put(key, block)
         return block
 
-    def is_cached(self, number: int, cache: BlockCache) -> bool:
-        """Whether ``block`` would not have to read."""
-        return cache.get((self.serial, number, self.span(number)[1])) is not None
+    def batch(self, number: int, offset: int, cache: BlockCache, *, whole: bool) -> Batch | None:
+        """The batch of a block that holds ``offset``; None when that message is gone or damaged.
 
-    def batch(self, number: int, offset: int) -> Batch | None:
-        """The batch of a block that holds ``offset``, found by the headers before it.
-
-        Only it is checked and kept, so this costs a small part of ``block``. None when damage is in
-        the way.
+        Unless the block is in the cache or is read ``whole``, only this batch is read and checked.
         """
         start, end = self.span(number)
-        raw = self.file.read(start, end - start)
-        position = 0
-        while position + HEADER_BYTES <= len(raw):
-            magic, length, first, count = _STEP.unpack_from(raw, position)
-            if magic != MAGIC or length < HEADER_BYTES or offset < first:
-                return None
-            if offset < first + count:
-                found = scan(raw[position : position + length], first, self.id_base).batches
-                return found[0] if found else None
-            position += length
-        return None
+        key = (self.serial, number, end)
+        known = cache.get(key)
+        if known is None and not whole:
+            known = Outline(self.file.read(start, end - start), self.index.offsets[number])
+            cache.put(key, known)
+        if isinstance(known, Outline) and not whole:
+            place, end = known.span(offset)
+            batch = self._batch_between(start + place, start + end)
+            if batch is not None and batch.first_offset <= offset < batch.next_offset:
+                return batch
+        return self.block(number, cache).batch(offset)
+
+    def _batch_between(self, start: int, end: int) -> Batch | None:
+        """What is read without its neighbours; None when that is no undamaged batch of ours."""
+        try:
+            batch = Batch.parse(self.file.read(start, end - start))
+        except CorruptBatchError:
+            return None
+        return batch if batch.first_id == self.id_base + batch.first_offset else None
 
     def encode_index(self) -> bytes:
         """What the index file says of the segment as it is now."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.nsq.client.answers import ANSWER_MAX
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import ClientError, NotConnected
+from penstock.nsq.client.wire import Wire
 from penstock.nsq.nsqlookupd import protocol as lookup
+from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import (
     HEARTBEAT_FRAME,
@@ -14,6 +19,7 @@ from penstock.nsq.protocol.frames import (
     MessageBlock,
     error,
     message,
+    response,
 )
 from tests.fuzz.streams import same_however_cut
 from tests.fuzz.targets import Target
@@ -91,6 +97,32 @@ def _unrolled(frame: Any) -> list[Any]:
     return messages
 
 
+def client(data: bytes) -> None:
+    """What an nsqd says to a consumer from the first byte on: the handshake, then frames."""
+    same_however_cut(data, _client)
+
+
+def _client(pieces: Iterator[bytes]) -> list[Any]:
+    wire = Wire("h:1", _CONFIG, "t", "c")
+    wire.begin()
+    found: list[Any] = []
+    try:
+        for piece in pieces:
+            wire.receive_data(piece)
+            while frames := wire.events():
+                for frame in frames:
+                    found += _unrolled(frame)
+            assert len(wire._answers._held) < ANSWER_MAX + 4
+            wire.take_output()
+    except ClientError as refusal:
+        # Frames, and answers inside deflate, that came in the same piece are lost with it.
+        assert isinstance(refusal, NotConnected) == wire.is_ready
+        return ["lost"] if wire.is_ready or wire.state.compression else [str(refusal)]
+    return [wire.server, wire.state.messages, *found]
+
+
+_CONFIG = Config(auth_secret="s", max_msg_size=MAX_FRAME, deflate=True)
+_AGREED = response(b'{"max_rdy_count":5,"auth_required":true,"version":"1.3.0","sample_rate":0}')
 _INFO = b'{"broadcast_address":"h","tcp_port":1,"http_port":2,"version":"1.3.0","hostname":"h"}'
 _HELLO = lookup.MAGIC_V1 + lookup.identify(_INFO)
 
@@ -109,6 +141,17 @@ TARGETS = {
         lookup_replies,
         [lookup.OK * 3, lookup.reply(b"{}"), lookup.reply(b"E_INVALID x")],
         [b"\0\0\0\x02OK", b"\xff" * 4, b"\x7f\xff\xff\xff"],
+    ),
+    "client": Target(
+        client,
+        [
+            OK_FRAME * 2 + HEARTBEAT_FRAME + message(1, 1, b"0" * 16, b"x") * 20 + OK_FRAME,
+            _AGREED + response(b"{}") + OK_FRAME + error("E_FIN_FAILED x") + HEARTBEAT_FRAME,
+            _AGREED + error("E_UNAUTHORIZED x"),
+            response(b'{"deflate":true}') + DeflateLayer().send(OK_FRAME * 2 + HEARTBEAT_FRAME),
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        ],
+        [b"\0\0\0\0", b"\0\0\0\x02", b"HTTP", b"true", b"null", b"{", b"OK", b"\xff" * 4],
     ),
     "frames": Target(
         frames,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.flags import FlagError, HelpRequested, parse_flags
+from penstock.core.flags import FlagError, HelpRequested, parse_flags, parse_words
 from penstock.core.option_kinds import BOOL, INT, STRING, STRINGS
 
 KINDS = {"name": STRING, "on": BOOL, "n": INT, "list": STRINGS}
@@ -56,3 +56,12 @@ def test_refused(line: str, text: str) -> None:
 def test_help(word: str) -> None:
     with pytest.raises(HelpRequested):
         parse_flags([word], KINDS)
+
+
+def test_the_words_after_the_flags() -> None:
+    kinds = {"n": INT, "v": BOOL}
+    assert parse_words(["-v", "-n", "1", "rest", "-v"], kinds) == (
+        {"v": True, "n": 1},
+        ("rest", "-v"),
+    )
+    assert parse_words(["--", "-v"], kinds) == ({}, ("-v",))

@@ -48,10 +48,20 @@ def test_dumps(value: Any, encoded: bytes) -> None:
         (1e-7, "1e-7"),
         (1.25e-9, "1.25e-9"),
         (123456789.125, "123456789.125"),
+        (12345678901234567890.0, "12345678901234567000"),
+        (-1e16, "-10000000000000000"),
     ],
 )
 def test_floats_are_gos(value: float, text: str) -> None:
     assert format_float(value) == text
+
+
+def test_keys_in_order_as_of_a_map() -> None:
+    value = {"é": 1, "b": {"d": 1.5, "c": [{"z": None, "y": 1e30}]}, "B": ()}
+    assert (
+        dumps(value, sort_keys=True)
+        == '{"B":[],"b":{"c":[{"y":1e+30,"z":null}],"d":1.5},"é":1}'.encode()
+    )
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

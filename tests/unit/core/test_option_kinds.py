@@ -8,6 +8,7 @@ import pytest
 from penstock.core.option_kinds import (
     BOOL,
     DURATION,
+    FLOAT,
     FLOATS,
     INT,
     LOG_LEVEL,
@@ -40,6 +41,7 @@ NINES = "9" * 20
         (DURATION, "0", 0),
         (STRINGS, "a,b", ("a,b",)),
         (FLOATS, "0.5,1.0", (0.5, 1.0)),
+        (FLOAT, "0.5", 0.5),
         (LOG_LEVEL, "WARN", logging.WARNING),
     ],
 )
@@ -87,6 +89,7 @@ def test_from_flag_refuses(kind: Kind, text: str, reason: str) -> None:
         (FLOATS, [0.5, 1], (0.5, 1.0)),
         (FLOATS, "0.5,0.9", (0.5, 0.9)),
         (FLOATS, 0.5, (0.5,)),
+        (FLOAT, 1, 1.0),
         (LOG_LEVEL, "debug", logging.DEBUG),
     ],
 )
@@ -108,6 +111,7 @@ def test_from_config(kind: Kind, toml: Any, value: Any) -> None:
         (DURATION, "5", 'time: missing unit in duration "5"'),
         (STRINGS, [1], "invalid []string value type []interface {}"),
         (STRINGS, {}, "invalid []string value type map[string]interface {}"),
+        (FLOAT, True, "invalid float64 value type bool"),
         (FLOATS, [True], "invalid []float64 value type []interface {}"),
         (FLOATS, "0.5,x", 'strconv.ParseFloat: parsing "x": invalid syntax'),
         (DURATION, 1 << 50, "value out of range"),
@@ -139,6 +143,7 @@ def test_repeated_flags() -> None:
         (DURATION, 0, "0s", ""),
         (STRINGS, ("a", "b"), "[a b]", "a,b"),
         (FLOATS, (1.0, 0.5), "[1 0.5]", "1,0.5"),
+        (FLOAT, 1.0, "1", "1"),
         (LOG_LEVEL, logging.INFO, "INFO", "INFO"),
     ],
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.option_kinds import DURATION, FLOATS, LOG_LEVEL
-from penstock.core.options import Options, load, option
+from penstock.core.option_kinds import DURATION, FLOAT, FLOATS, LOG_LEVEL
+from penstock.core.options import Flags, Options, load, option, parse
 from penstock.core.units import MINUTE, SECOND
 
 
@@ -168,3 +168,22 @@ def test_importing_options_stays_light() -> None:
     code = "import sys, penstock.core.options\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
     assert not {b"tomllib", b"asyncio", b"numpy", b"msgspec", b"logging"} & set(loaded.split())
+
+
+class ToolSample(Flags):
+    rate: float = option(1.0, "how quickly", kind=FLOAT)
+    topic: str = option("", "which")
+
+
+def test_flags_without_a_file_keep_the_words_after_them() -> None:
+    flags = parse(ToolSample, ["--rate=0.5", "one", "--topic=t"], "tool")
+    assert (flags.rate, flags.topic, flags.arguments) == (0.5, "", ("one", "--topic=t"))
+    changed = flags.replace(topic="t")
+    assert (changed.rate, changed.topic, changed.arguments) == (0.5, "t", ("one", "--topic=t"))
+
+
+def test_flags_without_a_file_have_no_config(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(ToolSample, ["--config=x"], "tool")
+    assert caught.value.code == 2
+    assert "-rate float\n    \thow quickly (default 1)\n" in capsys.readouterr().err

@@ -226,6 +226,27 @@ def test_our_client_context_trusts_a_given_authority(files: Certificates) -> Non
     shake(client, server(files).layer())
 
 
+def test_our_client_context_without_checks_and_with_a_certificate(
+    files: Certificates, tmp_path: Path
+) -> None:
+    both = str(tmp_path / "both.pem")
+    files.names["known"].private_key_and_cert_chain_pem.write_to_path(both)
+    context = client_context(cert_file=both, verify=False)
+    asking = server(files, "require-verify").layer()
+    shake(TlsLayer(context, server_name="anything"), asking)
+    assert asking.peer_name == "a client"
+    with pytest.raises(ConfigError, match="failed to build client TLS config - open /no/such"):
+        client_context(cert_file="/no/such")
+
+
+def test_a_server_without_tls(files: Certificates) -> None:
+    client = TlsLayer(client_context(files.ca), server_name="localhost")
+    client.shake_hands()
+    client.receive_data(b"\0\0\0\x06\0\0\0\0OK")
+    with pytest.raises(TlsError, match="first record does not look like a TLS handshake"):
+        client.shake_hands()
+
+
 def test_renegotiation_is_off(files: Certificates) -> None:
     assert server(files)._context.options & ssl.OP_NO_RENEGOTIATION
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.storage.cache import Block, BlockCache
+from penstock.storage.outline import Outline
 from tests.unit.storage.samples import make
 
 
@@ -72,3 +73,27 @@ def test_segment_block_and_end_are_all_part_of_the_key() -> None:
     cache = BlockCache()
     cache.put((1, 2, 3), block((0, 1)))
     assert [cache.get(key) for key in ((1, 2, 4), (1, 3, 3), (2, 2, 3))] == [None] * 3
+
+
+def test_an_outline_makes_room_for_its_block() -> None:
+    one = block((0, 1))
+    cache = BlockCache(2 * one.nbytes)
+    cache.put((1, 0, 0), Outline(bytes(make(0, b"x").raw), 0))
+    cache.put((1, 0, 0), one)
+    assert cache.get((1, 0, 0)) is one
+    cache.put((1, 1, 0), block((0, 1)))
+    assert len(cache) == 2
+
+
+def test_many_outlines_have_room_where_few_blocks_have() -> None:
+    cache = BlockCache(3 * block((0, 1), nbytes=256 * 1024).nbytes)
+    for number in range(100):
+        cache.put((1, number, 0), Outline(bytes(make(0, b"x").raw), 0))
+    assert len(cache) == 100
+
+
+def test_the_batch_of_an_offset() -> None:
+    found = block((10, 12), (20, 22))
+    batches = [found.batch(offset) for offset in (9, 10, 11, 12, 21, 22)]
+    first, second = found.batches
+    assert batches == [None, first, first, None, second, None]

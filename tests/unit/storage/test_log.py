@@ -18,7 +18,7 @@ from penstock.storage.durability import Durability
 from penstock.storage.index import BlockIndex
 from penstock.storage.log import CHECKPOINT_BYTES, UNWRITTEN_BYTES_MAX, Log, LogOptions
 from penstock.storage.retention import Retention
-from penstock.testing.disk import FaultyDisk
+from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests.unit.storage.logs import (
     DIRECTORY,
     ID_BASE,
@@ -382,50 +382,81 @@ def test_a_read_error_is_told_and_not_remembered(disk: FaultyDisk) -> None:
     assert everything(log) == frames(written)
 
 
-def test_one_batch_here_and_there_is_read_without_its_neighbours(disk: FaultyDisk) -> None:
+def noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of what is read of files from now on."""
+    sizes: list[int] = []
+    read = FaultyFile.read
+
+    def noting(file: FaultyFile, position: int, nbytes: int) -> bytes:
+        sizes.append(nbytes)
+        return read(file, position, nbytes)
+
+    monkeypatch.setattr(FaultyFile, "read", noting)
+    return sizes
+
+
+def test_one_batch_here_and_there_is_read_without_its_neighbours(
+    disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = new_log(disk, mem_queue_size=2, max_bytes_per_file=3000)
     written = fill(log, *[1, 2] * 40)
     bodies = frames(written)
-    known = 0
-    for offset in [*range(0, 110, 7), *range(109, 0, -5)]:
+    sizes = noted_reads(monkeypatch)
+    for offset in [*range(0, 120, 7), *range(119, 0, -5)]:
         found = log.batch_at(offset)
-        if found is not None:
-            known += 1
-            assert bytes(found.slice(offset, offset + 1)) == bodies[offset]
-    assert known > 20
-    assert log.batch_at(log.next_offset - 1) is None  # it is in memory
+        assert found is not None
+        assert bytes(found.slice(offset, offset + 1)) == bodies[offset]
+    assert 30 < len([size for size in sizes if size < 150]) <= 42  # single batches
+    assert len([size for size in sizes if size > 150]) == len(log.segments)  # to find them
 
 
-def test_a_place_that_is_read_again_and_again_is_read_as_a_whole(disk: FaultyDisk) -> None:
+def test_a_place_that_is_read_again_and_again_is_read_as_a_whole(
+    disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = new_log(disk, mem_queue_size=0)
-    fill(log, *[1] * 40)
-    found = [log.batch_at(offset) for offset in range(30)]
-    assert None not in found[:16]
-    assert found[17:] == [None] * 13
-    fill(log, 1)
-    assert log.batch_at(40) is None
+    fill(log, *[1] * 100)
+    sizes = noted_reads(monkeypatch)
+    for offset in range(99):
+        assert log.batch_at(offset) is not None
+    whole, *single, again = sizes
+    assert whole == again > 60 * max(single)
+    assert len(single) == 64
 
 
-def test_a_block_in_the_cache_is_used(disk: FaultyDisk) -> None:
+def test_a_block_in_the_cache_is_used(disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     log = new_log(disk, mem_queue_size=0)
     fill(log, 1, 1, 1)
-    assert log.batch_at(0) is not None
     log.batches_at(0)
-    assert log.batch_at(0) is None
+    sizes = noted_reads(monkeypatch)
+    assert log.batch_at(0) is not None
+    assert log.batch_at(2) is not None
+    assert sizes == []
 
 
-def test_single_reads_leave_damage_to_the_careful_way(disk: FaultyDisk) -> None:
+def test_single_reads_leave_damage_out(disk: FaultyDisk) -> None:
     log = new_log(disk, mem_queue_size=0)
-    written = fill(log, 1, 1, 1, 1)
+    written = fill(log, 1, 1, 1, 1, 1)
     size = len(written[0].raw)
     path = log.segments[0].file.path
     disk.flip(path, 8 * (size + 80))  # in the body of offset 1
     disk.overwrite(path, b"PSB1\0\0\0\0", 2 * size)  # a length that leads nowhere
-    assert log.batch_at(0) is not None
-    assert [log.batch_at(offset) for offset in (1, 2)] == [None, None]
+    found = [log.batch_at(offset) for offset in range(4)]
+    assert [batch and batch.first_offset for batch in found] == [0, None, None, 3]
     disk.cut(path, size + 10)
-    assert log.batch_at(1) is None
+    assert log.batch_at(3) is not None  # from the cache
+    log, _ = reopen(disk)
+    assert log.batch_at(3) is None
     assert new_log(new_disk()).batch_at(0) is None
+
+
+def test_single_reads_do_not_trust_an_outline(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0)
+    written = fill(log, 1, 1, 1)
+    assert log.batch_at(0) is not None
+    path = log.segments[0].file.path
+    disk.overwrite(path, bytes(written[0].raw), len(written[0].raw))  # undamaged, but another
+    assert log.batch_at(1) is None
+    assert log.batch_at(2) is not None
 
 
 def test_single_reads_of_a_gap_find_nothing(disk: FaultyDisk) -> None:
@@ -434,6 +465,7 @@ def test_single_reads_of_a_gap_find_nothing(disk: FaultyDisk) -> None:
     disk.flip(log.segments[0].file.path, 8 * 100)
     log, _ = reopen(disk)
     assert log.batch_at(1) is None
+    assert log.batch_at(0) is not None
 
 
 # --- letting go --------------------------------------------------------------------------------

@@ -10,39 +10,58 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.core.errors import ConfigError
     from penstock.nsq.client.aio import Consumer, Producer
     from penstock.nsq.client.config import Config
     from penstock.nsq.client.delivery import Delivery
-    from penstock.nsq.client.errors import ClientError, NotConnected, ServerError
+    from penstock.nsq.client.errors import (
+        ClientError,
+        HandshakeFailed,
+        NotConnected,
+        ServerError,
+        Stopped,
+        TimedOut,
+    )
     from penstock.nsq.client.log import LogClient
     from penstock.nsq.client.lookup import Node, lookup
     from penstock.nsq.client.message import Message
+    from penstock.nsq.client.state import ConnectionState
 
 _HOME = {
     "ClientError": "errors",
     "Config": "config",
+    "ConfigError": "errors",
+    "ConnectionState": "state",
     "Consumer": "aio",
     "Delivery": "delivery",
+    "HandshakeFailed": "errors",
     "LogClient": "log",
     "Message": "message",
     "Node": "lookup",
     "NotConnected": "errors",
     "Producer": "aio",
     "ServerError": "errors",
+    "Stopped": "errors",
+    "TimedOut": "errors",
     "lookup": "lookup",
 }
 
 __all__ = [
     "ClientError",
     "Config",
+    "ConfigError",
+    "ConnectionState",
     "Consumer",
     "Delivery",
+    "HandshakeFailed",
     "LogClient",
     "Message",
     "Node",
     "NotConnected",
     "Producer",
     "ServerError",
+    "Stopped",
+    "TimedOut",
     "lookup",
 ]
 

@@ -1,105 +1,208 @@
 """What a client tells a node about itself, how patient it is, and how it takes setbacks.
 
 The names are those of go-nsq's options (NSQ reference 7.1), which every NSQ tool accepts too; so
-are the defaults, but for those that the comments tell of.
+are the defaults and the ranges, but for those that the comments tell of.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from penstock import __version__
+from penstock.core.errors import ConfigError
+from penstock.nsq.client.options import (
+    ADDRESS,
+    CODE_ONLY,
+    COUNT,
+    FILE,
+    FRACTION,
+    SECONDS,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    OneOf,
+    Option,
+    option,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    import ssl
 
 MILLISECONDS = 1000
+MINUTE: Final = 60.0
+HOUR: Final = 3600.0
+
+_BACKOFF_STRATEGY: Final = OneOf(
+    "exponential", "full_jitter", empty="exponential", refusal="invalid value type"
+)
+_TLS_VERSION: Final = OneOf(
+    "ssl3.0", "tls1.0", "tls1.1", "tls1.2", "tls1.3", empty="", refusal="{} is not a tls version"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Options of connections, producers and consumers; times in seconds, sizes in bytes."""
+    """Options of connections, producers and consumers; times in seconds, sizes in bytes.
+
+    ``validate`` is called by every producer and consumer that is given one.
+    """
 
     # A connection
-    dial_timeout: float = 1.0
-    """For the TCP connection; the handshake after it has ``read_timeout``."""
-    read_timeout: float = 60.0
-    """How long an answer may take."""
-    write_timeout: float = 1.0
-    """How long the node may refuse to take what is sent."""
-    local_addr: str = ""
-    """Connect from this address, host:port."""
+    dial_timeout: float = option(
+        1.0, SECONDS, "For the TCP connection; the handshake after it has `read_timeout`."
+    )
+    read_timeout: float = option(
+        60.0, SECONDS, "How long an answer may take.", least=0.1, most=5 * MINUTE
+    )
+    write_timeout: float = option(
+        1.0, SECONDS, "How long the node may refuse to take what is sent.",
+        least=0.1, most=5 * MINUTE,
+    )  # fmt: skip
+    local_addr: str = option("", ADDRESS, "Connect from this address.")
 
     # What IDENTIFY says
-    client_id: str = ""
-    """The short host name when empty."""
-    hostname: str = ""
-    user_agent: str = f"penstock/{__version__}"
-    heartbeat_interval: float = 30.0
-    """-1 for none."""
-    sample_rate: int = 0
-    """Percent of the messages to receive; 0 for all."""
-    output_buffer_size: int = 16384
-    output_buffer_timeout: float = 0.25
-    """How long the node may gather messages; -1 to send each at once."""
-    msg_timeout: float = 0.0
-    """How long a message may stay unanswered; 0 for the node's own choice."""
-    max_msg_size: int = 0
-    """The longest message to accept; 0 for the longest that any node sends."""
-    auth_secret: str = ""
-    skip_lookupd_authorization: bool = True
-    """Send the secret to nsqlookupd as well: go-nsq's name says the opposite of what it does."""
+    client_id: str = option("", TEXT, "The short host name when empty.")
+    hostname: str = option("", TEXT, "The machine's when empty.")
+    user_agent: str = option(f"penstock/{__version__}", TEXT, "Shown by the node's statistics.")
+    heartbeat_interval: float = option(
+        30.0, SECONDS, "At most `read_timeout`; anything negative for none."
+    )
+    sample_rate: int = option(
+        0, WHOLE, "Percent of the messages to receive; 0 for all.", least=0, most=99
+    )
+    output_buffer_size: int = option(
+        16384, WHOLE, "How much the node may gather before it sends; -1 to gather nothing."
+    )
+    output_buffer_timeout: float = option(
+        0.25, SECONDS, "How long the node may gather messages; negative to send each at once."
+    )
+    msg_timeout: float = option(
+        0.0, SECONDS, "How long a message may stay unanswered; 0 for the node's own choice.",
+        least=0,
+    )  # fmt: skip
+    max_msg_size: int = option(
+        0, WHOLE, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
+    )
+    auth_secret: str = option("", TEXT, "What AUTH sends where a node asks for it.")
+    skip_lookupd_authorization: bool = option(
+        True, SWITCH,
+        "Send the secret to nsqlookupd as well: go-nsq's name says the opposite of what it does.",
+    )  # fmt: skip
 
     # Layers
-    tls_v1: bool = False
-    tls_config: ssl.SSLContext | None = None
-    """Instead of all the other ``tls_*``."""
-    tls_root_ca_file: str = ""
-    tls_cert: str = ""
-    tls_key: str = ""
-    tls_insecure_skip_verify: bool = False
-    tls_min_version: str = "tls1.2"
-    deflate: bool = False
-    deflate_level: int = 6
-    snappy: bool = False
+    tls_v1: bool = option(
+        False, SWITCH,
+        "TLS where a node offers it; nothing else where `tls_config`, `tls_root_ca_file` or"
+        " `tls_cert` is given, or a secret is to be sent.",
+    )  # fmt: skip
+    tls_config: ssl.SSLContext | None = option(  # noqa: RUF009 - a field, not a value
+        None, CODE_ONLY, "An `ssl.SSLContext` instead of all the other `tls_*`."
+    )
+    tls_root_ca_file: str = option("", FILE, "Who may sign the node's certificate (PEM).")
+    tls_cert: str = option("", FILE, "Our certificate (PEM).")
+    tls_key: str = option("", FILE, "Its key (PEM), where it is not in the same file.")
+    tls_insecure_skip_verify: bool = option(False, SWITCH, "Accept any certificate of the node.")
+    tls_min_version: str = option("tls1.2", _TLS_VERSION, "The oldest TLS to accept.")
+    deflate: bool = option(False, SWITCH, "Compress with deflate.")
+    deflate_level: int = option(6, WHOLE, "1 is quick, 9 is small.", least=1, most=9)
+    snappy: bool = option(False, SWITCH, "Compress with snappy.")
 
     # Finding nodes
-    lookupd_poll_interval: float = 60.0
-    """Also how long to wait before a node given directly is tried again, at most."""
-    lookupd_poll_jitter: float = 0.3
-    lookupd_poll_timeout: float = 60.0
+    lookupd_poll_interval: float = option(
+        60.0, SECONDS,
+        "Also how long to wait before a node given directly is tried again, at most.",
+        least=0.01, most=5 * MINUTE,
+    )  # fmt: skip
+    lookupd_poll_jitter: float = option(
+        0.3, FRACTION, "The first poll is late by up to this part of the interval.",
+        least=0, most=1,
+    )  # fmt: skip
+    lookupd_poll_timeout: float = option(60.0, SECONDS, "For a whole request to nsqlookupd.")
 
     # Messages
-    max_in_flight: int = 1
-    max_attempts: int = 5
-    """Give up a message that comes more often; 0 for never."""
-    default_requeue_delay: float = 90.0
-    """Times the attempts so far."""
-    max_requeue_delay: float = 900.0
-    backoff_strategy: str = "exponential"
-    """``exponential``, ``full_jitter``."""
-    backoff_multiplier: float = 1.0
-    max_backoff_duration: float = 120.0
-    """0 for no backoff."""
-    low_rdy_idle_timeout: float = 10.0
-    low_rdy_timeout: float = 30.0
-    rdy_redistribute_interval: float = 5.0
+    max_in_flight: int = option(
+        1, WHOLE, "How many messages may be unanswered, over all connections.", least=0
+    )
+    max_attempts: int = option(
+        5, COUNT, "Give up a message that comes more often; 0 for never.", least=0
+    )
+    default_requeue_delay: float = option(
+        90.0, SECONDS, "Times the attempts so far.", least=0, most=HOUR
+    )
+    max_requeue_delay: float = option(
+        900.0, SECONDS, "The longest of these delays.", least=0, most=HOUR
+    )
+    backoff_strategy: str = option(
+        "exponential", _BACKOFF_STRATEGY, "Twice as long each time, or anything up to that."
+    )
+    backoff_multiplier: float = option(
+        1.0, SECONDS, "What is doubled: a backoff of level n lasts this times 2^n.",
+        least=0, most=HOUR,
+    )  # fmt: skip
+    max_backoff_duration: float = option(
+        120.0, SECONDS, "The longest backoff; 0 for no backoff.", least=0, most=HOUR
+    )
+    low_rdy_idle_timeout: float = option(
+        10.0, SECONDS,
+        "With fewer messages in flight than nodes: leave a node that is silent for so long.",
+        least=1, most=5 * MINUTE,
+    )  # fmt: skip
+    low_rdy_timeout: float = option(
+        30.0, SECONDS, "And any node after so long.", least=1, most=5 * MINUTE
+    )
+    rdy_redistribute_interval: float = option(
+        5.0, SECONDS, "How often that is looked at.", least=0.001, most=5
+    )
+
+    def with_option(self, name: str, value: str | bool = True) -> Config:
+        """With the option of that name set from a text, as NSQ's tools do: ``msg-timeout``, ``3s``.
+
+        ``-`` and ``_`` are the same, durations need a unit. An option named without a value is
+        True, which only switches can be. Raises ConfigError.
+        """
+        known = OPTIONS.get(name.replace("-", "_"))
+        if known is None:
+            raise ConfigError(f"invalid option {name.replace('-', '_')}")
+        return replace(self, **{known.name: known.read(value)})
+
+    def validate(self) -> Config:
+        """Itself, if all values can be used, and used together. Raises ConfigError."""
+        for each in OPTIONS.values():
+            each.check(getattr(self, each.name))
+        if self.heartbeat_interval > self.read_timeout:
+            heartbeat, read = map(SECONDS.show, (self.heartbeat_interval, self.read_timeout))
+            raise ConfigError(f"HeartbeatInterval {heartbeat} must be less than ReadTimeout {read}")
+        return self
 
     def identify_body(self) -> bytes:
         """The JSON of IDENTIFY; times in milliseconds."""
         host = self.hostname or platform.node()
+        client_id = self.client_id or host.partition(".")[0]
         asked: dict[str, object] = {
-            "client_id": self.client_id or host.partition(".")[0],
-            "hostname": host,
-            "user_agent": self.user_agent,
+            "client_id": client_id,
+            "deflate": self.deflate,
+            "deflate_level": self.deflate_level,
             "feature_negotiation": True,
             "heartbeat_interval": _milliseconds(self.heartbeat_interval),
+            "hostname": host,
+            "long_id": host,
+            "msg_timeout": _milliseconds(self.msg_timeout),
             "output_buffer_size": self.output_buffer_size,
             "output_buffer_timeout": _milliseconds(self.output_buffer_timeout),
             "sample_rate": self.sample_rate,
-            "msg_timeout": _milliseconds(self.msg_timeout),
+            "short_id": client_id,
+            "snappy": self.snappy,
+            "tls_v1": self.tls_v1,
+            "user_agent": self.user_agent,
         }
-        return json.dumps(asked).encode()
+        return json.dumps(asked, separators=(",", ":")).encode()
+
+
+OPTIONS: Final[dict[str, Option]] = options_of(Config)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -4,58 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.nsq.client.message import Link, Message
-from penstock.nsq.protocol import encode
+from penstock.nsq.client.message import Message
+from penstock.nsq.client.replies import Replies
 from penstock.nsq.protocol.frames import MessageBlock
 
 
 class Delivery:
-    """Messages of one connection that arrived together: the quick way to handle many."""
+    """Messages of one connection that arrived together: the quick way to handle many.
 
-    def __init__(self, link: Link, block: MessageBlock) -> None:
-        self._link = link
-        self._block = block
-        self._settled = False
+    Answer all of them at once, or each of ``messages()`` by itself, not both. The answers give
+    False, and do nothing, when they were answered before or the connection is gone.
+    """
+
+    __slots__ = ("_answered", "_replies", "block")
+
+    def __init__(self, replies: Replies, block: MessageBlock) -> None:
+        self._replies = replies
+        self._answered = False
+        self.block = block
+        """The messages with their ids, times and attempts."""
 
     def __len__(self) -> int:
-        return self._block.count
+        return self.block.count
+
+    @property
+    def address(self) -> str:
+        """The node that they came from."""
+        return self._replies.address
 
     @property
     def is_alive(self) -> bool:
         """Whether the connection that brought them is still there to take answers."""
-        return self._link.is_open
+        return self._replies.is_open
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all of them were finished or requeued at once."""
+        return self._answered
 
     def bodies(self) -> list[bytes]:
         """All bodies, in order."""
-        return self._block.bodies()
-
-    @property
-    def block(self) -> MessageBlock:
-        """The messages with their ids, times and attempts."""
-        return self._block
+        return self.block.bodies()
 
     def messages(self) -> Iterator[Message]:
         """The messages one by one, each to be answered by itself."""
-        return (Message(raw, self._link) for raw in self._block)
+        replies = self._replies
+        for timestamp_ns, attempts, identifier, body in self.block.fields():
+            yield Message(timestamp_ns, attempts, identifier, body, replies)
+
+    def part(self, first: int, last: int) -> Delivery:
+        """Those from ``first`` up to, not including, ``last``: to answer parts, not the whole."""
+        return Delivery(self._replies, self.block.part(first, last))
 
     def finish(self) -> bool:
-        """All of them are done; False when their connection is gone."""
-        return self._settle(self._block.finish_commands())
+        """All of them are done."""
+        if self._answered:
+            return False
+        self._answered = True
+        return self._replies.finish_all(self.block.finish_commands(), self.block.count)
 
-    def requeue(self, delay: float = 0.0) -> bool:
-        """Deliver all of them again, ``delay`` seconds from now."""
-        milliseconds = int(delay * 1000)
-        lines = [encode.requeue(identifier, milliseconds) for identifier in self._block.ids()]
-        return self._settle(b"".join(lines))
+    def requeue(self, delay: float | None = None, backoff: bool = True) -> bool:
+        """Deliver all of them again; ``delay`` and ``backoff`` as for one message."""
+        if self._answered:
+            return False
+        self._answered = True
+        messages = ((identifier, attempts) for _, attempts, identifier, _ in self.block)
+        return self._replies.requeue(messages, delay, backoff)
 
     def touch(self) -> bool:
         """Start the time-outs of all of them anew."""
-        lines = b"".join(map(encode.touch, self._block.ids()))
-        return not self._settled and self._link.answer(lines)
-
-    def _settle(self, commands: bytes) -> bool:
-        if self._settled:
-            return False
-        self._settled = True
-        self._link.settled(len(self))
-        return self._link.answer(commands)
+        return not self._answered and self._replies.touch(self.block.ids())

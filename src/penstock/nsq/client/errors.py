@@ -6,7 +6,7 @@ Every error code of the server has an exception of its own, named for it: ``E_BA
 
 from __future__ import annotations
 
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 
 
 class ClientError(PenstockError):
@@ -24,6 +24,26 @@ class NotConnected(ClientError):
 
 class TimedOut(NotConnected):
     """No answer came in time; the connection was closed."""
+
+
+class HandshakeFailed(ClientError):
+    """What answers at an address is no node that this client can, or may, talk to."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(f"{address}: {reason}")
+
+
+class BadTlsOptions(ClientError, ConfigError):
+    """The ``tls_*`` options, or the files that they name, cannot be used."""
+
+
+class Stopped(ClientError):
+    """The producer was closed; what it had not published by then was not, or perhaps not."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped")
 
 
 class LookupFailed(ClientError):

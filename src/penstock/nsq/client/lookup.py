@@ -12,6 +12,8 @@ from penstock.net.address import join_host_port
 from penstock.nsq.client.errors import LookupFailed
 
 ACCEPT = "application/vnd.nsq; version=1.0"
+_ANSWER_MAX = 16 << 20
+"""Bytes of an answer of nsqlookupd."""
 
 
 class Node(NamedTuple):
@@ -90,13 +92,20 @@ def _node(producer: dict[str, object]) -> Node:
 
 
 def _ask(address: str, topic: str, timeout: float) -> list[Node]:
-    url = lookup_url(address, topic)
+    return parse_answer(*fetch(lookup_url(address, topic), {"Accept": ACCEPT}, timeout))
+
+
+def fetch(url: str, headers: dict[str, str], timeout: float) -> tuple[int, bytes]:
+    """Status and body of what a GET of this URL gives; each wait is ``timeout`` seconds at most.
+
+    Raises OSError, ValueError, and http.client's HTTPException.
+    """
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=timeout)
     try:
-        connection.request("GET", f"{parts.path}?{parts.query}", headers={"Accept": ACCEPT})
+        connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
         response = connection.getresponse()
-        return parse_answer(response.status, response.read())
+        return response.status, response.read(_ANSWER_MAX)
     finally:
         connection.close()

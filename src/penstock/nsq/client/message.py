@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from penstock.nsq.protocol import encode
-from penstock.nsq.protocol.frames import RawMessage
-
-
-class Link(Protocol):
-    """The connection a message came over."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is still there."""
-        ...
-
-    def answer(self, command: bytes) -> bool:
-        """Send a command about a message; False when the connection is gone."""
-        ...
-
-    def settled(self, count: int = 1) -> None:
-        """So many messages in flight less."""
-        ...
+from penstock.nsq.client.replies import Replies
 
 
 class Message:
@@ -33,41 +13,54 @@ class Message:
     is gone; in the latter case the server delivers it again.
     """
 
-    __slots__ = ("_answered", "_link", "attempts", "body", "id", "timestamp_ns")
+    __slots__ = ("_answered", "_replies", "attempts", "body", "id", "timestamp_ns")
 
-    def __init__(self, raw: RawMessage, link: Link) -> None:
-        self.timestamp_ns, self.attempts, self.id, self.body = raw
-        self._link = link
+    def __init__(
+        self, timestamp_ns: int, attempts: int, identifier: bytes, body: bytes, replies: Replies
+    ) -> None:
+        self.timestamp_ns = timestamp_ns
+        self.attempts = attempts
+        self.id = identifier
+        self.body = body
+        self._replies = replies
         self._answered = False
+
+    @property
+    def address(self) -> str:
+        """The node that it came from."""
+        return self._replies.address
 
     def finish(self) -> bool:
         """This message is done."""
-        return self._settle(encode.finish(self.id))
+        if self._answered:
+            return False
+        self._answered = True
+        return self._replies.finish(self.id)
 
-    def requeue(self, delay: float = 0.0) -> bool:
-        """Deliver it again, to anyone, ``delay`` seconds from now."""
-        return self._settle(encode.requeue(self.id, int(delay * 1000)))
+    def requeue(self, delay: float | None = None, backoff: bool = True) -> bool:
+        """Deliver it again, to anyone, ``delay`` seconds from now.
+
+        None is for ``default_requeue_delay`` times its attempts. The consumer slows down for a
+        while, because the message could not be handled; not with ``backoff`` False.
+        """
+        if self._answered:
+            return False
+        self._answered = True
+        return self._replies.requeue([(self.id, self.attempts)], delay, backoff)
 
     def touch(self) -> bool:
         """Start its time-out anew, because it takes longer than expected."""
-        return not self._answered and self._link.answer(encode.touch(self.id))
+        return not self._answered and self._replies.touch([self.id])
 
     @property
     def is_alive(self) -> bool:
         """Whether the connection that brought it is still there to take an answer."""
-        return self._link.is_open
+        return self._replies.is_open
 
     @property
     def is_answered(self) -> bool:
         """Whether it was finished or requeued here."""
         return self._answered
-
-    def _settle(self, command: bytes) -> bool:
-        if self._answered:
-            return False
-        self._answered = True
-        self._link.settled()
-        return self._link.answer(command)
 
     def __repr__(self) -> str:
         identifier = self.id.decode("ascii", "replace")

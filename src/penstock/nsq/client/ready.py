@@ -1,15 +1,123 @@
-"""How a consumer shares the messages it wants in flight among its connections."""
+"""Who gets which RDY: how a consumer shares ``max_in_flight`` among its connections.
+
+The sum over all connections is never above ``max_in_flight``, and no connection gets more than its
+node allows. Whoever gets less is told first, so that this holds at every moment.
+"""
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
 
-def shares(max_in_flight: int, connections: int, first: int = 0) -> list[int]:
-    """The RDY of each connection: even, and never more than ``max_in_flight`` in all.
+from penstock.core.chance import Chance
 
-    The remainder goes to connections from number ``first`` on. With more connections than messages
-    some get nothing, so a caller moves ``first`` on from time to time.
-    """
+Key = TypeVar("Key")
+
+Orders = list[tuple[Key, int]]
+"""RDY commands to send, in this order."""
+
+
+class Peer(Generic[Key]):
+    """A connection as the core knows it; times in nanoseconds."""
+
+    __slots__ = ("heard", "key", "most", "ready", "since")
+
+    def __init__(self, key: Key, most: int, now: int) -> None:
+        self.key = key
+        self.most = most
+        """What the node allows."""
+        self.ready = 0
+        self.since = now
+        """When ``ready`` was set."""
+        self.heard = now
+        """When messages came last."""
+
+
+class Table(Generic[Key]):
+    """All connections with the RDY of each. What changes is added to ``orders``."""
+
+    def __init__(self, max_in_flight: int, chance: Chance) -> None:
+        self.max_in_flight = max_in_flight
+        self.orders: Orders[Key] = []
+        self.peers: dict[Key, Peer[Key]] = {}
+        self.total = 0
+        """The sum of all RDYs."""
+        self._chance = chance
+
+    @property
+    def is_scarce(self) -> bool:
+        """Whether not every connection can have a message."""
+        return len(self.peers) > self.max_in_flight > 0
+
+    def add(self, key: Key, most: int, now: int) -> Peer[Key]:
+        """A connection more, with RDY 0."""
+        peer = self.peers[key] = Peer(key, most, now)
+        return peer
+
+    def remove(self, key: Key) -> None:
+        """A connection less, if it is known."""
+        peer = self.peers.pop(key, None)
+        if peer is not None:
+            self.total -= peer.ready
+
+    def give(self, peer: Peer[Key], count: int, now: int) -> None:
+        """Set a connection's RDY, as far as the bounds allow."""
+        left = self.max_in_flight - self.total + peer.ready
+        count = max(0, min(count, peer.most, left))
+        if count != peer.ready:
+            self.total += count - peer.ready
+            peer.ready = count
+            peer.since = now
+            self.orders.append((peer.key, count))
+
+    def silence(self, now: int) -> None:
+        """RDY 0 for all."""
+        for peer in self.peers.values():
+            self.give(peer, 0, now)
+
+    def share(self, now: int) -> None:
+        """Even shares for all; one each for as many as possible when there is not enough."""
+        peers = list(self.peers.values())
+        if self.is_scarce:
+            counts = [min(1, peer.ready) for peer in peers]
+        else:
+            counts = shares(self.max_in_flight, len(peers))
+        wanted = list(zip(peers, counts, strict=True))
+        for peer, count in wanted:
+            if count < peer.ready:
+                self.give(peer, count, now)
+        if not self.is_scarce:
+            for peer, count in wanted:
+                self.give(peer, count, now)
+            return
+        holders = [peer for peer in peers if peer.ready]
+        for peer in self.pick(holders, self.total - self.max_in_flight):
+            self.give(peer, 0, now)
+        self.spread(self.max_in_flight - self.total, now)
+
+    def spread(self, count: int, now: int, last: frozenset[Key] = frozenset()) -> None:
+        """RDY 1 for so many connections that have none, those of ``last`` only if it must be."""
+        idle = [peer for peer in self.peers.values() if not peer.ready]
+        fresh = self.pick([peer for peer in idle if peer.key not in last], count)
+        rest = self.pick([peer for peer in idle if peer.key in last], count - len(fresh))
+        for peer in fresh + rest:
+            self.give(peer, 1, now)
+
+    def pick(self, peers: list[Peer[Key]], count: int) -> list[Peer[Key]]:
+        """So many of them at random, or all."""
+        chosen: list[Peer[Key]] = []
+        while peers and len(chosen) < count:
+            chosen.append(peers.pop(self._chance.below(len(peers))))
+        return chosen
+
+    def take_orders(self) -> Orders[Key]:
+        """What has changed since the last time."""
+        orders, self.orders = self.orders, []
+        return orders
+
+
+def shares(max_in_flight: int, connections: int) -> list[int]:
+    """The RDY of each connection: even, the remainder to the first, all ``max_in_flight``."""
     if not connections:
         return []
     least, more = divmod(max_in_flight, connections)
-    return [least + ((index - first) % connections < more) for index in range(connections)]
+    return [least + (index < more) for index in range(connections)]

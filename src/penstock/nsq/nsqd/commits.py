@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.broker.records import Records
@@ -18,9 +19,9 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.net.tasks import spawn
+from penstock.net import threads
 from penstock.storage.durability import Durability
-from penstock.storage.log import Log, SyncJob
+from penstock.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,8 @@ class Commits:
         self._staged = 0
         self._at_once_left = 0
         self._rest_until: dict[Topic, int] = {}
-        self._syncing: dict[Topic, asyncio.Task[None]] = {}
+        self._syncing: set[Topic] = set()
+        self._sync_ended = asyncio.Event()
         self._unsynced: dict[Topic, list[Outcome]] = {}
         self._gathering: dict[Topic, _Gathering] = {}
         self._loop = asyncio.get_running_loop()
@@ -150,16 +152,18 @@ class Commits:
         if job is None:  # the log has failed meanwhile, or has nothing to sync
             self._tell(outcomes, topic.log.failure)
             return
-        self._syncing[topic] = spawn(self._sync(topic, job, outcomes), f"sync {topic.name}")
+        self._syncing.add(topic)
+        began_ns = self._clock.monotonic_ns()
+        threads.run(job.run, partial(self._synced, topic, outcomes, began_ns))
 
-    async def _sync(self, topic: Topic, job: SyncJob, outcomes: list[Outcome]) -> None:
-        error = None
-        began = self._clock.monotonic_ns()
-        try:
-            await asyncio.to_thread(job.run)
-        except StorageError as failure:
-            error = failure
-        del self._syncing[topic]
+    def _synced(
+        self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None
+    ) -> None:
+        """A sync has ended; those who wait for it are told."""
+        if error is not None and not isinstance(error, StorageError):
+            error = StorageError(f"{topic.name}: sync failed: {error!r}")
+        self._syncing.remove(topic)
+        self._sync_ended.set()
         assert isinstance(topic.log, Log)
         topic.log.end_sync(error)
         if topic.log.failure is not None:
@@ -167,7 +171,7 @@ class Commits:
                          topic.name, error)  # fmt: skip
         self._note(topic, _SYNC, error)
         self._tell(outcomes, error)
-        self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began)
+        self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began_ns)
 
     def _gather(self, topic: Topic, told: int, took_ns: int) -> None:
         """After a sync: those who were told will publish again, and can share the next one with
@@ -188,10 +192,10 @@ class Commits:
         while True:
             for each in [each for each in self._gathering if topic in (None, each)]:
                 self.sync(each)
-            tasks = [task for each, task in self._syncing.items() if topic in (None, each)]
-            if not tasks:
+            if not self._syncing if topic is None else topic not in self._syncing:
                 return
-            await asyncio.wait(tasks)
+            self._sync_ended.clear()
+            await self._sync_ended.wait()
 
     def forget(self, topic: Topic) -> None:
         """The topic is deleted, and its troubles with it."""

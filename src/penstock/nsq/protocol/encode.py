@@ -7,7 +7,7 @@ Nothing is validated here: the server's answer is the authority, and tests want 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MAGIC_V2 = b"  V2"
 NOP = b"NOP\n"
@@ -67,6 +67,11 @@ def ready(count: int) -> bytes:
 def finish(message_id: bytes) -> bytes:
     """FIN: this message is done."""
     return b"FIN %b\n" % message_id
+
+
+def finish_all(message_ids: Iterable[bytes]) -> bytes:
+    """The FINs of these messages, one at least."""
+    return b"FIN " + b"\nFIN ".join(message_ids) + b"\n"
 
 
 def requeue(message_id: bytes, delay_ms: int) -> bytes:

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from penstock.rocketmq.broker import pull
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -100,8 +102,8 @@ class HeldPulls:
             pulled = pull.find(self._node, held.header, held.subscription)
             if pulled.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
                 # Nothing that it wants: it waits on, from behind what was looked at.
-                held.header = held.header._replace(offset=pulled.next_offset)
-                held.pulled = held.pulled._replace(next_offset=pulled.next_offset)
+                held.header = replace(held.header, offset=pulled.next_offset)
+                held.pulled = replace(held.pulled, next_offset=pulled.next_offset)
                 continue
             self._drop((topic, queue), key)
             pull.respond(self._node, held.connection, held.request, held.header, pulled)
@@ -110,7 +112,7 @@ class HeldPulls:
         held = self._drop(place, key)
         if held is not None:
             low, high = self._node.store.bounds(*place)
-            pulled = held.pulled._replace(min_offset=low, max_offset=high)
+            pulled = replace(held.pulled, min_offset=low, max_offset=high)
             pull.respond(self._node, held.connection, held.request, held.header, pulled)
 
     def _deleted(self, topic: str) -> None:

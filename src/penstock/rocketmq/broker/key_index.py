@@ -308,12 +308,7 @@ def _frame(log: Log, offset: int) -> bytes | None:
     if offset < log.start_offset:
         return None
     batch = log.batch_at(offset)
-    if batch is None:
-        batches, place = log.batches_at(offset)
-        if place == len(batches) or batches[place].first_offset > offset:
-            return None
-        batch = batches[place]
-    if batch.dialect != Dialect.ROCKETMQ:
+    if batch is None or batch.dialect != Dialect.ROCKETMQ:
         return None
     return bytes(batch.slice(offset, offset + 1))
 

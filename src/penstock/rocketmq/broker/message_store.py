@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
@@ -38,7 +38,6 @@ Listener = Callable[[str, Sequence[Batch]], None]
 """Told of what one commit has appended to a topic."""
 
 _ROCKETMQ: Final = int(Dialect.ROCKETMQ)
-_NEXT: Final = attrgetter("next_offset")
 
 
 class Found(NamedTuple):
@@ -48,7 +47,7 @@ class Found(NamedTuple):
     frame: Buffer
 
 
-class Slice(NamedTuple):
+class Slice(Struct, frozen=True, gc=False):
     """Messages ``[first, next)`` of a batch by log offset; ``queue_offset`` is of the first."""
 
     batch: Batch
@@ -243,31 +242,23 @@ class MessageStore:
             if not places:
                 return
             index = 0
-            batches: Sequence[Batch] = ()
             while index < len(places):
                 first = places[index]
-                if batches and batches[0].first_offset <= first < batches[-1].next_offset:
-                    at = bisect_right(batches, first, key=_NEXT)
-                else:
-                    batches, at = found.log.batches_at(first)
-                if at >= len(batches):
-                    return
-                batch = batches[at]
-                run = min(len(places) - index, max(1, batch.next_offset - first))
-                if batch.first_offset <= first:
+                batch = found.log.batch_at(first)
+                run = 1
+                if batch is not None:
+                    run = min(len(places) - index, batch.next_offset - first)
                     yield Slice(batch, first, first + run, offset + index)
-                else:
-                    run = 1
                 index += run
             offset += len(places)
             count -= len(places)
 
     def frames(self, topic: str, part: Slice) -> list[Buffer]:
         """The stored messages of a slice, one by one."""
-        batch, first, next_, _ = part
+        batch = part.batch
         if batch.dialect != _ROCKETMQ:
             return list(self._converted(topic, part))
-        return [batch.slice(offset, offset + 1) for offset in range(first, next_)]
+        return [batch.slice(offset, offset + 1) for offset in range(part.first, part.next)]
 
     def piece(self, topic: str, part: Slice) -> Buffer:
         """The stored messages of a slice, back to back."""
@@ -307,10 +298,9 @@ class MessageStore:
         offset = place[1]
         if not topic.log.start_offset <= offset < topic.log.next_offset:
             return None
-        batches, at = topic.log.batches_at(offset)
-        if at >= len(batches) or batches[at].first_offset > offset:
+        batch = topic.log.batch_at(offset)
+        if batch is None:
             return None
-        batch = batches[at]
         queue_offset = 0
         if batch.dialect != _ROCKETMQ:
             queue_offset = topic.queues.search(batch.queue, offset)

@@ -7,7 +7,9 @@ A pull that finds nothing new may be held until a message comes; see ``broker.he
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from penstock.rocketmq.broker import group_topics, names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
@@ -34,7 +36,7 @@ SCAN_MAX: Final = 800
 _MASTER: Final = "0"
 
 
-class PullHeader(NamedTuple):
+class PullHeader(Struct, frozen=True, gc=False):
     """The fields of a pull."""
 
     group: str
@@ -78,7 +80,7 @@ class PullHeader(NamedTuple):
             raise BodyError(f"a field of the pull is no number: {error}") from None
 
 
-class Pulled(NamedTuple):
+class Pulled(Struct, frozen=True, gc=False):
     """What a pull found: the answer's code and words, offsets, messages back to back."""
 
     code: ResponseCode
@@ -196,12 +198,12 @@ def _all(node: Node, header: PullHeader, bounds: tuple[int, int], count: int, ro
     nbytes, next_offset = 0, header.offset
     found = 0
     for part in store.slices(topic, header.queue, header.offset, count):
-        piece = store.piece(topic, part)
+        piece, messages = store.piece(topic, part), part.next - part.first
         if nbytes + len(piece) <= room:
             pieces.append(piece)
             nbytes += len(piece)
-            found += part.next - part.first
-            next_offset = part.queue_offset + part.next - part.first
+            found += messages
+            next_offset = part.queue_offset + messages
             continue
         for number, frame in enumerate(store.frames(topic, part)):
             if pieces and nbytes + len(frame) > room:

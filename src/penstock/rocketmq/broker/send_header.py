@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
@@ -19,7 +20,7 @@ _SHORT = tuple("abcdefghijklm")
 _LONG_CODES = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE))
 
 
-class SendHeader(NamedTuple):
+class SendHeader(Struct, frozen=True, gc=False):
     """What a producer says of a message. ``queue`` is -1 where the broker may choose."""
 
     producer_group: str

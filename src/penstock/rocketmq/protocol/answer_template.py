@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from penstock.rocketmq.protocol import frames, header_binary, header_json
 from penstock.rocketmq.protocol.command import RESPONSE, Command, Serialization
 
-_LENGTH = struct.Struct(">i")
-_OPAQUE_AT = 5
+_OPAQUE_AT: Final = 5
+_INT32: Final = 4
+_SIZE: Final = "\0%c%c%c"
+"""The length of a value: a header is shorter than 16 MiB."""
 
 
 class AnswerTemplate:
@@ -33,12 +36,15 @@ class AnswerTemplate:
             Command(code, 0, dict(constants or {}), flag=RESPONSE, remark=remark)
         )
         remark_end = header_binary.FIXED.size + len((remark or "").encode())
-        self._before_opaque = binary[:_OPAQUE_AT]
-        self._behind_opaque = binary[_OPAQUE_AT + _LENGTH.size : remark_end]
-        self._constants = binary[remark_end + _LENGTH.size :]
-        self._names = [header_binary.encode_name(name) for name in names]
-        self._head_size = remark_end + _LENGTH.size
-        self._fields_size = len(self._constants) + sum(len(name) + 4 for name in self._names)
+        before, behind = binary[:_OPAQUE_AT], binary[_OPAQUE_AT + _INT32 : remark_end]
+        self._before_opaque, self._behind_opaque = before, behind
+        self._fixed = struct.Struct(f">iI{len(before)}si{len(behind)}si")
+        self._head_size = remark_end + _INT32
+        fields = binary[self._head_size :].decode("latin-1").replace("%", "%%")
+        for name in names:
+            fields += header_binary.encode_name(name).decode("latin-1").replace("%", "%%")
+            fields += f"{_SIZE}%s"
+        self._fields = fields
 
     def encode(self, request: Command, values: Sequence[str], body_length: int = 0) -> bytes:
         """The answer to a request, up to its body.
@@ -51,12 +57,12 @@ class AnswerTemplate:
         return self._binary(request.opaque, values, body_length)
 
     def _binary(self, opaque: int, values: Sequence[str], body_length: int) -> bytes:
-        size = self._fields_size
-        fields: list[bytes] = []
-        for name, value in zip(self._names, values, strict=True):
-            data = value.encode()
-            size += len(data)
-            fields += (name, _LENGTH.pack(len(data)), data)
-        prefix = frames.prefix(Serialization.BINARY, self._head_size + size, body_length)
-        return b"".join((prefix, self._before_opaque, _LENGTH.pack(opaque), self._behind_opaque,
-                         _LENGTH.pack(size), self._constants, *fields))  # fmt: skip
+        sized: list[int | str] = []
+        for value in values:
+            size = len(value)
+            sized += (size >> 16, size >> 8 & 0xFF, size & 0xFF, value)
+        fields = (self._fields % tuple(sized)).encode("latin-1")
+        size = len(fields)
+        length, kind = frames.lengths(Serialization.BINARY, self._head_size + size, body_length)
+        return self._fixed.pack(length, kind, self._before_opaque, opaque, self._behind_opaque,
+                                size) + fields  # fmt: skip

@@ -45,8 +45,12 @@ def encode_head(command: Command, body_length: int) -> bytes:
 
 def prefix(serialization: int, header_length: int, body_length: int) -> bytes:
     """What stands before a header."""
-    return _LENGTHS.pack(4 + header_length + body_length,
-                         serialization << _HEADER_BITS | header_length)  # fmt: skip
+    return _LENGTHS.pack(*lengths(serialization, header_length, body_length))
+
+
+def lengths(serialization: int, header_length: int, body_length: int) -> tuple[int, int]:
+    """The two numbers before a header."""
+    return 4 + header_length + body_length, serialization << _HEADER_BITS | header_length
 
 
 class FrameReader:

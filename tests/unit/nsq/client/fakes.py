@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -42,6 +42,7 @@ class FakeNsqd:
         self.finished: list[bytes] = []
         self.requeued: list[tuple[bytes, int]] = []
         self.refusals: dict[str, str] = {}
+        self.refuse: Callable[[list[bytes]], str] = lambda bodies: ""
         self.silent = False
         self.changed = threading.Condition()
         self._queue: deque[bytes] = deque()
@@ -63,12 +64,12 @@ class FakeNsqd:
                     self._sessions.append(session)
                 threading.Thread(target=session.run, daemon=True).start()
 
-    def put(self, *bodies: bytes) -> None:
+    def put(self, *bodies: bytes, attempts: int = 1) -> None:
         """Queue messages and deliver what can be delivered."""
         with self.changed:
             for body in bodies:
                 self._count += 1
-                self._queue.append(frames.message(5, 1, b"%016x" % self._count, body))
+                self._queue.append(frames.message(5, attempts, b"%016x" % self._count, body))
             self.deliver()
 
     def deliver(self) -> None:
@@ -113,6 +114,7 @@ class _Session:
         self.reader = CommandReader(expect_magic=True)
         self.ready = 0
         self.in_flight = 0
+        self.closed = False
 
     def run(self) -> None:
         with contextlib.suppress(OSError):
@@ -120,6 +122,8 @@ class _Session:
                 self.reader.receive_data(data)
                 while (event := self.reader.next_event()) is not None:
                     with self.server.changed:
+                        if self.closed:
+                            break
                         self.server.asked.append(event)
                         if not self.server.silent:
                             self.handle(event)
@@ -143,14 +147,21 @@ class _Session:
             self.reader.state = State.SUBSCRIBED
             self.send(frames.OK_FRAME)
         elif isinstance(event, Publish):
-            server.published.append((event.topic, event.bodies.to_list()))
-            self.send(frames.OK_FRAME)
+            self.publish(event.topic, event.bodies.to_list())
         elif isinstance(event, Close):
             self.reader.state = State.CLOSING
             self.ready = 0
             self.send(frames.CLOSE_WAIT_FRAME)
         else:
             self.settle(event)
+
+    def publish(self, topic: str, bodies: list[bytes]) -> None:
+        if text := self.server.refuse(bodies):
+            self.send(frames.error(text))
+            self.close()
+        else:
+            self.server.published.append((topic, bodies))
+            self.send(frames.OK_FRAME)
 
     def settle(self, event: Event) -> None:
         if isinstance(event, Ready):
@@ -177,6 +188,7 @@ class _Session:
             self.peer.sendall(data)
 
     def close(self) -> None:
+        self.closed = True
         with contextlib.suppress(OSError):
             self.peer.shutdown(socket.SHUT_RDWR)
         self.peer.close()
@@ -203,6 +215,7 @@ class FakeHttp(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, Answer] = {}
         self.requests: list[tuple[str, str, bytes]] = []
+        self.headers: list[dict[str, str]] = []
         self.connections = 0
         self.hang_up_after = 1_000_000
         self.address = f"127.0.0.1:{self.server_address[1]}"
@@ -223,6 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         length = int(self.headers.get("Content-Length", 0))
         self.server.requests.append((self.command, self.path, self.rfile.read(length)))
+        self.server.headers.append(dict(self.headers))
         path = self.path.partition("?")[0]
         missing: Answer = (404, {}, b'{"message":"NOT_FOUND"}')
         status, headers, body = self.server.answers.get(path, missing)

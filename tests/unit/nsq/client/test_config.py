@@ -1,10 +1,13 @@
-"""What goes into IDENTIFY."""
+"""Options by their names, their checks, and what goes into IDENTIFY."""
 
 from __future__ import annotations
 
 import json
 
-from penstock.nsq.client.config import Config
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.nsq.client.config import OPTIONS, Config
 
 
 def test_identify() -> None:
@@ -21,3 +24,47 @@ def test_numbers() -> None:
     asked = json.loads(config.identify_body())
     assert (asked["heartbeat_interval"], asked["msg_timeout"], asked["sample_rate"]) == (-1, 0, 5)
     assert asked["client_id"] == "a"
+
+
+def test_options_by_name() -> None:
+    config = Config().with_option("msg-timeout", "3s").with_option("max_attempts", "10")
+    assert (config.msg_timeout, config.max_attempts) == (3.0, 10)
+    assert config.with_option("tls_v1").tls_v1
+    assert not config.with_option("skip-lookupd-authorization", "f").skip_lookupd_authorization
+    assert Config().msg_timeout == 0
+
+
+def test_more_attempts_than_nsq_counts_is_no_error() -> None:
+    """Go's 16 bits wrap and make 4464 of it; any message has fewer attempts than this."""
+    assert Config().with_option("max_attempts", "70000").max_attempts == 70_000
+
+
+def test_refusals() -> None:
+    with pytest.raises(ConfigError, match=r"^invalid option no_such$"):
+        Config().with_option("no-such", "1")
+    with pytest.raises(ConfigError, match=r"^invalid deflate_level ! 10 > 9$"):
+        Config().with_option("deflate-level", "10")
+
+
+def test_values_of_a_program_are_checked_by_validate() -> None:
+    assert Config().validate() == Config()
+    with pytest.raises(ConfigError, match=r"^invalid read_timeout ! 50ms < 100ms$"):
+        Config(read_timeout=0.05).validate()
+    with pytest.raises(ConfigError, match='"constant" is not exponential, full_jitter'):
+        Config(backoff_strategy="constant").validate()
+
+
+def test_heartbeats_come_before_patience_ends() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^HeartbeatInterval 1m30s must be less than ReadTimeout 1m0s$"
+    ):
+        Config(heartbeat_interval=90).validate()
+    # Only together do they make sense, so setting one by its name does not judge yet.
+    patient = Config().with_option("heartbeat_interval", "90s").with_option("read_timeout", "2m")
+    assert patient.validate() is patient
+
+
+def test_defaults_are_valid_and_explained() -> None:
+    for each in OPTIONS.values():
+        each.check(each.default)
+        assert each.help.endswith(".")

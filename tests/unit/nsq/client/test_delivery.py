@@ -5,55 +5,48 @@ from __future__ import annotations
 from penstock.nsq.client.delivery import Delivery
 from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
-
-IDS = [b"%016d" % n for n in range(3)]
-
-
-class FakeLink:
-    is_open = True
-
-    def __init__(self) -> None:
-        self.sent = b""
-        self.settled_count = 0
-
-    def answer(self, command: bytes) -> bool:
-        self.sent += command
-        return self.is_open
-
-    def settled(self, count: int = 1) -> None:
-        self.settled_count += count
+from tests.unit.nsq.client.test_replies import IDS, Desk
 
 
-def delivery(link: FakeLink) -> Delivery:
+def delivery(desk: Desk) -> Delivery:
     reader = FrameReader()
-    reader.receive_data(b"".join(frames.message(5, 1, identifier, b"x") for identifier in IDS))
+    reader.receive_data(b"".join(frames.message(5, 2, identifier, b"x") for identifier in IDS))
     (block,) = reader.events()
     assert isinstance(block, MessageBlock)
-    return Delivery(link, block)
+    return Delivery(desk.replies, block)
 
 
 def test_finish_once() -> None:
-    link = FakeLink()
-    messages = delivery(link)
+    desk = Desk()
+    messages = delivery(desk)
     assert (len(messages), messages.bodies()) == (3, [b"x"] * 3)
+    assert messages.address == "node:1"
+    assert messages.is_alive
     assert messages.finish()
+    assert messages.is_answered
     assert not messages.finish()
-    assert link.sent == b"".join(map(encode.finish, IDS))
-    assert link.settled_count == 3
+    assert not messages.requeue()
+    assert desk.end_pass() == [b"".join(map(encode.finish, IDS))]
+    assert desk.link.in_flight == 0
 
 
 def test_requeue_and_touch() -> None:
-    link = FakeLink()
-    messages = delivery(link)
+    desk = Desk(default_requeue_delay=2)
+    messages = delivery(desk)
     assert messages.touch()
-    assert messages.requeue(0.25)
+    assert messages.requeue()
     assert not messages.touch()
-    lines = [*map(encode.touch, IDS), *(encode.requeue(identifier, 250) for identifier in IDS)]
-    assert link.sent == b"".join(lines)
+    touches = b"".join(map(encode.touch, IDS))
+    requeues = b"".join(encode.requeue(identifier, 4000) for identifier in IDS)
+    assert desk.end_pass() == [touches, requeues]
+    assert len(desk.outcomes) == 1
 
 
 def test_one_by_one() -> None:
-    link = FakeLink()
-    first, *_ = delivery(link).messages()
+    desk = Desk()
+    first, *others = delivery(desk).messages()
+    assert (first.id, first.body, first.attempts, first.timestamp_ns) == (IDS[0], b"x", 2, 5)
     assert first.finish()
-    assert link.settled_count == 1
+    assert [one.id for one in others] == IDS[1:]
+    desk.end_pass()
+    assert desk.link.in_flight == 2

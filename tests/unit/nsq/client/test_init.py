@@ -22,7 +22,8 @@ def test_neither_numpy_nor_a_broker_is_imported() -> None:
 import sys, penstock.nsq.client as c
 for name in c.__all__: getattr(c, name)
 import penstock.nsq.client.aio
-heavy = ("numpy", "penstock.broker", "penstock.storage", "penstock.nsq.nsqd", "msgspec")
+layers = ("cramjam", "zlib_ng", "penstock.net.tls")
+heavy = ("numpy", "penstock.broker", "penstock.storage", "penstock.nsq.nsqd", "msgspec", *layers)
 sys.exit([name for name in sys.modules if name.startswith(heavy)] or 0)
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)

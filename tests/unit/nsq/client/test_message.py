@@ -3,49 +3,43 @@
 from __future__ import annotations
 
 from penstock.nsq.client.message import Message
-from penstock.nsq.protocol.frames import RawMessage
+from tests.unit.nsq.client.test_replies import Desk
+
+ID = b"0123456789abcdef"
 
 
-class Recorder:
-    def __init__(self) -> None:
-        self.is_open = True
-        self.sent: list[bytes] = []
-        self.settlements = 0
-
-    def answer(self, command: bytes) -> bool:
-        self.sent.append(command)
-        return self.is_open
-
-    def settled(self, count: int = 1) -> None:
-        self.settlements += count
+def message(desk: Desk) -> Message:
+    return Message(7, 2, ID, b"x", desk.replies)
 
 
 def test_answers_once() -> None:
-    link = Recorder()
-    message = Message(RawMessage(7, 2, b"0123456789abcdef", b"x"), link)
-    assert (message.timestamp_ns, message.attempts, message.body) == (7, 2, b"x")
-    assert message.touch()
-    assert message.finish()
-    assert message.is_answered
-    assert not message.finish()
-    assert not message.requeue(5)
-    assert not message.touch()
-    assert link.sent == [b"TOUCH 0123456789abcdef\n", b"FIN 0123456789abcdef\n"]
-    assert link.settlements == 1
+    desk = Desk()
+    made = message(desk)
+    assert (made.timestamp_ns, made.attempts, made.body) == (7, 2, b"x")
+    assert made.address == "node:1"
+    assert made.touch()
+    assert made.finish()
+    assert made.is_answered
+    assert not made.finish()
+    assert not made.requeue(5)
+    assert not made.touch()
+    assert desk.end_pass() == [b"TOUCH 0123456789abcdef\n", b"FIN 0123456789abcdef\n"]
+    assert desk.link.in_flight == 2
 
 
-def test_requeue_with_a_delay() -> None:
-    link = Recorder()
-    assert Message(RawMessage(7, 2, b"0123456789abcdef", b"x"), link).requeue(1.5)
-    assert link.sent == [b"REQ 0123456789abcdef 1500\n"]
+def test_requeue() -> None:
+    desk = Desk(default_requeue_delay=10)
+    assert message(desk).requeue(1.5)
+    assert message(desk).requeue()
+    assert not message(desk).is_answered
+    assert b"".join(desk.end_pass()) == b"REQ %b 1500\nREQ %b 20000\n" % (ID, ID)
 
 
 def test_a_lost_connection() -> None:
-    link = Recorder()
-    message = Message(RawMessage(7, 2, b"0123456789abcdef", b"x"), link)
-    assert message.is_alive
-    link.is_open = False
-    assert not message.is_alive
-    assert not message.finish()
-    assert link.settlements == 1
-    assert "0123456789abcdef" in repr(message)
+    desk = Desk()
+    made = message(desk)
+    assert made.is_alive
+    desk.replies.close()
+    assert not made.is_alive
+    assert not made.finish()
+    assert "0123456789abcdef" in repr(made)

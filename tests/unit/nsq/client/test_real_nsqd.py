@@ -41,7 +41,7 @@ def test_blocking(nsqd: Daemon, topic: str) -> None:
         assert first is not None
         assert (first.body, first.attempts) == (b"one", 1)
         assert first.touch()
-        assert first.requeue()
+        assert first.requeue(0, backoff=False)
         bodies: list[bytes] = []
         while len(bodies) < 4:
             message = consumer.get(5)
@@ -78,7 +78,7 @@ async def test_aio(nsqd: Daemon, topic: str) -> None:
         seen = set()
         async for message in consumer:
             if message.attempts == 1 and message.body.endswith(b"7"):
-                assert message.requeue()
+                assert message.requeue(0, backoff=False)
                 continue
             seen.add(int(message.body))
             assert message.finish()

@@ -29,6 +29,7 @@ def test_lines() -> None:
     assert encode.subscribe("t", "c#ephemeral") == b"SUB t c#ephemeral\n"
     assert encode.ready(2500) == b"RDY 2500\n"
     assert encode.finish(identifier) == b"FIN 0123456789abcdef\n"
+    assert encode.finish_all([b"1" * 16, b"2" * 16]) == b"FIN %b\nFIN %b\n" % (b"1" * 16, b"2" * 16)
     assert encode.requeue(identifier, 90_000) == b"REQ 0123456789abcdef 90000\n"
     assert encode.touch(identifier) == b"TOUCH 0123456789abcdef\n"
     assert encode.CLS == b"CLS\n"

@@ -116,7 +116,12 @@ def test_block(runs: list[tuple[int, int]], first: int, last: int) -> None:
         messages = list(block)
         assert len(block) == block.count == len(messages)
         assert [block[index] for index in range(block.count)] == messages
+        assert list(block.fields()) == [tuple(message) for message in messages]
         assert block.bodies() == [message.body for message in messages]
+        if first < last <= block.count:
+            part = block.part(first, last)
+            assert list(part) == messages[first:last]
+            assert part.stride == block.stride
         assert block.ids() == [message.id for message in messages]
         expected = b"".join(finish(message.id) for message in messages[first:last])
         assert block.finish_commands(first, last) == expected
@@ -133,6 +138,17 @@ def test_many_equal_frames_are_one_block() -> None:
     assert isinstance(block, MessageBlock)
     assert (block.count, block.stride) == (2500, 234)
     assert answer == Response(b"OK")
+
+
+@given(st.lists(st.tuples(st.integers(0, 65535), st.sampled_from([b"x", b"yy"])), min_size=1))
+def test_most_attempts(messages: list[tuple[int, bytes]]) -> None:
+    for bodies in (messages, [(attempts, b"x") for attempts, _ in messages] * 20):
+        reader = FrameReader()
+        for attempts, body in bodies:
+            reader.receive_data(frames.message(1, attempts, b"0123456789abcdef", body))
+        (block,) = reader.events()
+        assert isinstance(block, MessageBlock)
+        assert block.most_attempts() == max(attempts for attempts, _ in messages)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_the_same_bytes(serialization: Serialization, remark: str | None) -> Non
     constants = {"MSG_REGION": 'a "region" of 5 %s', "TRACE_ON": "true"}
     template = AnswerTemplate(("msgId", "queueId"), constants, 7, remark)
     request = Command(310, 1_234_567, {"a": "b"}, serialization=serialization)
-    for values in (("7F00", "3"), ("0A", "12,13,14")):
+    for values in (("7F00", "3"), ("0A", "12,13,14"), ("1F," * 30_000, "3")):
         ext = {**constants, **dict(zip(("msgId", "queueId"), values, strict=True))}
         whole = request.answer(7, remark, ext=ext)
         assert template.encode(request, values) == frames.encode_head(whole, 0)

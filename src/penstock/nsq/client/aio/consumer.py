@@ -4,193 +4,244 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from inspect import isawaitable
+from typing import Any, Final, TypeVar
 
 from penstock.core.errors import PenstockError
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.tasks import spawn
 from penstock.nsq.client.aio.link import Link
-from penstock.nsq.client.config import Config
 from penstock.nsq.client.delivery import Delivery
-from penstock.nsq.client.errors import ClientError, NotConnected
-from penstock.nsq.client.lookup import ACCEPT, lookup_url, parse_answer
+from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.names import checked_addresses, checked_channel, checked_topic
-from penstock.nsq.client.ready import shares
+from penstock.nsq.client.subscription import EVERYONE, Subscription
 from penstock.nsq.protocol import encode
-from penstock.nsq.protocol.frames import Error, Frame, MessageBlock
 
-_log = logging.getLogger("penstock.nsq.client")
+Handler = Callable[[Message], Awaitable[object] | object]
+Taken = TypeVar("Taken")
 
-_TURN_S = 5.0
+_TURN_NS: Final = 5 * MILLISECOND
+"""For so long messages are handed out before the loop gets its turn, and the nodes their FINs."""
+_LEAVE_S: Final = 1.0
+"""How long a node may take to say that it sends no more."""
+_ANSWER_MAX: Final = 16 << 20
+"""Bytes of an answer of nsqlookupd."""
 
 
-class Consumer:
+class Consumer(Subscription[Link]):
     """Consumes a channel of a topic from given nodes, and from those that nsqlookupd names.
 
-    At most ``max_in_flight`` messages are unanswered at once, over all connections. Nodes that
-    cannot be reached are tried again every ``reconnect_delay`` seconds; nsqlookupds are asked every
-    ``lookupd_poll_interval`` seconds, and soon after a connection was lost. A node that refuses the
-    subscription makes the iteration raise its ServerError.
+        async with Consumer("t", "c", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
+            async for message in consumer:
+                message.finish()
+
+    ``async for`` over the consumer, ``deliveries()`` and ``run(handler)`` are three ways to get at
+    messages; use one of them. They end when the consumer is closed, and raise the ClientError that
+    leaves no way to go on: a node given directly refuses the subscription, or, when they are
+    ``required``, cannot be reached the first time. Other nodes are tried again after
+    ``reconnect_delay`` seconds, then twice that, up to ``lookupd_poll_interval``.
+
+    ``max_in_flight`` is a short cut for the option of ``config``.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        channel: str,
-        *,
-        nsqd_tcp_addresses: Iterable[str] = (),
-        lookupd_http_addresses: Iterable[str] = (),
-        max_in_flight: int = 1,
-        config: Config | None = None,
-        reconnect_delay: float = 1.0,
-        lookupd_poll_interval: float = 60.0,
-    ) -> None:
-        self.topic = checked_topic(topic, "SUB")
-        self.channel = checked_channel(channel)
-        self.max_in_flight = max_in_flight
-        self._config = config or Config()
-        self._direct = checked_addresses(nsqd_tcp_addresses)
-        self._lookupds = list(lookupd_http_addresses)
-        self._reconnect_delay = reconnect_delay
-        self._poll_interval = lookupd_poll_interval
-        self._links: dict[str, Link] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._deliveries: deque[Delivery] = deque()
-        self._messages: deque[Message] = deque()
-        self._error: ClientError | None = None
-        self._news = asyncio.Event()
-        self._poll_now = asyncio.Event()
-        self._turn = 0
-        self._started = False
-        self._closed = False
+    _closed: asyncio.Event | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _timer_at: int | None = None
+    _turn_ends = 0
 
     async def __aenter__(self) -> Consumer:
         self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    @property
-    def connections(self) -> list[str]:
-        """The addresses connected at present."""
-        return sorted(self._links)
-
-    @property
-    def in_flight(self) -> int:
-        """Messages received and not answered yet."""
-        return sum(link.in_flight for link in self._links.values())
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        """Close; without waiting for answers when the block has ended with an exception."""
+        await (self.close() if kind is None else self.close(grace=0))
 
     def start(self) -> None:
         """Begin to connect, in the background."""
-        if self._started:
-            return
-        self._started = True
-        for address in self._direct:
-            self._keep(address)
-        if self._lookupds:
-            self._run("lookup", self._poll_for_ever())
-        self._run("turns", self._take_turns())
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._waiters: deque[asyncio.Future[None]] = deque()
+            self._tasks: set[asyncio.Task[None]] = set()
+            self._tick()
+            self._rescheduled()
+
+    # --- messages --------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self
 
     async def __anext__(self) -> Message:
         """The next message; ends when the consumer is closed."""
-        while not self._messages:
-            delivery = await self._next_delivery()
-            self._messages.extend(delivery.messages())
-        return self._messages.popleft()
+        if self._clock.monotonic_ns() < self._turn_ends:
+            message = self._inbox.message()
+            if message is not None:
+                return message
+        message = await self._next(self._inbox.message)
+        if message is None:
+            raise StopAsyncIteration
+        return message
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
-        """Messages as they arrive together, until the consumer is closed: the quick way.
-
-        Not at the same time as the iteration over messages.
-        """
-        while True:
-            try:
-                delivery = await self._next_delivery()
-            except StopAsyncIteration:
-                return
+        """Messages as they arrive together, until the consumer is closed: the quick way."""
+        while (delivery := await self._next(self._inbox.delivery)) is not None:
             yield delivery
-
-    async def _next_delivery(self) -> Delivery:
-        self.start()
-        while not self._deliveries:
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-        return self._deliveries.popleft()
 
     async def get(self, timeout: float | None = None) -> Message | None:  # noqa: ASYNC109
         """The next message, or None after ``timeout`` seconds or when the consumer is closed."""
         try:
             async with asyncio.timeout(timeout):
-                return await anext(self)
-        except (TimeoutError, StopAsyncIteration):
+                return await self._next(self._inbox.message)
+        except TimeoutError:
             return None
 
-    async def close(self, grace: float = 5.0) -> None:
+    async def run(self, handler: Handler, concurrency: int = 1) -> None:
+        """Have ``handler`` called with each message, until the consumer is closed.
+
+        A handler is a function, or a coroutine function, of which ``concurrency`` may be under way
+        at once. When it returns the message is finished, unless it was answered in there; when it
+        raises, the message is requeued and the consumer slows down.
+        """
+        self.start()
+        if concurrency == 1:
+            await self._work(handler)
+        else:
+            workers = [self._spawn(self._work(handler), "worker") for _ in range(concurrency)]
+            try:
+                await asyncio.gather(*workers, return_exceptions=True)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+        if self._fatal is not None and not self._closing:
+            raise self._fatal
+
+    async def _work(self, handler: Handler) -> None:
+        clock, take = self._clock.monotonic_ns, self._inbox.message
+        while True:
+            message = take() if clock() < self._turn_ends else None
+            if message is None:
+                try:
+                    message = await self._next(take)
+                except ClientError:  # ``run`` tells, once
+                    return
+                if message is None:
+                    return
+            try:
+                result = handler(message)
+                if result is not None and isawaitable(result):
+                    await result
+            except Exception as error:
+                self._handler_failed(message, error)
+            else:
+                message.finish()
+
+    async def _next(self, take: Callable[[], Taken | None]) -> Taken | None:
+        """What ``take`` gives as soon as it does; None when the consumer is closed."""
+        self.start()
+        if self._clock.monotonic_ns() >= self._turn_ends:
+            if not self._inbox.is_empty:
+                await asyncio.sleep(0)
+            self._turn_ends = self._clock.monotonic_ns() + _TURN_NS
+        while True:
+            while self._inbox.spent:
+                await self._give_up(self._inbox.spent.popleft())
+            found = take()
+            if found is not None or self._closing:
+                return found
+            if self._fatal is not None:
+                raise self._fatal
+            await self._wait()
+
+    async def _give_up(self, message: Message) -> None:
+        try:
+            result = self._given_up(message)
+            if isawaitable(result):
+                await result
+        except Exception as error:
+            self._handler_failed(message, error)
+        else:
+            message.finish()
+
+    async def _wait(self) -> None:
+        assert self._loop is not None
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+            self._turn_ends = self._clock.monotonic_ns() + _TURN_NS
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._arrived(1)  # this one cannot take what it was woken for
+            raise
+
+    def _arrived(self, count: int) -> None:
+        waiters = self._waiters
+        while waiters and count:
+            waiter = waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    async def close(self, grace: float = 30.0) -> None:
         """Stop receiving, give back what was not handed out, and close.
 
         Messages handed out may be answered for another ``grace`` seconds; those that are not come
-        again after their time-out.
+        again after their time-out. A handler that wants this does not await it, as it would wait
+        for its own message.
         """
-        if self._closed:
+        if self._closed is not None:
+            await self._closed.wait()
             return
-        self._closed = True
-        self._news.set()
-        tasks = list(self._tasks.values())
-        links = list(self._links.values())
-        for link in links:
-            link.send(encode.CLS)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await asyncio.gather(*(link.left.wait() for link in links))
-                self._give_back()
-                await asyncio.gather(*(link.idle.wait() for link in links))
-        self._give_back()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, *(link.close() for link in links), return_exceptions=True)
-        self._tasks.clear()
-
-    def _give_back(self) -> None:
-        while self._messages:
-            self._messages.popleft().requeue()
-        while self._deliveries:
-            self._deliveries.popleft().requeue()
-
-    # Connections
-
-    def _run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks[name] = spawn(work, f"nsq consumer {self.topic}/{self.channel} {name}")
-
-    def _keep(self, address: str) -> None:
-        if address not in self._tasks and not self._closed:
-            self._run(address, self._stay_connected(address))
-
-    async def _stay_connected(self, address: str) -> None:
+        self._closed = asyncio.Event()
+        self._closing = True
+        if self._loop is None:
+            self._closed.set()
+            return
+        self._say_stopping()
+        self._flow.close()
+        self._rescheduled()
         try:
-            while True:
-                known_good = await self._connect(address)
-                if not known_good and address not in self._direct:
-                    return  # nsqlookupd will name it again if it comes back
-                await asyncio.sleep(self._reconnect_delay)
-        except ClientError as error:
-            self._error = error
-            self._news.set()
+            await self._leave(grace)
         finally:
-            self._tasks.pop(address, None)
+            self._closed.set()
 
-    async def _connect(self, address: str) -> bool:
-        """One connection's whole life. False when the node is not worth trying again."""
+    async def _leave(self, grace: float) -> None:
+        links = dict(self._replies)
+        self._inbox.give_back()
+        self._arrived(EVERYONE)
+        for link, replies in links.items():
+            replies.flush()
+            link.send(encode.CLS)
+        try:
+            await _all(grace, [link.idle for link in links])
+            await _all(_LEAVE_S, [link.left for link in links])
+        finally:
+            for replies in links.values():
+                replies.flush()
+                replies.close()
+            tasks = self._tasks - {asyncio.current_task()}
+            for task in tasks:
+                task.cancel()
+            ends = (*tasks, *(link.close() for link in links))
+            await asyncio.gather(*ends, return_exceptions=True)
+
+    # --- what the core asks for ------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = spawn(work, f"nsq consumer {self.topic}/{self.channel} {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _dial(self, address: str) -> None:
+        self._spawn(self._connect(address), address)
+
+    async def _connect(self, address: str) -> None:
         try:
             link = await Link.open(
                 address,
@@ -199,73 +250,59 @@ class Consumer:
                 on_frame=self._take,
                 on_lost=self._lost,
             )
-        except NotConnected as error:
-            _log.warning("%s", error)
-            self._poll_now.set()
-            return False
-        if link.is_open:  # it may be lost again by the time we get here
-            self._links[address] = link
-            self._share()
-            await link.closed.wait()
-        return True
+        except ClientError as error:
+            self._failed(address, error)
+        except (OSError, ValueError) as error:  # nsqlookupd may name anything
+            self._failed(address, NotConnected(address, str(error)))
+        else:
+            if self._closing:
+                await link.close()
+                return
+            self._joined(link)
+            if not link.is_open:  # it was lost again before we got here
+                self._lost(link, NotConnected(address, "the server closed the connection"))
 
-    def _lost(self, link: Link, error: NotConnected) -> None:
-        if self._links.get(link.address) is link:
-            del self._links[link.address]
-        if not self._closed:
-            _log.warning("%s", error)
-            # What it brought and nobody has seen yet comes again over another connection.
-            self._messages = deque(one for one in self._messages if one.is_alive)
-            self._deliveries = deque(one for one in self._deliveries if one.is_alive)
-            self._share()
-            self._poll_now.set()
+    def _ask(self, url: str) -> None:
+        self._spawn(self._query(url), url)
 
-    def _take(self, link: Link, frame: Frame) -> None:
-        if isinstance(frame, MessageBlock):
-            link.add_in_flight(frame.count)
-            self._deliveries.append(Delivery(link, frame))
-            self._news.set()
-        elif isinstance(frame, Error):
-            _log.warning("%s: %s", link.address, frame.text)
-        elif frame.data == b"CLOSE_WAIT":
-            link.left.set()
+    async def _query(self, url: str) -> None:
+        from penstock.net.http_client import HttpError, get
 
-    def _share(self) -> None:
-        """Give every connection its RDY, those that get less first."""
-        if self._closed:
-            return
-        links = list(self._links.values())
-        counts = shares(self.max_in_flight, len(links), self._turn)
-        for link, count in sorted(zip(links, counts, strict=True), key=lambda pair: pair[1]):
-            link.set_ready(count)
-
-    async def _take_turns(self) -> None:
-        """With more connections than messages wanted, let each of them have its time."""
-        while True:
-            await asyncio.sleep(_TURN_S)
-            if len(self._links) > self.max_in_flight:
-                self._turn += 1
-                self._share()
-
-    # Lookup
-
-    async def _poll_for_ever(self) -> None:
-        while True:
-            self._poll_now.clear()
-            for address in self._lookupds:
-                await self._poll(address)
-            await asyncio.sleep(self._reconnect_delay)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._poll_interval):
-                    await self._poll_now.wait()
-
-    async def _poll(self, address: str) -> None:
-        from penstock.net.http_client import get
-
+        seconds = self._config.lookupd_poll_timeout
         try:
-            url = lookup_url(address, self.topic)
-            answer = await get(url, self._config.dial_timeout, headers={"Accept": ACCEPT})
-            for node in parse_answer(answer.status, answer.body):
-                self._keep(node.tcp_address)
+            answer = await get(url, seconds, headers=self._discovery.headers, max_body=_ANSWER_MAX)
         except PenstockError as error:
-            _log.warning("lookup of %s at %s: %s", self.topic, address, error)
+            reason = error.reason if isinstance(error, HttpError) else str(error)
+            self._not_answered(url, LookupFailed(reason))
+        else:
+            self._answered(url, answer.status, answer.body)
+
+    def _soon(self, flush: Callable[[], None]) -> None:
+        assert self._loop is not None
+        self._loop.call_soon(flush)
+
+    def _rescheduled(self) -> None:
+        deadline = self._deadline
+        if deadline == self._timer_at or self._loop is None:
+            return
+        self._timer_at = deadline
+        if self._timer is not None:
+            self._timer.cancel()
+        if deadline is not None:
+            delay = max(0, deadline - self._clock.monotonic_ns()) / SECOND
+            self._timer = self._loop.call_later(delay, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer_at = None
+        self._tick()
+        self._rescheduled()
+
+
+async def _all(seconds: float, events: list[asyncio.Event]) -> None:
+    """Wait for all of them, but no longer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*(event.wait() for event in events))
+
+
+__all__ = ["Consumer", "Handler"]

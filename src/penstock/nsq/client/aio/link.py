@@ -1,54 +1,59 @@
-"""One asyncio connection to a node: the handshake, frames in, commands out, heartbeats."""
+"""One asyncio connection to a node: what ``Wire`` has to say goes out, what comes goes into it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
-from penstock.net.address import split_host_port
+from penstock.core.reasons import reason as reason_of
+from penstock.nsq.client.aio.outflow import Outflow
 from penstock.nsq.client.config import Config
+from penstock.nsq.client.dial import dial_reason, dial_target, local_target
 from penstock.nsq.client.errors import ClientError, NotConnected, TimedOut
-from penstock.nsq.client.handshake import Handshake, ServerInfo
-from penstock.nsq.protocol import encode
-from penstock.nsq.protocol.errors import ProtocolError
-from penstock.nsq.protocol.frames import Frame, FrameReader, Response
+from penstock.nsq.client.server_info import ServerInfo
+from penstock.nsq.client.wire import Wire
+from penstock.nsq.protocol.frames import Frame
+
+_GATHERED_MAX: Final = 64 * 1024
+"""Bytes that are gathered for the end of a pass of the loop; more go out at once."""
+_CLOSE_S: Final = 1.0
 
 
 class Link(asyncio.Protocol):
     """A connection that has shaken hands, made by ``open``.
 
     ``on_frame`` gets every frame but heartbeats, ``on_lost`` is told once when the connection ends.
+    Commands of one pass of the loop go out as one write.
     """
 
     def __init__(
         self,
-        address: str,
+        wire: Wire,
         config: Config,
-        subscription: tuple[str, str],
         on_frame: Callable[[Link, Frame], None],
         on_lost: Callable[[Link, NotConnected], None],
     ) -> None:
-        self.address = address
-        self.server = ServerInfo()
-        self.ready = 0
-        self.in_flight = 0
+        self.address = wire.address
+        self.state = wire.state
+        """What can be seen of it; live."""
         self.left = asyncio.Event()
         """The server has said CLOSE_WAIT, or is gone."""
         self.idle = asyncio.Event()
         """No message is in flight."""
         self.closed = asyncio.Event()
+        self._wire = wire
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._reader = FrameReader()
-        self._handshake = Handshake(config, *subscription)
-        self._shaken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._established = False
+        self._loop = asyncio.get_running_loop()
+        self._shaken: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._reason = "the server closed the connection"
+        self._reason = ""
+        self._flush_due = False
         self._heard = True
         self._silence_s = 2 * max(0.0, config.heartbeat_interval)
-        self._watch: asyncio.TimerHandle | None = None
+        self._silence: asyncio.TimerHandle | None = None
+        self._outflow = Outflow(config.write_timeout, self.abort)
         self.idle.set()
 
     @classmethod
@@ -61,130 +66,189 @@ class Link(asyncio.Protocol):
         on_frame: Callable[[Link, Frame], None],
         on_lost: Callable[[Link, NotConnected], None],
     ) -> Link:
-        """Connect and shake hands. Raises NotConnected, and ServerError for a refusal."""
-        host, port = split_host_port(address)
-        loop = asyncio.get_running_loop()
-        link = cls(address, config, subscription, on_frame, on_lost)
+        """Connect within ``dial_timeout`` and shake hands within ``read_timeout``.
+
+        Raises NotConnected; ServerError for a refusal; HandshakeFailed and BadTlsOptions where
+        trying again would not help.
+        """
+        link = cls(Wire(address, config, *subscription), config, on_frame, on_lost)
+        await link._dial(config)
         try:
-            async with asyncio.timeout(config.dial_timeout):
-                await loop.create_connection(lambda: link, host, port)
+            async with asyncio.timeout(config.read_timeout):
                 await link._shaken
         except TimeoutError:
-            link.abort("no answer while connecting")
-            raise TimedOut(address, "no answer while connecting") from None
-        except OSError as error:
-            raise NotConnected(address, str(error)) from error
+            late = f"no answer within {config.read_timeout:g} s ({link._wire.awaited})"
+            link.abort(late)
+            raise TimedOut(address, late) from None
         except BaseException:
             link.abort("connecting was given up")
             raise
         return link
+
+    async def _dial(self, config: Config) -> None:
+        host, port = dial_target(self.address)
+        local = local_target(config.local_addr)
+        try:
+            async with asyncio.timeout(config.dial_timeout or None):
+                await self._loop.create_connection(lambda: self, host, port, local_addr=local)
+        except OSError as error:
+            kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
+            raise kind(self.address, dial_reason(self.address, error)) from error
+
+    # --- what can be seen ------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
         """Whether commands can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
-    # What asyncio calls
+    @property
+    def server(self) -> ServerInfo:
+        """What the node said of itself."""
+        return self._wire.server
+
+    @property
+    def ready(self) -> int:
+        """The RDY that the node was told last."""
+        return self.state.ready
+
+    @property
+    def in_flight(self) -> int:
+        """Messages received and not answered yet."""
+        return self.state.in_flight
+
+    # --- what asyncio calls ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self.send(self._handshake.begin())
+        self._outflow.start(self._transport)
+        self._wire.begin()
+        self._flush()
         if self._silence_s:
             self._watch_silence()
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        self._reader.receive_data(data)
+        wire = self._wire
+        wire.receive_data(data)
         try:
-            for frame in self._reader.events():
-                self._take(frame)
-        except ProtocolError as error:
-            self.abort(str(error))
+            frames = wire.events()
+            if wire.is_ready and not self._shaken.done():
+                self._shaken.set_result(None)
+            while frames:
+                for frame in frames:
+                    self._on_frame(self, frame)
+                frames = wire.events()
+        except ClientError as error:
+            self._fail(error)
+            return
+        if wire.state.left and not self.left.is_set():
+            self.left.set()
+        if wire.has_output:
+            self._flush_soon()
+
+    def _fail(self, error: ClientError) -> None:
+        """The node makes no sense, or has refused us; it may still hear why."""
+        self._flush()
+        if not self._shaken.done():
+            self._shaken.set_exception(error)
+        self._reason = error.reason if isinstance(error, NotConnected) else str(error)
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._outflow.pause()
+
+    def resume_writing(self) -> None:
+        self._outflow.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        if self._watch is not None:
-            self._watch.cancel()
-        lost = NotConnected(self.address, str(error) if error else self._reason)
-        if self._established:
-            self._on_lost(self, lost)
-        elif not self._shaken.done():
+        self._outflow.stop()
+        if self._silence is not None:
+            self._silence.cancel()
+        lost = self._wire.lost(self._reason or (reason_of(error) if error else ""))
+        if not self._shaken.done():
             self._shaken.set_exception(lost)
+        elif not self._shaken.cancelled() and self._shaken.exception() is None:
+            self._on_lost(self, lost)
         for event in (self.left, self.idle, self.closed):
             event.set()
 
-    # What the owner calls
+    # --- what the owner calls --------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
         """Send commands as they are; nothing happens when the connection is gone."""
         if self._transport is not None:
-            self._transport.write(data)
+            self._wire.send(data)
+            self._flush_soon()
 
     def answer(self, command: bytes) -> bool:
-        """Send a command about a message; False when the connection is gone."""
+        """Send commands about messages, all of a kind; False when the connection is gone."""
         if not self.is_open:
             return False
-        self.send(command)
+        self._wire.answer(command)
+        self._flush_soon()
         return True
 
     def add_in_flight(self, count: int) -> None:
         """So many messages in flight more."""
-        self.in_flight += count
+        self.state.in_flight += count
         self.idle.clear()
 
     def settled(self, count: int = 1) -> None:
         """So many messages in flight less."""
-        self.in_flight -= count
-        if not self.in_flight:
+        self.state.in_flight -= count
+        if not self.state.in_flight:
             self.idle.set()
 
     def set_ready(self, count: int) -> None:
         """RDY, unless it is that already; capped by what the server allows."""
-        count = min(count, self.server.max_rdy_count)
-        if count != self.ready:
-            self.ready = count
-            self.send(encode.ready(count))
+        if self._transport is not None:
+            self._wire.set_ready(count)
+            self._flush_soon()
+
+    async def drain(self) -> None:
+        """Wait while the node takes less than is sent; for owners that send without end."""
+        await self._outflow.flowing.wait()
 
     def abort(self, reason: str) -> None:
         """Close at once, whatever is left to send."""
-        self._reason = reason
         if self._transport is not None:
+            self._reason = self._reason or reason
             self._transport.abort()
 
     async def close(self) -> None:
         """Close after everything was sent, within a second."""
         if self._transport is None:
             return
-        self._reason = "closed"
+        self._reason = self._reason or "closed"
+        self._wire.end()
+        self._flush()
         self._transport.close()
         try:
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(_CLOSE_S):
                 await self.closed.wait()
         except TimeoutError:
             self.abort("closed")
             await self.closed.wait()
 
-    def _take(self, frame: Frame) -> None:
-        if isinstance(frame, Response) and frame.is_heartbeat:
-            self.send(encode.NOP)
-        elif self._established:
-            self._on_frame(self, frame)
-        elif not self._shaken.done():
-            self._shake(frame)
+    # --- the way out -----------------------------------------------------------------------------
 
-    def _shake(self, frame: Frame) -> None:
-        try:
-            more = self._handshake.receive(frame)
-        except ClientError as error:
-            self._shaken.set_exception(error)
-            self.abort(str(error))
-            return
-        if more:
-            self.send(more)
-        if self._handshake.done:
-            self.server = self._handshake.server
-            self._established = True
-            self._shaken.set_result(None)
+    def _flush_soon(self) -> None:
+        if self._wire.pending > _GATHERED_MAX:
+            self._flush()
+        elif not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush_due_now)
+
+    def _flush_due_now(self) -> None:
+        self._flush_due = False
+        self._flush()
+
+    def _flush(self) -> None:
+        if data := self._wire.take_output():
+            self._outflow.write(data)
 
     def _watch_silence(self) -> None:
         """A server sends heartbeats; one that is silent for two of them is gone."""
@@ -192,5 +256,4 @@ class Link(asyncio.Protocol):
             self.abort(f"silent for {self._silence_s:g} s")
             return
         self._heard = False
-        loop = asyncio.get_running_loop()
-        self._watch = loop.call_later(self._silence_s, self._watch_silence)
+        self._silence = self._loop.call_later(self._silence_s, self._watch_silence)

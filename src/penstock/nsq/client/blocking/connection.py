@@ -1,20 +1,27 @@
-"""One blocking connection to a node."""
+"""One blocking connection to a node: what ``Wire`` has to say goes out, what comes goes into it.
+
+No thread runs beside it. Heartbeats are answered whenever something is received, so an owner that
+is silent for two of them (by default a minute), in a slow handler for instance, loses the
+connection: let it call ``receive_ready`` now and then, or ask for longer ``heartbeat_interval``.
+"""
 
 from __future__ import annotations
 
-import logging
+import contextlib
+import select
 import socket
 from collections import deque
 
-from penstock.net.address import split_host_port
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.reasons import reason as reason_of
+from penstock.core.units import SECOND
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import NotConnected, TimedOut
-from penstock.nsq.client.handshake import Handshake, ServerInfo
-from penstock.nsq.protocol import encode
-from penstock.nsq.protocol.errors import ProtocolError
-from penstock.nsq.protocol.frames import Frame, FrameReader, Response
-
-_log = logging.getLogger("penstock.nsq.client")
+from penstock.nsq.client.dial import dial_reason, dial_target, local_target
+from penstock.nsq.client.errors import ClientError, NotConnected, TimedOut
+from penstock.nsq.client.server_info import ServerInfo
+from penstock.nsq.client.state import ConnectionState
+from penstock.nsq.client.wire import Wire
+from penstock.nsq.protocol.frames import Frame
 
 _READ_SIZE = 256 * 1024
 
@@ -22,7 +29,9 @@ _READ_SIZE = 256 * 1024
 class Connection:
     """One connection to a node, opened and identified on construction.
 
-    It is subscribed when a topic and a channel are given. Raises NotConnected, ServerError.
+    It is subscribed when a topic and a channel are given. Connecting takes ``dial_timeout`` at
+    most, each answer ``read_timeout``. Raises NotConnected; ServerError for a refusal;
+    HandshakeFailed and BadTlsOptions where trying again would not help.
     """
 
     def __init__(
@@ -34,35 +43,60 @@ class Connection:
     ) -> None:
         self.address = address
         self.config = config or Config()
-        self.server = ServerInfo()
-        self.ready = 0
-        self.in_flight = 0
-        self._reader = FrameReader()
+        self._wire = Wire(address, self.config, topic, channel)
         self._frames: deque[Frame] = deque()
-        self._socket: socket.socket | None = self._open()
+        self._socket: socket.socket | None = self._dial()
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(self._socket, select.POLLIN)
+        self._writable.register(self._socket, select.POLLOUT)
         try:
-            self._shake_hands(Handshake(self.config, topic, channel))
+            self._shake_hands()
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> socket.socket:
-        target = split_host_port(self.address)
+    def _dial(self) -> socket.socket:
+        target, local = dial_target(self.address), local_target(self.config.local_addr)
         try:
-            opened = socket.create_connection(target, self.config.dial_timeout)
+            opened = socket.create_connection(target, self.config.dial_timeout or None, local)
         except OSError as error:
-            raise NotConnected(self.address, str(error)) from error
+            kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
+            raise kind(self.address, dial_reason(self.address, error)) from error
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.settimeout(self.config.read_timeout)
+        opened.setblocking(False)
         return opened
 
-    def _shake_hands(self, handshake: Handshake) -> None:
-        self.send(handshake.begin())
-        while not handshake.done:
-            more = handshake.receive(self.receive())
-            if more:
-                self.send(more)
-        self.server = handshake.server
+    def _shake_hands(self) -> None:
+        seconds = self.config.read_timeout
+        end = SYSTEM_CLOCK.monotonic_ns() + int(seconds * SECOND)
+        self._wire.begin()
+        self._flush()
+        while not self._wire.is_ready:
+            left = max(0, end - SYSTEM_CLOCK.monotonic_ns())
+            if not self._take_what_comes(left / SECOND):
+                raise self._late(seconds, f" ({self._wire.awaited})")
+
+    # --- what can be seen ------------------------------------------------------------------------
+
+    @property
+    def state(self) -> ConnectionState:
+        """What can be seen of it; live."""
+        return self._wire.state
+
+    @property
+    def server(self) -> ServerInfo:
+        """What the node said of itself."""
+        return self._wire.server
+
+    @property
+    def ready(self) -> int:
+        """The RDY that the node was told last."""
+        return self.state.ready
+
+    @property
+    def in_flight(self) -> int:
+        """Messages received and not answered yet."""
+        return self.state.in_flight
 
     @property
     def is_open(self) -> bool:
@@ -73,14 +107,7 @@ class Connection:
         """For selectors; -1 when closed."""
         return -1 if self._socket is None else self._socket.fileno()
 
-    def send(self, data: bytes) -> None:
-        """Send commands as they are. Raises NotConnected."""
-        if self._socket is None:
-            raise NotConnected(self.address, "the connection is closed")
-        try:
-            self._socket.sendall(data)
-        except OSError as error:
-            raise self._lost(error) from error
+    # --- the way in ------------------------------------------------------------------------------
 
     def receive(self, timeout: float | None = None) -> Frame:
         """The next frame; heartbeats are answered and left out.
@@ -88,60 +115,87 @@ class Connection:
         Each wait is ``timeout`` seconds at most (``read_timeout`` when None). Raises
         NotConnected, TimedOut.
         """
+        seconds = self.config.read_timeout if timeout is None else timeout
         while not self._frames:
-            if self._socket is not None and timeout is not None:
-                self._socket.settimeout(timeout)
-            self._fill(self._read())
-            self._restore_timeout()
+            if not self._take_what_comes(seconds):
+                raise self._late(seconds)
         return self._frames.popleft()
 
     def receive_ready(self) -> list[Frame]:
         """The frames that have arrived by now, without waiting. Raises NotConnected."""
-        if self._socket is not None:
-            self._socket.setblocking(False)
-        try:
-            self._fill(self._read())
-        except BlockingIOError:
-            pass
-        finally:
-            self._restore_timeout()
+        data = self._read(self._opened())
+        if data is not None:
+            self._take(data)
         frames = list(self._frames)
         self._frames.clear()
         return frames
 
-    def _restore_timeout(self) -> None:
-        if self._socket is not None:
-            self._socket.settimeout(self.config.read_timeout)
+    def _take_what_comes(self, seconds: float) -> bool:
+        """Wait for bytes; whether any came in time."""
+        opened = self._opened()
+        while (data := self._read(opened)) is None:
+            if not self._readable.poll(seconds * 1000):
+                return False
+        self._take(data)
+        return True
 
-    def _read(self) -> bytes:
-        if self._socket is None:
-            raise NotConnected(self.address, "the connection is closed")
+    def _read(self, opened: socket.socket) -> bytes | None:
+        """What has come by now; None if nothing has."""
         try:
-            data = self._socket.recv(_READ_SIZE)
+            data = opened.recv(_READ_SIZE)
         except BlockingIOError:
-            raise
+            return None
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._lost(reason_of(error)) from error
         if not data:
-            raise self._lost(ConnectionError("the server closed the connection"))
+            raise self._lost()
         return data
 
-    def _fill(self, data: bytes) -> None:
-        self._reader.receive_data(data)
+    def _take(self, data: bytes) -> None:
+        wire = self._wire
+        wire.receive_data(data)
         try:
-            frames = self._reader.events()
-        except ProtocolError as error:
-            raise self._lost(error) from error
-        for frame in frames:
-            if isinstance(frame, Response) and frame.is_heartbeat:
-                self.send(encode.NOP)
-            else:
-                self._frames.append(frame)
+            while frames := wire.events():
+                self._frames.extend(frames)
+        except ClientError:
+            with contextlib.suppress(NotConnected):  # it may hear why
+                self._flush()
+            self.close()
+            raise
+        if wire.has_output:
+            self._flush()
 
-    def _lost(self, error: Exception) -> NotConnected:
-        self.close()
-        kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
-        return kind(self.address, str(error) or repr(error))
+    # --- the way out -----------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Send commands as they are. Raises NotConnected."""
+        self._opened()
+        self._wire.send(data)
+        self._flush()
+
+    def answer(self, command: bytes) -> bool:
+        """Send commands about messages, all of a kind; False when the connection is gone."""
+        if self._socket is None:
+            return False
+        self._wire.answer(command)
+        try:
+            self._flush()
+        except NotConnected:
+            return False
+        return True
+
+    def set_ready(self, count: int) -> None:
+        """RDY, unless it is that already; capped by what the server allows. Raises NotConnected."""
+        self._wire.set_ready(count)
+        self._flush()
+
+    def add_in_flight(self, count: int) -> None:
+        """So many messages in flight more."""
+        self.state.in_flight += count
+
+    def settled(self, count: int = 1) -> None:
+        """So many messages in flight less."""
+        self.state.in_flight -= count
 
     def close(self) -> None:
         """Close at once. Closing again does nothing."""
@@ -149,22 +203,31 @@ class Connection:
         if closing is not None:
             closing.close()
 
-    def answer(self, command: bytes) -> bool:
-        """Send a command about a message; False when the connection is gone."""
-        try:
-            self.send(command)
-        except NotConnected as error:
-            _log.warning("%s", error)
-            return False
-        return True
+    def _flush(self) -> None:
+        left = memoryview(self._wire.take_output())
+        opened = self._opened()
+        while left:
+            try:
+                left = left[opened.send(left) :]
+            except BlockingIOError:
+                self._wait_until_writable()
+            except OSError as error:
+                raise self._lost(reason_of(error)) from error
 
-    def settled(self, count: int = 1) -> None:
-        """So many messages in flight less."""
-        self.in_flight = max(0, self.in_flight - count)
+    def _wait_until_writable(self) -> None:
+        seconds = self.config.write_timeout
+        if not self._writable.poll(seconds * 1000):
+            text = f"the server took nothing of what was sent for {seconds:g} s"
+            raise self._lost(text, TimedOut)
 
-    def set_ready(self, count: int) -> None:
-        """RDY, unless it is that already; capped by what the server allows."""
-        count = min(count, self.server.max_rdy_count)
-        if count != self.ready:
-            self.ready = count
-            self.send(encode.ready(count))
+    def _opened(self) -> socket.socket:
+        if self._socket is None:
+            raise NotConnected(self.address, "the connection is closed")
+        return self._socket
+
+    def _lost(self, reason: str = "", kind: type[NotConnected] = NotConnected) -> NotConnected:
+        self.close()
+        return kind(self.address, self._wire.lost(reason).reason)
+
+    def _late(self, seconds: float, what: str = "") -> NotConnected:
+        return self._lost(f"no answer within {seconds:g} s{what}", TimedOut)

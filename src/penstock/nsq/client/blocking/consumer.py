@@ -3,72 +3,57 @@
 from __future__ import annotations
 
 import contextlib
-import logging
+import http.client
 import selectors
-from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import cast
+import socket
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final, TypeVar, cast
 
-from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.units import SECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking.connection import Connection
-from penstock.nsq.client.config import Config
 from penstock.nsq.client.delivery import Delivery
-from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected, server_error
-from penstock.nsq.client.lookup import lookup
+from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
+from penstock.nsq.client.lookup import fetch
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.names import checked_addresses, checked_channel, checked_topic
-from penstock.nsq.client.ready import shares
+from penstock.nsq.client.subscription import Subscription
 from penstock.nsq.protocol import encode
-from penstock.nsq.protocol.frames import Error, Frame, MessageBlock, Response
 
-_log = logging.getLogger("penstock.nsq.client")
+Handler = Callable[[Message], object]
+Taken = TypeVar("Taken")
 
-_LEAVE_S = 2.0
-"""How long close() waits for a node to say that it will send no more."""
+_TURN_NS: Final = 5 * MILLISECOND
+"""For so long messages are handed out before the nodes are heard again."""
+_QUICK_NS: Final = MILLISECOND
+"""Whoever takes longer over a message has its FIN sent before the next."""
+_LEAVE_S: Final = 2.0
+"""How long nodes may take to say that they send no more."""
 
 
-class Consumer:
-    """Consumes a channel of a topic from given nodes, or from those that nsqlookupd names.
+class Consumer(Subscription[Connection]):
+    """Consumes a channel of a topic from given nodes, and from those that nsqlookupd names.
 
-    ``for message in consumer`` waits for messages for ever; ``get`` and ``get_delivery`` wait for
-    a time. At most ``max_in_flight`` messages are unanswered at once, over all connections. Nodes
-    that cannot be reached are tried again every ``reconnect_delay`` seconds; nsqlookupds are asked
-    every ``lookupd_poll_interval`` seconds. A node that refuses the subscription raises its
-    ServerError.
+        with Consumer("t", "c", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
+            for message in consumer:
+                message.finish()
+
+    ``for`` over the consumer, ``deliveries()`` and ``run(handler)`` are three ways to get at
+    messages; ``get`` and ``get_delivery`` wait for a time only. Arguments and errors are those of
+    the asyncio consumer.
+
+    **Nothing runs in the background.** Nodes are heard, heartbeats answered, lost connections
+    replaced and backoffs ended while one of these methods is called. Who does not call one for two
+    ``heartbeat_interval`` (by default a minute), because a message takes that long, loses its
+    connections, and the messages on them come again: call ``get_delivery(0)``, or ``work()``, now
+    and then, or ask for a longer interval. Answers to messages are sent at once. Only connecting
+    and asking nsqlookupd happen in short threads of their own, so that nobody waits for a node that
+    hangs.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        channel: str,
-        *,
-        nsqd_tcp_addresses: Iterable[str] = (),
-        lookupd_http_addresses: Iterable[str] = (),
-        max_in_flight: int = 1,
-        config: Config | None = None,
-        reconnect_delay: float = 1.0,
-        lookupd_poll_interval: float = 60.0,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self.topic = checked_topic(topic, "SUB")
-        self.channel = checked_channel(channel)
-        self.max_in_flight = max_in_flight
-        self._config = config or Config()
-        self._direct = checked_addresses(nsqd_tcp_addresses)
-        self._lookupds = list(lookupd_http_addresses)
-        self._reconnect_ns = int(reconnect_delay * SECOND)
-        self._poll_ns = int(lookupd_poll_interval * SECOND)
-        self._clock = clock
-        self._due: dict[str, int] = dict.fromkeys(self._direct, 0)  # when to try an address
-        self._next_poll = 0
-        self._turn = 0
-        self._next_turn = 0
-        self._connections: dict[str, Connection] = {}
-        self._deliveries: deque[Delivery] = deque()
-        self._messages: deque[Message] = deque()
-        self._selector = selectors.DefaultSelector()
-        self._closed = False
+    _turn_ends = 0
+    _gathers = False
+    _selector: selectors.BaseSelector | None = None
 
     def __enter__(self) -> Consumer:
         return self
@@ -76,166 +61,246 @@ class Consumer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def connections(self) -> list[str]:
-        """The addresses connected at present."""
-        return sorted(self._connections)
-
-    @property
-    def in_flight(self) -> int:
-        """Messages received and not answered yet."""
-        return sum(connection.in_flight for connection in self._connections.values())
+    # --- messages --------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Message]:
-        while not self._closed:
-            message = self.get(1.0)
-            if message is not None:
+        clock, take = self._clock.monotonic_ns, self._inbox.message
+        handed_out = clock()
+        self._gathers = True
+        try:
+            while True:
+                now = clock()
+                if now - handed_out > _QUICK_NS:
+                    self._flush()
+                handed_out = now
+                message = take() if now < self._turn_ends else None
+                if message is None and (message := self._next(take, None)) is None:
+                    return
                 yield message
+        finally:
+            self._gathers = False
+            self._flush()
+
+    def deliveries(self) -> Iterator[Delivery]:
+        """Messages as they arrive together, until the consumer is closed: the quick way."""
+        while (delivery := self._next(self._inbox.delivery, None)) is not None:
+            yield delivery
 
     def get(self, timeout: float | None = None) -> Message | None:
         """The next message, or None after ``timeout`` seconds (None waits for ever)."""
-        while not self._messages:
-            delivery = self.get_delivery(timeout)
-            if delivery is None:
-                return None
-            self._messages.extend(delivery.messages())
-        return self._messages.popleft()
+        return self._next(self._inbox.message, timeout)
 
     def get_delivery(self, timeout: float | None = None) -> Delivery | None:
         """The next messages that arrived together, or None after ``timeout`` seconds."""
-        end = None if timeout is None else self._clock.monotonic_ns() + int(timeout * SECOND)
-        while not self._deliveries and not self._closed:
+        return self._next(self._inbox.delivery, timeout)
+
+    def run(self, handler: Handler) -> None:
+        """Have ``handler`` called with each message, until the consumer is closed in there.
+
+        When it returns the message is finished, unless it was answered in there; when it raises,
+        the message is requeued and the consumer slows down.
+        """
+        for message in self:
+            self._handle(handler, message)
+
+    def work(self) -> None:
+        """Do what is due without waiting: for those who are busy with a message for long."""
+        if not self._closing:
+            self._work(0)
+
+    def _handle(self, handler: Handler, message: Message) -> None:
+        try:
+            handler(message)
+        except Exception as error:
+            self._handler_failed(message, error)
+        else:
+            message.finish()
+
+    def _next(self, take: Callable[[], Taken | None], timeout: float | None) -> Taken | None:
+        now = self._clock.monotonic_ns()
+        end = None if timeout is None else now + int(timeout * SECOND)
+        if now >= self._turn_ends and not self._closing:
+            self._work(0)
+        while True:
+            while self._inbox.spent:
+                self._handle(self._given_up, self._inbox.spent.popleft())
+            found = take()
+            if found is not None or self._closing:
+                return found
+            if self._fatal is not None:
+                raise self._fatal
             now = self._clock.monotonic_ns()
-            self._reap()
-            self._maintain(now)
-            wait = self._wait_ns(now)
-            if end is not None:
-                wait = min(wait, end - now)
-            self._receive(max(0, wait) / SECOND)
-            if end is not None and self._clock.monotonic_ns() >= end:
-                break
-        return self._deliveries.popleft() if self._deliveries else None
+            if end is not None and now >= end:
+                return None
+            self._work(end)
 
-    def _wait_ns(self, now: int) -> int:
-        due = [when for address, when in self._due.items() if address not in self._connections]
-        if self._lookupds:
-            due.append(self._next_poll)
-        if 0 < self.max_in_flight < len(self._connections):
-            due.append(self._next_turn)
-        return min(due, default=now + 60 * SECOND) - now
+    # --- one step --------------------------------------------------------------------------------
 
-    def _maintain(self, now: int) -> None:
-        if self._lookupds and now >= self._next_poll:
-            self._poll(now)
-        for address, when in list(self._due.items()):
-            if address not in self._connections and now >= when:
-                self._connect(address, now)
-        if now >= self._next_turn and len(self._connections) > self.max_in_flight:
-            self._next_turn = now + 5 * SECOND
-            self._turn += 1
-            self._share()
+    def _work(self, end: int | None) -> None:
+        """Do what is due, then take what comes, until then at the latest."""
+        selector = self._selector or self._begin()
+        self._flush()
+        self._reap()
+        self._tick()
+        now = self._clock.monotonic_ns()
+        due = [one for one in (self._deadline, self._silent_at, end) if one is not None]
+        wait = max(0, min(due) - now) / SECOND if due else None
+        for key, _ in selector.select(wait):
+            if key.fileobj is self._bell:
+                self._bell.recv(4096)
+            else:
+                self._hear(cast(Connection, key.fileobj))
+        while not self._done.empty():
+            self._done.get()()
+        now = self._clock.monotonic_ns()
+        self._leave_the_silent(now)
+        self._turn_ends = now + _TURN_NS
 
-    def _poll(self, now: int) -> None:
-        self._next_poll = now + self._poll_ns
+    def _begin(self) -> selectors.BaseSelector:
+        self._selector = selectors.DefaultSelector()
+        self._gathered: list[Callable[[], None]] = []
+        self._heard: dict[Connection, int] = {}
+        self._silence_ns = 2 * max(0, int(self._config.heartbeat_interval * SECOND))
+        self._done: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._bell, self._rope = socket.socketpair()
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        return self._selector
+
+    @property
+    def _silent_at(self) -> int | None:
+        """When the first connection will have been silent for too long."""
+        heard = min(self._heard.values(), default=None)
+        return heard + self._silence_ns if heard is not None and self._silence_ns else None
+
+    def _leave_the_silent(self, now: int) -> None:
+        """A server sends heartbeats; one that is silent for two of them is gone."""
+        silence = self._silence_ns
+        for connection in [
+            one for one, at in self._heard.items() if silence and now >= at + silence
+        ]:
+            reason = f"silent for {silence / SECOND:g} s"
+            self._drop(connection, NotConnected(connection.address, reason))
+
+    def _hear(self, connection: Connection) -> None:
+        self._heard[connection] = self._clock.monotonic_ns()
         try:
-            found = lookup(self._lookupds, self.topic)
-        except LookupFailed as error:
-            _log.warning("%s", error)
-            self._next_poll = now + min(self._poll_ns, self._reconnect_ns)
+            frames = connection.receive_ready()
+        except ClientError as error:
+            self._drop(connection, error)
             return
-        for node in found:
-            self._due.setdefault(node.tcp_address, 0)
-
-    def _connect(self, address: str, now: int) -> None:
-        self._due[address] = now + self._reconnect_ns
-        self._reap()  # the new socket may get the number of one that was closed
-        try:
-            connection = Connection(address, self._config, self.topic, self.channel)
-        except NotConnected as error:
-            _log.warning("%s", error)
-            self._forget(address)
-            return
-        self._connections[address] = connection
-        self._selector.register(connection, selectors.EVENT_READ)
-        self._share()
-
-    def _share(self) -> None:
-        """Give every connection its RDY, those that get less first."""
-        connections = list(self._connections.values())
-        counts = shares(self.max_in_flight, len(connections), self._turn)
-        pairs = sorted(zip(connections, counts, strict=True), key=lambda pair: pair[1])
-        for connection, count in pairs:
-            with contextlib.suppress(NotConnected):  # noticed when it is read
-                connection.set_ready(count)
-
-    def _receive(self, timeout: float) -> None:
-        for key, _ in self._selector.select(timeout):
-            connection = cast(Connection, key.fileobj)
-            try:
-                frames = connection.receive_ready()
-            except NotConnected as error:
-                self._drop(connection, str(error))
-                continue
-            for frame in frames:
-                self._take(connection, frame)
+        for frame in frames:
+            self._take(connection, frame)
 
     def _reap(self) -> None:
         """Let go of connections that were lost while something was sent."""
-        for connection in [one for one in self._connections.values() if not one.is_open]:
-            self._drop(connection, "closed")
+        for connection in [one for one in self._replies if not one.is_open]:
+            self._drop(connection, NotConnected(connection.address, "the connection is closed"))
 
-    def _take(self, connection: Connection, frame: Frame) -> None:
-        if isinstance(frame, MessageBlock):
-            connection.in_flight += frame.count
-            self._deliveries.append(Delivery(connection, frame))
-        elif isinstance(frame, Error):
-            _log.warning("%s: %s", connection.address, frame.text)
-
-    def _drop(self, connection: Connection, reason: str) -> None:
-        _log.warning("%s lost: %s", connection.address, reason)
-        with contextlib.suppress(KeyError):
+    def _drop(self, connection: Connection, error: ClientError) -> None:
+        assert self._selector is not None
+        with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection)
         connection.close()
-        self._connections.pop(connection.address, None)
-        # What it brought and nobody has seen yet comes again over another connection.
-        self._deliveries = deque(one for one in self._deliveries if one.is_alive)
-        self._messages = deque(one for one in self._messages if one.is_alive)
-        self._due[connection.address] = self._clock.monotonic_ns() + self._reconnect_ns
-        self._forget(connection.address)
-        self._share()
+        self._heard.pop(connection, None)
+        if not isinstance(error, NotConnected):
+            error = NotConnected(connection.address, str(error))
+        self._lost(connection, error)
 
-    def _forget(self, address: str) -> None:
-        """A node nsqlookupd named may be gone for good: ask again instead of trying for ever."""
-        if address not in self._direct:
-            self._due.pop(address, None)
-            soon = self._clock.monotonic_ns() + self._reconnect_ns
-            self._next_poll = min(self._next_poll, soon)
+    # --- what takes long -------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def _aside(self, work: Callable[[], Callable[[], None]]) -> None:
+        """Do ``work`` in a thread, and what it gives back in this one."""
+
+        def do() -> None:
+            self._done.put(work())
+            with contextlib.suppress(OSError):  # closed meanwhile: nobody waits any more
+                self._rope.send(b"!")
+
+        Thread(target=do, daemon=True, name=f"nsq consumer {self.topic}/{self.channel}").start()
+
+    def _dial(self, address: str) -> None:
+        def dial() -> Callable[[], None]:
+            try:
+                connection = Connection(address, self._config, self.topic, self.channel)
+            except ClientError as error:
+                found = error
+            except (OSError, ValueError) as error:  # nsqlookupd may name anything
+                found = NotConnected(address, str(error))
+            else:
+                if self._closing:
+                    connection.close()
+                return lambda: self._connected(connection)
+            return lambda: self._failed(address, found)
+
+        self._aside(dial)
+
+    def _connected(self, connection: Connection) -> None:
+        assert self._selector is not None
+        if self._closing:
+            connection.close()
+            return
+        self._reap()  # the new socket may have the number of one that was closed
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._heard[connection] = self._clock.monotonic_ns()
+        self._joined(connection)
+
+    def _ask(self, url: str) -> None:
+        headers, seconds = self._discovery.headers, self._config.lookupd_poll_timeout
+
+        def ask() -> Callable[[], None]:
+            try:
+                status, body = fetch(url, headers, seconds)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                found = LookupFailed(str(error) or repr(error))
+                return lambda: self._not_answered(url, found)
+            return lambda: self._answered(url, status, body)
+
+        self._aside(ask)
+
+    def _soon(self, flush: Callable[[], None]) -> None:
+        if self._gathers:
+            self._gathered.append(flush)
+        else:
+            flush()
+
+    def _flush(self) -> None:
+        while self._selector is not None and self._gathered:
+            self._gathered.pop()()
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def close(self, grace: float = 30.0) -> None:
         """Stop receiving, give back what was not handed out, and close.
 
-        Messages handed out and not answered come again after their time-out.
+        As nothing runs in the background, messages handed out can only be answered before; those
+        that were not come again after their time-out. Nodes get ``grace`` seconds, but no more than
+        two, to say that they send no more.
         """
-        if self._closed:
+        if self._closing:
             return
-        self._closed = True
-        for connection in self._connections.values():
-            with contextlib.suppress(ClientError):
-                self._leave(connection)
-        for message in self._messages:
-            message.requeue()
-        for delivery in self._deliveries:
-            delivery.requeue()
-        self._messages.clear()
-        self._deliveries.clear()
-        for connection in self._connections.values():
+        self._closing = True
+        self._flow.close()
+        self._say_stopping()
+        if self._selector is None:
+            return
+        self._flush()
+        self._gathers = False
+        self._inbox.give_back()
+        for connection in self._replies:
+            with contextlib.suppress(NotConnected):
+                connection.send(encode.CLS)
+        end = self._clock.monotonic_ns() + int(min(grace, _LEAVE_S) * SECOND)
+        while any(not one.state.left for one in self._replies):
+            if self._clock.monotonic_ns() >= end:
+                break
+            self._work(end)
+        for connection, replies in self._replies.items():
+            replies.close()
             connection.close()
-        self._connections.clear()
+        self._replies.clear()
+        self._heard.clear()
+        while not self._done.empty():
+            self._done.get()()
         self._selector.close()
-
-    def _leave(self, connection: Connection) -> None:
-        connection.send(encode.CLS)
-        while (frame := connection.receive(_LEAVE_S)) != Response(b"CLOSE_WAIT"):
-            self._take(connection, frame)
-            if isinstance(frame, Error) and frame.is_fatal:
-                raise server_error(frame.text)
+        for bell in (self._bell, self._rope):
+            bell.close()

@@ -1,16 +1,31 @@
-"""The asyncio producer against a scripted server."""
+"""The asyncio producer against scripted servers: what goes out, and what failures make of it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from penstock.core.errors import ConfigError
 from penstock.nsq.client.aio import Producer
+from penstock.nsq.client.aio.producer import UNANSWERED_MAX
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import BadMessage, BadTopic, ClientError, NotConnected
+from penstock.nsq.client.errors import (
+    BadMessage,
+    BadTopic,
+    ClientError,
+    MpubFailed,
+    NotConnected,
+    PubFailed,
+    Stopped,
+    TimedOut,
+    Unauthorized,
+)
 from penstock.nsq.protocol import frames
+from penstock.nsq.protocol.commands import Identify, Nop, Publish
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd, unused_address
 
 
@@ -20,88 +35,373 @@ def nsqd() -> Iterator[FakeNsqd]:
         yield server
 
 
+@pytest.fixture
+def two() -> Iterator[list[FakeNsqd]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(fake_nsqd()) for _ in range(2)]
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110  # the condition is a matter of another thread
             await asyncio.sleep(0.005)
 
 
+def begun(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(coroutine)
+
+
+def bodies(nsqd: FakeNsqd) -> list[bytes]:
+    return [body for _, several in nsqd.published for body in several]
+
+
 async def test_publish(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         await producer.publish("t", b"one")
-        await producer.multi_publish("t", [b"two", b"three"])
+        await producer.multi_publish("t", [b"two", bytearray(b"three")])
         await producer.multi_publish("t", [])
-        await producer.deferred_publish("t", 0.05, b"four")
+        await producer.deferred_publish("t", 0.29, b"four")
+        assert producer.pending == 0
     assert nsqd.published == [("t", [b"one"]), ("t", [b"two", b"three"]), ("t", [b"four"])]
+    assert [e.delay_ns for e in nsqd.asked if isinstance(e, Publish)][-1] == 290_000_000
 
 
-async def test_side_by_side_over_one_connection(nsqd: FakeNsqd) -> None:
+async def test_side_by_side_means_together(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
-        await asyncio.gather(*(producer.publish("t", b"%d" % n) for n in range(100)))
-    assert sorted(int(bodies[0]) for _, bodies in nsqd.published) == list(range(100))
-    assert sum(type(event).__name__ == "Identify" for event in nsqd.asked) == 1
+        names = ["even", "odd"]
+        await asyncio.gather(*(producer.publish(names[n % 2], b"%d" % n) for n in range(100)))
+    assert dict(nsqd.published) == {
+        "even": [b"%d" % n for n in range(0, 100, 2)],
+        "odd": [b"%d" % n for n in range(1, 100, 2)],
+    }
+    assert nsqd.count(Identify) == 1
 
 
-async def test_a_refusal_and_a_new_connection(nsqd: FakeNsqd) -> None:
+async def test_a_topic_keeps_its_order(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
-        with pytest.raises(BadTopic):
+        await asyncio.gather(
+            producer.publish("t", b"1"),
+            producer.multi_publish("t", [b"2", b"3"]),
+            producer.publish("t", b"4"),
+            producer.publish("t", b"5"),
+        )
+    assert nsqd.published == [("t", [b"1"]), ("t", [b"2", b"3"]), ("t", [b"4", b"5"])]
+
+
+async def test_messages_wait_for_company_while_answers_are_due(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        await producer.ping()
+        nsqd.silent = True
+        tasks = []
+        for n in range(UNANSWERED_MAX + 20):
+            tasks.append(begun(producer.publish("t", b"%d" % n)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await until(lambda: nsqd.count(Publish) == UNANSWERED_MAX)
+        assert producer.connections[nsqd.address].unanswered == UNANSWERED_MAX
+        assert producer.pending == UNANSWERED_MAX + 20
+        nsqd.silent = False
+        nsqd.send(frames.OK_FRAME * UNANSWERED_MAX)
+        await asyncio.gather(*tasks)
+    assert nsqd.published == [
+        ("t", [b"%d" % n for n in range(UNANSWERED_MAX, UNANSWERED_MAX + 20)])
+    ]
+
+
+async def test_soon_and_flush(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address, max_pending=10) as producer:
+        for n in range(95):
+            future = await producer.publish_soon("t", b"%d" % n)
+            assert producer.pending <= 10
+        await producer.flush()
+        assert future.done()
+        assert producer.pending == 0
+    assert bodies(nsqd) == [b"%d" % n for n in range(95)]
+
+
+async def test_bytes_under_way_are_bounded(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address, max_pending_bytes=1000) as producer:
+        await producer.ping()
+        nsqd.silent = True
+        await producer.publish_soon("t", b"x" * 5000)
+        second = begun(producer.publish("t", b"2"))
+        await until(lambda: nsqd.count(Publish) == 1)
+        assert producer.pending == 1
+        assert not second.done()
+        nsqd.silent = False
+        nsqd.send(frames.OK_FRAME)
+        await second
+
+
+async def test_who_waits_for_room_may_give_up(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address, max_pending=1) as producer:
+        await producer.ping()
+        nsqd.silent = True
+        first, second, third = (begun(producer.publish("t", b"%d" % n)) for n in range(3))
+        await until(lambda: nsqd.count(Publish) == 1)
+        second.cancel()
+        nsqd.silent = False
+        nsqd.send(frames.OK_FRAME)
+        await asyncio.gather(first, third)
+        assert second.cancelled()
+    assert bodies(nsqd) == [b"2"]
+
+
+async def test_flush_and_leaving_raise_what_futures_would(nsqd: FakeNsqd) -> None:
+    nsqd.refusals["Publish"] = "E_UNAUTHORIZED AUTH failed for PUB"
+    producer = Producer(nsqd.address)
+    future = await producer.publish_soon("t", b"x")
+    with pytest.raises(Unauthorized):
+        await producer.flush()
+    assert isinstance(future.exception(), Unauthorized)
+    await producer.flush()
+    with pytest.raises(Unauthorized):
+        async with producer:
+            await producer.publish_soon("t", b"x")
+
+
+async def test_what_no_node_would_take_is_not_sent(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address) as producer:
+        with pytest.raises(BadTopic, match="PUB topic name"):
             await producer.publish("two words", b"x")
-        with pytest.raises(BadMessage):
+        with pytest.raises(BadMessage, match="E_BAD_MESSAGE PUB invalid message body size 0"):
             await producer.publish("t", b"")
-        await until(lambda: producer._link is None or not producer._link.is_open)
-        await producer.publish("t", b"x")
-    assert nsqd.published == [("t", [b"x"])]
+        with pytest.raises(BadMessage, match="MPUB"):
+            await producer.multi_publish("t", [b"x", b""])
+        with pytest.raises(TypeError):
+            await producer.publish("t", "text")  # type: ignore[arg-type]
+        assert producer.pending == 0
+    assert nsqd.asked == []
 
 
-async def test_a_loss_fails_all_under_way(nsqd: FakeNsqd) -> None:
+async def test_big_lists_become_several_commands(nsqd: FakeNsqd) -> None:
+    async with Producer(nsqd.address, max_body_size=100) as producer:
+        await producer.multi_publish("t", [b"%030d" % n for n in range(6)] + [b"x" * 200])
+    assert [len(several) for _, several in nsqd.published] == [2, 2, 2, 1]
+
+
+async def test_a_refusal_concerns_only_what_was_refused(nsqd: FakeNsqd) -> None:
+    """What came behind it in the same write was not carried out, and is sent again."""
+    nsqd.refuse = lambda bodies: "E_BAD_MESSAGE PUB message too big" if b"big" in bodies else ""
+    async with Producer(nsqd.address) as producer:
+        results = await asyncio.gather(
+            producer.multi_publish("t", [b"1", b"2"]),
+            producer.multi_publish("t", [b"big", b"3"]),
+            producer.multi_publish("t", [b"4", b"5"]),
+            producer.publish("u", b"6"),
+            return_exceptions=True,
+        )
+    assert [type(result) for result in results] == [type(None), BadMessage] + [type(None)] * 2
+    assert nsqd.published == [("t", [b"1", b"2"]), ("t", [b"4", b"5"]), ("u", [b"6"])]
+
+
+async def test_a_bad_message_does_not_spoil_those_it_was_gathered_with(nsqd: FakeNsqd) -> None:
+    nsqd.refuse = lambda bodies: "E_BAD_MESSAGE MPUB message too big" if b"big" in bodies else ""
+    async with Producer(nsqd.address) as producer:
+        sent = [b"1", b"big", b"2", b"3"]
+        results = await asyncio.gather(
+            *(producer.publish("t", body) for body in sent), return_exceptions=True
+        )
+    assert [type(result) for result in results] == [type(None), BadMessage] + [type(None)] * 2
+    assert nsqd.published == [("t", [b"1"]), ("t", [b"2"]), ("t", [b"3"])]
+
+
+async def test_another_node_stands_in(two: list[FakeNsqd]) -> None:
+    away = unused_address()
+    async with Producer(away, *(nsqd.address for nsqd in two)) as producer:
+        for n in range(9):
+            await producer.publish("t", b"%d" % n)
+        state = producer.connections
+    assert sorted(bodies(two[0]) + bodies(two[1])) == [b"%d" % n for n in range(9)]
+    assert all(bodies(nsqd) for nsqd in two)
+    assert state[away].is_dead
+    assert not state[away].is_connected
+    assert "connection refused" in str(state[away].error)
+    assert state[two[0].address].is_connected
+    assert not state[two[0].address].is_dead
+
+
+async def test_a_node_that_cannot_store_is_passed_over(two: list[FakeNsqd]) -> None:
+    two[0].refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
+    async with Producer(*(nsqd.address for nsqd in two)) as producer:
+        for _ in range(3):
+            await producer.publish("t", b"x")
+        two[1].refusals["Publish"] = "E_MPUB_FAILED MPUB failed exiting"
+        with pytest.raises((PubFailed, MpubFailed)):
+            await producer.multi_publish("t", [b"1", b"2"])
+        two[1].refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
+        with pytest.raises(PubFailed):
+            await producer.publish("t", b"1")
+    assert len(bodies(two[1])) == 3
+
+
+@pytest.mark.parametrize("resend", [True, False])
+async def test_a_loss_before_the_answer(two: list[FakeNsqd], resend: bool) -> None:
+    addresses = [nsqd.address for nsqd in two]
+    async with Producer(*addresses, resend=resend, mode="round-robin") as producer:
+        await producer.ping()
+        await producer.ping()
+        two[0].silent = True
+        under_way = [begun(producer.publish("t", b"%d" % n)) for n in range(3)]
+        await until(lambda: two[0].count(Publish) == 1)
+        two[0].drop_connections()
+        results = await asyncio.gather(*under_way, return_exceptions=True)
+    if resend:
+        assert results == [None] * 3
+        assert bodies(two[1]) == [b"0", b"1", b"2"]
+    else:
+        assert [type(result) for result in results] == [NotConnected] * 3
+        assert bodies(two[1]) == []
+
+
+async def test_the_only_node_gets_it_again(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         await producer.publish("t", b"1")
         nsqd.silent = True
-        under_way = [asyncio.ensure_future(producer.publish("t", b"2")) for _ in range(3)]
-        await until(lambda: len(nsqd.asked) == 5)
-        nsqd.drop_connections()
-        results = await asyncio.gather(*under_way, return_exceptions=True)
-        assert [type(result) for result in results] == [NotConnected] * 3
+        second = begun(producer.publish("t", b"2"))
+        await until(lambda: nsqd.count(Publish) == 2)
         nsqd.silent = False
-        await producer.publish("t", b"3")
+        nsqd.drop_connections()
+        await second
+    assert bodies(nsqd) == [b"1", b"2"]
 
 
 async def test_a_cancelled_publish_does_not_confuse_the_next(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
-        await producer.publish("t", b"1")
+        await producer.ping()
         nsqd.silent = True
-        cancelled = asyncio.ensure_future(producer.publish("t", b"2"))
-        following = asyncio.ensure_future(producer.publish("t", b"3"))
-        await until(lambda: len(nsqd.asked) == 4)
+        cancelled = begun(producer.publish("t", b"2"))
+        await until(lambda: nsqd.count(Publish) == 1)
+        following = begun(producer.publish("t", b"3"))
+        await until(lambda: nsqd.count(Publish) == 2)
         cancelled.cancel()
-        nsqd.send(frames.response(b"OK"))
-        await asyncio.sleep(0.02)
+        nsqd.send(frames.OK_FRAME)
+        await until(lambda: producer.pending == 1)
         assert not following.done()
-        nsqd.send(frames.response(b"OK"))
+        nsqd.send(frames.OK_FRAME)
         await following
 
 
 async def test_no_answer(nsqd: FakeNsqd) -> None:
-    async with Producer(nsqd.address, Config(read_timeout=0.1)) as producer:
+    config = Config(read_timeout=0.1, heartbeat_interval=0.1)
+    async with Producer(nsqd.address, config=config, resend=False) as producer:
         await producer.publish("t", b"1")
         nsqd.silent = True
-        with pytest.raises(NotConnected, match="no answer"):
+        with pytest.raises(TimedOut, match="no answer to a publish in time"):
             await producer.publish("t", b"1")
 
 
 async def test_nobody_there() -> None:
     address = unused_address()
-    with pytest.raises(NotConnected, match=address):
-        await Producer(address).publish("t", b"1")
+    async with Producer(address) as producer:
+        with pytest.raises(NotConnected, match=address):
+            await producer.publish("t", b"1")
+        with pytest.raises(NotConnected, match=address):
+            await producer.ping()
+        assert address in str(producer.connections[address].error)
 
 
-async def test_strange_answers(nsqd: FakeNsqd) -> None:
+async def test_a_dead_node_is_not_dialled_for_each_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "penstock.nsq.client")
+    async with Producer(unused_address()) as producer:
+        for _ in range(20):
+            with pytest.raises(NotConnected):
+                await producer.publish("t", b"1")
+    assert caplog.text.count("connecting to nsqd\n") < 5
+
+
+async def test_ping_finds_a_node_that_is_there(nsqd: FakeNsqd) -> None:
+    async with Producer(unused_address(), nsqd.address) as producer:
+        await producer.ping()
+        await until(lambda: nsqd.count(Nop) == 1)
+
+
+async def test_stopped(nsqd: FakeNsqd) -> None:
+    producer = Producer(nsqd.address, max_pending=3)
+    await producer.ping()
+    nsqd.silent = True
+    under_way = [begun(producer.publish("t", b"x")) for _ in range(5)]
+    await until(lambda: nsqd.count(Publish) == 1)
+    await producer.close()
+    results = await asyncio.gather(*under_way, return_exceptions=True)
+    assert [str(result) for result in results] == ["stopped"] * 5
+    for late in (producer.publish("t", b"x"), producer.multi_publish("t", [b"x"]), producer.ping()):
+        with pytest.raises(Stopped):
+            await late
+    assert producer.pending == 0
+    await producer.flush()
+    await producer.close()
+
+
+async def test_stopped_while_connecting() -> None:
+    with fake_nsqd() as nsqd:
+        nsqd.silent = True
+        producer = Producer(nsqd.address)
+        publish = begun(producer.publish("t", b"x"))
+        await until(lambda: nsqd.count(Identify) == 1)
+        await producer.close()
+        with pytest.raises(Stopped):
+            await publish
+
+
+async def test_leaving_with_an_error_does_not_wait(nsqd: FakeNsqd) -> None:
+    async def failing() -> None:
+        async with Producer(nsqd.address) as producer:
+            await producer.ping()
+            nsqd.silent = True
+            await producer.publish_soon("t", b"x")
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await failing()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(frames.response(b"WHAT"), "unexpected answer to a publish"), (b"HTTP/1.1", "NSQ frame|size")],
+)
+async def test_strange_answers(nsqd: FakeNsqd, answer: bytes, text: str) -> None:
+    async with Producer(nsqd.address, resend=False) as producer:
+        await producer.ping()
+        nsqd.silent = True
+        pending = begun(producer.publish("t", b"x"))
+        await until(lambda: nsqd.count(Publish) == 1)
+        nsqd.send(answer)
+        with pytest.raises(ClientError, match=text):
+            await pending
+        nsqd.silent = False
+        await producer.publish("t", b"y")
+
+
+async def test_an_answer_nobody_waits_for(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         await producer.publish("t", b"1")
-        nsqd.silent = True
-        for answer, error in ((frames.response(b"WHAT"), ClientError), (b"HTTP/1.1", NotConnected)):
-            pending = asyncio.ensure_future(producer.publish("t", b"x"))
-            await until(lambda: len(nsqd.asked) >= 3)
-            nsqd.send(answer)
-            with pytest.raises(error):
-                await pending
+        nsqd.send(frames.OK_FRAME)
+        await until(lambda: not producer.connections[nsqd.address].is_connected)
+        await producer.publish("t", b"2")
+    assert bodies(nsqd) == [b"1", b"2"]
+
+
+async def test_the_http_port_is_recognised() -> None:
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, Producer(f"127.0.0.1:{port}") as producer:
+        with pytest.raises(ClientError, match="is this the HTTP port of nsqd"):
+            await producer.publish("t", b"1")
+
+
+async def test_options_are_checked() -> None:
+    with pytest.raises(ConfigError, match="HeartbeatInterval"):
+        Producer("a:1", config=Config(heartbeat_interval=90))
+    with pytest.raises(ConfigError, match="unknown mode"):
+        Producer("a:1", mode="some")
+    with pytest.raises(ConfigError, match="no address"):
+        Producer()
+    with pytest.raises(ValueError, match="missing port"):
+        Producer("a")

@@ -1,16 +1,49 @@
-"""One blocking connection against a scripted server."""
+"""One blocking connection against scripted servers."""
 
 from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
 
 import pytest
 
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import BadBody, NotConnected, TimedOut
+from penstock.nsq.client.errors import (
+    BadBody,
+    BadTlsOptions,
+    HandshakeFailed,
+    NotConnected,
+    TimedOut,
+)
 from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Ready
+from penstock.nsq.protocol.events import Nop
 from penstock.nsq.protocol.frames import MessageBlock, Response
-from tests.unit.nsq.client.fakes import fake_nsqd
+from tests.unit.nsq.client.fakes import fake_nsqd, unused_address
+
+
+@contextlib.contextmanager
+def saying(answer: bytes) -> Iterator[tuple[str, list[socket.socket]]]:
+    """A server that says this to whoever comes, and reads nothing."""
+    peers: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            peer, _ = listener.accept()
+            peers.append(peer)
+            peer.sendall(answer)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}", peers
+        finally:
+            thread.join()
+            for peer in peers:
+                peer.close()
 
 
 def test_a_conversation() -> None:
@@ -28,10 +61,20 @@ def test_a_conversation() -> None:
         assert connection.receive(5) == Response(b"CLOSE_WAIT")
         assert nsqd.asked.count(Ready(7)) == 1
         assert connection.receive_ready() == []
+        assert (connection.state.finished, connection.ready, connection.state.left) == (1, 7, True)
         connection.close()
         connection.close()
         assert not connection.is_open
         assert connection.fileno() == -1
+
+
+def test_messages_in_flight_are_counted() -> None:
+    with fake_nsqd() as nsqd:
+        connection = Connection(nsqd.address)
+        connection.add_in_flight(3)
+        connection.settled(2)
+        assert connection.in_flight == connection.state.in_flight == 1
+        connection.close()
 
 
 def test_a_refused_identify() -> None:
@@ -45,7 +88,7 @@ def test_a_lost_connection() -> None:
     with fake_nsqd() as nsqd:
         connection = Connection(nsqd.address)
         nsqd.drop_connections()
-        with pytest.raises(NotConnected):
+        with pytest.raises(NotConnected, match="the server closed the connection"):
             connection.receive(5)
         assert not connection.answer(encode.NOP)
         with pytest.raises(NotConnected, match="is closed"):
@@ -57,8 +100,46 @@ def test_a_lost_connection() -> None:
 def test_patience() -> None:
     with fake_nsqd() as nsqd:
         connection = Connection(nsqd.address)
-        with pytest.raises(TimedOut):
+        with pytest.raises(TimedOut, match=r"no answer within 0.05 s$"):
             connection.receive(0.05)
+        assert not connection.is_open
+        nsqd.silent = True
+        with pytest.raises(TimedOut, match=r"no answer within 0.1 s \(IDENTIFY\)"):
+            Connection(nsqd.address, Config(read_timeout=0.1))
+
+
+def test_nobody_there() -> None:
+    address = unused_address()
+    with pytest.raises(NotConnected) as found:
+        Connection(address)
+    assert found.value.reason == f"dial tcp {address}: connect: connection refused"
+    with pytest.raises(NotConnected, match="cannot assign requested address"):
+        Connection(address, Config(local_addr="192.0.2.1:0"))
+    with pytest.raises(BadTlsOptions, match="/no/such"):
+        Connection(address, Config(tls_v1=True, tls_root_ca_file="/no/such"))
+
+
+def test_the_address_it_comes_from() -> None:
+    with fake_nsqd() as nsqd:
+        connection = Connection(nsqd.address, Config(local_addr="127.0.0.2:0"))
+        assert nsqd._sessions[0].peer.getpeername()[0] == "127.0.0.2"
+        connection.close()
+
+
+def test_what_is_no_nsqd() -> None:
+    with (
+        saying(b"HTTP/1.1 400 Bad Request\r\n\r\n") as (address, _),
+        pytest.raises(HandshakeFailed, match="unexpected HTTP response"),
+    ):
+        Connection(address)
+
+
+def test_garbage_ends_it() -> None:
+    with fake_nsqd() as nsqd:
+        connection = Connection(nsqd.address)
+        nsqd.send(b"\xff" * 20)
+        with pytest.raises(NotConnected, match="is no NSQ frame"):
+            connection.receive(5)
         assert not connection.is_open
 
 
@@ -71,4 +152,44 @@ def test_frames_that_came_together_are_kept() -> None:
         while len(rest) < 2:
             rest += connection.receive_ready()
         assert rest == [Response(b"OK")] * 2
+        connection.close()
+
+
+def test_heartbeats_are_answered_while_something_is_received() -> None:
+    with fake_nsqd() as nsqd:
+        connection = Connection(nsqd.address)
+        nsqd.send(frames.HEARTBEAT_FRAME + frames.OK_FRAME)
+        assert connection.receive(5) == Response(b"OK")
+        nsqd.wait(lambda: nsqd.count(Nop) == 1)
+        assert connection.state.last_heartbeat is not None
+        connection.close()
+
+
+def test_a_server_that_takes_nothing_is_gone() -> None:
+    with saying(frames.response(b"{}")) as (address, _):
+        connection = Connection(address, Config(write_timeout=0.1))
+        with pytest.raises(TimedOut, match=r"the server took nothing .* for 0.1 s"):
+            connection.send(encode.publish("t", bytes(32 << 20)))
+        assert not connection.is_open
+
+
+def test_a_server_that_takes_slowly_stays() -> None:
+    with saying(frames.response(b"{}")) as (address, peers):
+        connection = Connection(address, Config(write_timeout=0.3))
+        size = 24 << 20
+        done = threading.Event()
+
+        def take() -> None:
+            taken = 0
+            while taken < size and not done.wait(0.03):
+                taken += len(peers[0].recv(1 << 20))
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            connection.send(bytes(size))
+        finally:
+            done.set()
+            thread.join()
+        assert connection.is_open
         connection.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from penstock.nsq.client.blocking import Consumer
-from penstock.nsq.client.errors import (
-    SubFailed,
-)
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import NotConnected, SubFailed
+from penstock.nsq.client.message import Message
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe, Touch
 from tests.unit.nsq.client.fakes import (
@@ -27,15 +30,25 @@ def nsqd() -> Iterator[FakeNsqd]:
         yield server
 
 
-def consume(nsqd: FakeNsqd, max_in_flight: int = 10, **more: object) -> Consumer:
+POLL_OFTEN = Config(lookupd_poll_interval=0.05)
+
+
+def consume(nsqd: FakeNsqd, max_in_flight: int = 10, **options: Any) -> Consumer:
     return Consumer(
         "t",
         "c",
         nsqd_tcp_addresses=[nsqd.address],
-        max_in_flight=max_in_flight,
+        config=Config(max_in_flight=max_in_flight, **options),
         reconnect_delay=0.01,
-        **more,  # type: ignore[arg-type]
     )
+
+
+def work_until(consumer: Consumer, condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        assert consumer.get_delivery(0.005) is None
+    raise AssertionError("it does not come to that")
 
 
 def test_messages_one_by_one(nsqd: FakeNsqd) -> None:
@@ -86,7 +99,7 @@ def test_waiting_ends(nsqd: FakeNsqd) -> None:
     with consume(nsqd) as consumer:
         assert consumer.get(0.05) is None
         assert consumer.get_delivery(0) is None
-        assert consumer.connections == [nsqd.address]
+        work_until(consumer, lambda: list(consumer.connections) == [nsqd.address])
 
 
 def test_no_more_than_wanted_in_flight(nsqd: FakeNsqd) -> None:
@@ -105,8 +118,7 @@ def test_no_more_than_wanted_in_flight(nsqd: FakeNsqd) -> None:
 
 def test_ready_is_capped_by_the_server() -> None:
     with fake_nsqd(max_rdy_count=5) as nsqd, consume(nsqd, max_in_flight=100) as consumer:
-        assert consumer.get(0.05) is None
-        assert Ready(5) in nsqd.asked
+        work_until(consumer, lambda: Ready(5) in nsqd.asked)
 
 
 def test_close_gives_back_what_nobody_saw(nsqd: FakeNsqd) -> None:
@@ -165,11 +177,10 @@ def test_a_refused_subscription(nsqd: FakeNsqd) -> None:
 
 def test_error_frames_do_not_end_the_consumer(nsqd: FakeNsqd) -> None:
     with consume(nsqd) as consumer:
-        assert consumer.get(0.05) is None
+        work_until(consumer, lambda: nsqd.count(Ready))
         nsqd.send(frames.error("E_FIN_FAILED FIN x failed ID not in flight"))
         nsqd.send(frames.HEARTBEAT_FRAME)
-        assert consumer.get(0.05) is None
-        nsqd.wait(lambda: nsqd.count(Nop) == 1)
+        work_until(consumer, lambda: nsqd.count(Nop) == 1)
         nsqd.put(b"a")
         assert consumer.get(5) is not None
 
@@ -178,45 +189,71 @@ def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
     with fake_http() as lookupd:
         lookupd.json("/lookup", lookup_answer(nsqd.address, unused_address()))
         nsqd.put(b"a")
-        with Consumer(
-            "t", "c", lookupd_http_addresses=[lookupd.address], reconnect_delay=0.01
-        ) as consumer:
+        with Consumer("t", "c", lookupd_http_addresses=[lookupd.address]) as consumer:
             message = consumer.get(5)
             assert message is not None
             assert message.finish()
-            assert consumer.connections == [nsqd.address]
+            assert list(consumer.connections) == [nsqd.address]
 
 
 def test_lookup_is_asked_again_when_a_node_is_lost(nsqd: FakeNsqd) -> None:
     with fake_http() as lookupd, fake_nsqd() as other:
         lookupd.json("/lookup", lookup_answer(nsqd.address))
+        lookupds = [lookupd.address]
         with Consumer(
-            "t", "c", lookupd_http_addresses=[lookupd.address], reconnect_delay=0.01
+            "t", "c", lookupd_http_addresses=lookupds, max_in_flight=2, config=POLL_OFTEN
         ) as consumer:
-            assert consumer.get(0.05) is None
+            work_until(consumer, lambda: nsqd.count(Ready))
             lookupd.json("/lookup", lookup_answer(other.address))
             nsqd.close()
             other.put(b"b")
             message = consumer.get(5)
             assert message is not None
             assert message.body == b"b"
-            assert consumer.connections == [other.address]
+            assert list(consumer.connections) == [other.address]
+
+
+def test_one_nsqlookupd_hangs_and_one_is_dead(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a")
+    with fake_http() as lookupd, socket.create_server(("127.0.0.1", 0)) as hanging:
+        lookupd.json("/lookup", {"status_code": 200, "data": lookup_answer(nsqd.address)})
+        lookupds = [f"127.0.0.1:{hanging.getsockname()[1]}", unused_address(), lookupd.address]
+        config = Config(auth_secret="secret", lookupd_poll_timeout=5)
+        with Consumer("t", "c", lookupd_http_addresses=lookupds, config=config) as consumer:
+            message = consumer.get(4)
+            assert message is not None
+            message.finish()
+        assert lookupd.headers[0]["Authorization"] == "Bearer secret"
+
+
+def test_a_node_that_hangs_holds_up_nobody(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a")
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        addresses = [f"127.0.0.1:{hanging.getsockname()[1]}", nsqd.address]
+        config = Config(heartbeat_interval=1, read_timeout=5)
+        with Consumer("t", "c", nsqd_tcp_addresses=addresses, config=config) as consumer:
+            assert consumer.get(4) is not None
+
+
+def test_a_silent_server_is_left(nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture) -> None:
+    with consume(nsqd, heartbeat_interval=0.05, read_timeout=1) as consumer:
+        work_until(consumer, lambda: nsqd.count(Subscribe) >= 2)
+    assert f"({nsqd.address}) IO error - silent for 0.1 s" in caplog.messages
 
 
 def test_more_nodes_than_messages_wanted(nsqd: FakeNsqd) -> None:
+    config = Config(low_rdy_idle_timeout=1, rdy_redistribute_interval=0.01)
     with fake_nsqd() as other:
         addresses = [nsqd.address, other.address]
-        with Consumer("t", "c", nsqd_tcp_addresses=addresses, max_in_flight=1) as consumer:
+        with Consumer("t", "c", nsqd_tcp_addresses=addresses, config=config) as consumer:
             nsqd.put(b"a")
             other.put(b"b")
             seen: set[bytes] = set()
             while len(seen) < 2:
-                message = consumer.get(0.05)
-                consumer._next_turn = 0  # as if five seconds had passed
-                if message is not None:
-                    seen.add(message.body)
-                    message.finish()
-            assert seen == {b"a", b"b"}
+                message = consumer.get(5)
+                assert message is not None
+                seen.add(message.body)
+                message.finish()
 
 
 def test_bad_addresses_are_refused_at_once() -> None:
@@ -228,9 +265,8 @@ def test_a_lookup_that_fails_is_tried_again_soon(nsqd: FakeNsqd) -> None:
     with fake_http() as lookupd:
         lookupd.json("/lookup", {"message": "INTERNAL_ERROR"}, 500)
         lookupds = [lookupd.address]
-        with Consumer("t", "c", lookupd_http_addresses=lookupds, reconnect_delay=0.01) as consumer:
-            assert consumer.get(0.05) is None
-            assert len(lookupd.requests) > 1
+        with Consumer("t", "c", lookupd_http_addresses=lookupds, config=POLL_OFTEN) as consumer:
+            work_until(consumer, lambda: len(lookupd.requests) > 1)
             lookupd.json("/lookup", lookup_answer(nsqd.address))
             nsqd.put(b"a")
             message = consumer.get(5)
@@ -243,7 +279,8 @@ def test_a_connection_lost_while_answering_is_replaced(nsqd: FakeNsqd) -> None:
     with consume(nsqd) as consumer:
         held = consumer.get(5)
         assert held is not None
-        consumer._connections[nsqd.address].close()
+        (connection,) = consumer._replies
+        connection.close()
         assert not held.finish()
         nsqd.wait(lambda: not nsqd._sessions)
         nsqd.put(b"c")
@@ -258,7 +295,7 @@ def test_deliveries_can_be_given_back(nsqd: FakeNsqd) -> None:
     with consume(nsqd) as consumer:
         first = consumer.get_delivery(5)
         assert first is not None
-        assert first.requeue(0.02)
+        assert first.requeue(0.02, backoff=False)
         nsqd.wait(lambda: [delay for _, delay in nsqd.requeued] == [20] * len(first))
         nsqd.put(b"c")
         nsqd.wait(lambda: not nsqd._queue)
@@ -266,8 +303,94 @@ def test_deliveries_can_be_given_back(nsqd: FakeNsqd) -> None:
     nsqd.wait(lambda: len(nsqd.requeued) == 3)
 
 
+def test_deliveries_until_it_is_closed(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b", b"c")
+    bodies: list[bytes] = []
+    with consume(nsqd) as consumer:
+        for delivery in consumer.deliveries():
+            bodies += delivery.bodies()
+            delivery.finish()
+            if len(bodies) == 3:
+                consumer.close()
+    assert bodies == [b"a", b"b", b"c"]
+    nsqd.wait(lambda: len(nsqd.finished) == 3)
+
+
+def test_fins_of_a_loop_go_out_together_and_soon(nsqd: FakeNsqd) -> None:
+    nsqd.put(*[b"x"] * 10)
+    with consume(nsqd) as consumer:
+        for count, message in enumerate(consumer, 1):
+            message.finish()
+            if count == 5:
+                time.sleep(0.002)  # a message that takes its time, the next after it is not held up
+            if count == 6:
+                nsqd.wait(lambda: len(nsqd.finished) >= 5)
+            if count == 10:
+                break
+        nsqd.wait(lambda: len(nsqd.finished) == 10)
+
+
+def test_handlers(nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture) -> None:
+    nsqd.put(b"bad")
+    nsqd.put(b"spent", attempts=6)
+    nsqd.put(b"last")
+    given_up: list[bytes] = []
+    seen: list[bytes] = []
+    consumer = consume(nsqd, backoff_multiplier=0.01)
+    consumer.on_give_up = lambda message: given_up.append(message.body)
+
+    def handle(message: Message) -> None:
+        seen.append(message.body)
+        if message.body == b"bad":
+            raise ValueError("no sense in it")
+        if message.body == b"last":
+            message.finish()
+            consumer.close()
+
+    consumer.run(handle)
+    assert (seen, given_up) == ([b"bad", b"last"], [b"spent"])
+    nsqd.wait(lambda: len(nsqd.finished) == 2)
+    assert nsqd.requeued == [(b"0000000000000001", 90_000)]
+    assert "Handler returned error (no sense in it) for msg 0000000000000001" in caplog.messages
+    assert "msg 0000000000000002 attempted 6 times, giving up" in caplog.messages
+
+
+def test_required_nodes() -> None:
+    address = unused_address()
+    with Consumer("t", "c", nsqd_tcp_addresses=[address], required=True) as consumer:
+        with pytest.raises(NotConnected) as caught:
+            consumer.get(5)
+        assert caught.value.reason == f"dial tcp {address}: connect: connection refused"
+
+
+def test_what_can_be_seen(nsqd: FakeNsqd) -> None:
+    nsqd.put(*[b"x"] * 10)
+    with consume(nsqd) as consumer:
+        message = consumer.get(5)
+        assert message is not None
+        while consumer.in_flight < 10:
+            consumer.work()
+        assert consumer.is_starved
+        assert consumer.connections[nsqd.address].ready == 10
+        assert message.finish()
+        assert consumer.in_flight == 9
+        consumer.max_in_flight = 0
+        nsqd.wait(lambda: nsqd.last_ready == 0)
+        assert consumer.backoff == (0, 0)
+
+
+def test_close_does_not_wait_for_a_node_that_hangs(nsqd: FakeNsqd) -> None:
+    consumer = consume(nsqd)
+    work_until(consumer, lambda: nsqd.count(Ready))
+    nsqd.silent = True
+    consumer.close(grace=0.02)
+    assert not consumer.connections
+    consumer.work()
+    nsqd.wait(lambda: not nsqd._sessions)
+
+
 def test_leaving_a_server_that_complains(nsqd: FakeNsqd) -> None:
     nsqd.refusals["Close"] = "E_INVALID cannot CLS in current state"
     with consume(nsqd) as consumer:
-        assert consumer.get(0.05) is None
+        work_until(consumer, lambda: nsqd.count(Ready))
     nsqd.wait(lambda: not nsqd._sessions)

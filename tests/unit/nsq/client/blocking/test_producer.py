@@ -15,11 +15,14 @@ from penstock.nsq.client.errors import (
     ClientError,
     NotConnected,
     PubFailed,
+    Stopped,
     TimedOut,
 )
 from penstock.nsq.protocol import frames
-from penstock.nsq.protocol.commands import Auth, Nop
+from penstock.nsq.protocol.commands import Auth, Nop, Publish
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd, unused_address
+
+QUICK = Config(read_timeout=0.2, heartbeat_interval=0.2)
 
 
 @pytest.fixture
@@ -62,7 +65,7 @@ def test_a_connection_lost_in_between_is_replaced(nsqd: FakeNsqd) -> None:
 
 
 def test_no_answer(nsqd: FakeNsqd) -> None:
-    with Producer(nsqd.address, Config(read_timeout=0.2)) as producer:
+    with Producer(nsqd.address, config=QUICK, resend=False) as producer:
         producer.ping()
         nsqd.silent = True
         with pytest.raises(TimedOut, match=nsqd.address):
@@ -78,7 +81,7 @@ def test_nobody_there() -> None:
 
 
 def test_not_an_nsqd() -> None:
-    with fake_nsqd() as nsqd, Producer(nsqd.address) as producer:
+    with fake_nsqd() as nsqd, Producer(nsqd.address, resend=False) as producer:
         producer.ping()
         nsqd.silent = True
         threading.Timer(0.05, lambda: nsqd.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")).start()
@@ -108,8 +111,85 @@ def test_heartbeats_are_answered_while_waiting(nsqd: FakeNsqd) -> None:
 
 def test_authentication() -> None:
     with fake_nsqd(auth_required=True) as nsqd:
-        with Producer(nsqd.address, Config(auth_secret="secret")) as producer:
+        with Producer(nsqd.address, config=Config(auth_secret="secret")) as producer:
             producer.publish("t", b"x")
         assert Auth(b"secret") in nsqd.asked
         with pytest.raises(ClientError, match="requires authentication"):
             Producer(nsqd.address).publish("t", b"x")
+
+
+def bodies(nsqd: FakeNsqd) -> list[bytes]:
+    return [body for _, several in nsqd.published for body in several]
+
+
+def test_soon_and_flush(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address, max_pending=500) as producer:
+        for n in range(1000):
+            outcome = producer.publish_soon("t", b"%d" % n)
+            assert producer.pending <= 500
+        assert not outcome.done()
+        outcome.result()
+        producer.publish_soon("t", b"last")
+    assert bodies(nsqd) == [*(b"%d" % n for n in range(1000)), b"last"]
+    assert len(nsqd.published) < 10
+
+
+def test_flush_raises_what_an_outcome_would(nsqd: FakeNsqd) -> None:
+    nsqd.refuse = lambda bodies: "E_BAD_MESSAGE MPUB message too big" if b"big" in bodies else ""
+    with Producer(nsqd.address) as producer:
+        outcomes = [producer.publish_soon("t", body) for body in (b"1", b"big", b"2")]
+        with pytest.raises(BadMessage):
+            producer.flush()
+        outcomes[0].result()
+        with pytest.raises(BadMessage):
+            outcomes[1].result()
+        producer.flush()
+    assert bodies(nsqd) == [b"1", b"2"]
+
+
+def test_another_node_stands_in() -> None:
+    with fake_nsqd() as one, fake_nsqd() as two:
+        with Producer(unused_address(), one.address, two.address) as producer:
+            producer.ping()
+            for n in range(6):
+                producer.publish("t", b"%d" % n)
+            one.refusals["Publish"] = "E_PUB_FAILED PUB failed exiting"
+            for n in range(6, 10):
+                producer.publish("t", b"%d" % n)
+        assert sorted(bodies(one) + bodies(two)) == [b"%d" % n for n in range(10)]
+        assert bodies(one)
+
+
+@pytest.mark.parametrize("resend", [True, False])
+def test_a_loss_before_the_answer(nsqd: FakeNsqd, resend: bool) -> None:
+    with Producer(nsqd.address, resend=resend) as producer:
+        producer.ping()
+        nsqd.silent = True
+        outcome = producer.publish_soon("t", b"1")
+        producer._send_pile()
+        nsqd.wait(lambda: nsqd.count(Publish) == 1)
+        nsqd.silent = False
+        nsqd.drop_connections()
+        if resend:
+            outcome.result()
+        else:
+            with pytest.raises(NotConnected):
+                outcome.result()
+            producer.failures.clear()
+    assert bodies(nsqd) == ([b"1"] if resend else [])
+
+
+def test_big_lists_become_several_commands(nsqd: FakeNsqd) -> None:
+    with Producer(nsqd.address, max_body_size=100) as producer:
+        producer.multi_publish("t", [b"%030d" % n for n in range(6)])
+    assert [len(several) for _, several in nsqd.published] == [2, 2, 2]
+
+
+def test_stopped(nsqd: FakeNsqd) -> None:
+    producer = Producer(nsqd.address)
+    outcome = producer.publish_soon("t", b"x")
+    producer.close()
+    for late in (outcome.result, lambda: producer.publish("t", b"x"), producer.ping):
+        with pytest.raises(Stopped, match="stopped"):
+            late()
+    assert nsqd.asked == []

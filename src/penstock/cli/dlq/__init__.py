@@ -1,0 +1,1 @@
+"""``penstock dlq``: list, show, resend and export dead letters."""

@@ -1,0 +1,197 @@
+"""The four commands of ``penstock dlq``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from penstock.core.errors import ConfigError
+
+Addresses = Annotated[tuple[str, ...], Parameter(negative="")]
+Words = Annotated[tuple[str, ...], Parameter(negative="")]
+Switch = Annotated[bool, Parameter(negative="")]
+
+dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ's too.")
+
+
+@dlq.command(name="list")
+def list_(
+    *, nsqd_http_address: Addresses = (), lookupd_http_address: Addresses = (), json: Switch = False
+) -> None:
+    """List dead-letter topics with how many letters are to be dealt with, and their ages.
+
+    Parameters
+    ----------
+    nsqd_http_address
+        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes (may be given several times).
+    json
+        A JSON object a line.
+    """
+    from penstock.cli.dlq.run import run_list
+    from penstock.cli.nodes import places
+
+    run_list(places(nsqd_http_address, lookupd_http_address), as_json=json)
+
+
+@dlq.command
+def show(
+    topic: str,
+    /,
+    *,
+    nsqd_http_address: Addresses = (),
+    lookupd_http_address: Addresses = (),
+    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
+    newest: Switch = False,
+    id: Words = (),
+    offset: Annotated[tuple[int, ...], Parameter(negative="")] = (),
+    channel: Words = (),
+    grep: str | None = None,
+    filter: Words = (),
+    json: Switch = False,
+) -> None:
+    """Show dead letters, the oldest first; nothing changes.
+
+    Parameters
+    ----------
+    topic
+        Dead-letter topic, such as orders.dead or %DLQ%group.
+    nsqd_http_address
+        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes (may be given several times).
+    limit
+        Most letters to show.
+    newest
+        The last ones instead of the first; of all letters, not of chosen ones.
+    id
+        Only this letter, by its id now or the one it had (may be given several times).
+    offset
+        Only the letter at this offset (may be given several times).
+    channel
+        Only letters that came from this channel (may be given several times).
+    grep
+        Only letters whose body has a match of this regular expression.
+    filter
+        Only JSON letters with this field, name=value (may be given several times).
+    json
+        A JSON object a line, with the whole body.
+    """
+    from penstock.cli.dlq.choice import Choice
+    from penstock.cli.dlq.letters import dead_topic
+    from penstock.cli.dlq.run import run_show
+    from penstock.cli.nodes import places
+
+    choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
+    if newest and not choice.takes_all:
+        raise ConfigError("--newest is of all letters: leave out what chooses some")
+    found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
+    run_show(found, choice, limit=limit, newest=newest, as_json=json)
+
+
+@dlq.command
+def resend(
+    topic: str,
+    /,
+    *,
+    nsqd_http_address: Addresses = (),
+    lookupd_http_address: Addresses = (),
+    all: Switch = False,
+    id: Words = (),
+    offset: Annotated[tuple[int, ...], Parameter(negative="")] = (),
+    channel: Words = (),
+    grep: str | None = None,
+    filter: Words = (),
+    to: str | None = None,
+    dry_run: Switch = False,
+) -> None:
+    """Publish dead letters to the topics they came from, and finish them.
+
+    A letter is finished when the node has it again: what is sent does not come back here, and a
+    crash in between may send a letter twice. All channels of the topic get it.
+
+    Parameters
+    ----------
+    topic
+        Dead-letter topic, such as orders.dead.
+    nsqd_http_address
+        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes (may be given several times).
+    all
+        All letters.
+    id
+        This letter, by its id now or the one it had (may be given several times).
+    offset
+        The letter at this offset (may be given several times).
+    channel
+        Letters that came from this channel (may be given several times).
+    grep
+        Letters whose body has a match of this regular expression.
+    filter
+        JSON letters with this field, name=value (may be given several times).
+    to
+        Publish to this topic instead of the one a letter came from.
+    dry_run
+        Say what would be sent, and send nothing.
+    """
+    from penstock.cli.dlq.choice import Choice
+    from penstock.cli.dlq.letters import dead_topic
+    from penstock.cli.dlq.run import run_resend
+    from penstock.cli.nodes import places
+
+    choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
+    if choice.takes_all != all:
+        raise ConfigError(
+            "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
+        )
+    found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
+    run_resend(found, choice, to=to, dry_run=dry_run)
+
+
+@dlq.command
+def export(
+    topic: str,
+    /,
+    *,
+    nsqd_http_address: Addresses = (),
+    lookupd_http_address: Addresses = (),
+    form: Literal["json", "raw"] = "json",
+    output: Path | None = None,
+    channel: Words = (),
+    grep: str | None = None,
+    filter: Words = (),
+) -> None:
+    """Write dead letters as JSON lines or raw bodies; nothing changes.
+
+    Parameters
+    ----------
+    topic
+        Dead-letter topic, such as orders.dead or %DLQ%group.
+    nsqd_http_address
+        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes (may be given several times).
+    form
+        JSON with where a letter came from, or the bodies alone, a line each.
+    output
+        New file to write; standard output by default.
+    channel
+        Only letters that came from this channel (may be given several times).
+    grep
+        Only letters whose body has a match of this regular expression.
+    filter
+        Only JSON letters with this field, name=value (may be given several times).
+    """
+    from penstock.cli.dlq.choice import Choice
+    from penstock.cli.dlq.letters import dead_topic
+    from penstock.cli.dlq.run import run_export
+    from penstock.cli.nodes import places
+
+    choice = Choice(channels=channel, grep=grep, fields=filter)
+    found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
+    run_export(found, choice, form=form, output=output)

@@ -1,0 +1,224 @@
+"""``penstock dlq``: what its four commands do and print."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.dlq import letters
+from penstock.cli.dlq.choice import Choice
+from penstock.cli.dlq.letters import DeadTopic
+from penstock.cli.dlq.resend import Result, planned, require_nsq, resend
+from penstock.cli.flags import ago, rfc3339
+from penstock.cli.nodes import NotPenstock, Place
+from penstock.cli.pipes import quiet_pipe
+from penstock.cli.replay.output import as_object, printable
+from penstock.cli.stop import Stop
+from penstock.cli.stored import Stored
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.reasons import reason
+from penstock.nsq.client.names import checked_topic
+
+INTERRUPTED: Final = 130
+_SHOWN_BODY: Final = 2000
+
+
+def run_list(places: Sequence[Place], *, as_json: bool, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Print every dead-letter topic of these nodes with its letters and their ages."""
+    found: list[DeadTopic] = []
+    strangers = []
+    for place in places:
+        try:
+            found += letters.dead_topics(place)
+        except NotPenstock as error:
+            strangers.append(str(error))
+    if strangers and len(strangers) == len(places):
+        raise PenstockError("; ".join(strangers))
+    for stranger in strangers:
+        print(f"left out: {stranger}", file=sys.stderr)
+    rows = [summary(topic) for topic in found]
+    with quiet_pipe():
+        if as_json:
+            for row in rows:
+                print(json.dumps(row))
+        elif rows:
+            _print_table(rows, clock.wall_ns())
+        else:
+            print("no dead-letter topics")
+
+
+def run_show(
+    found: Sequence[DeadTopic],
+    choice: Choice,
+    *,
+    limit: int,
+    newest: bool,
+    as_json: bool,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Print dead letters with where they came from; nothing changes."""
+    left = limit
+    with quiet_pipe():
+        for topic in found:
+            runs = letters.open_runs(topic)
+            if newest and choice.takes_all:
+                runs = letters.newest(runs, left)
+            for letter in choice.of(letters.read(topic, runs)):
+                if left == 0:
+                    return
+                left -= 1
+                if as_json:
+                    print(json.dumps(_object(topic, letter), ensure_ascii=False))
+                else:
+                    print(described(topic, letter, clock.wall_ns()))
+        if left == limit and not as_json:
+            print("no such dead letters", file=sys.stderr)
+
+
+def run_resend(
+    found: Sequence[DeadTopic], choice: Choice, *, to: str | None, dry_run: bool
+) -> None:
+    """Send dead letters again and say what became of them. Raises PenstockError."""
+    if to is not None:
+        checked_topic(to, "MPUB")
+    for topic in found:
+        require_nsq(topic)
+    with Stop() as stop:
+        missing = 0
+        for topic in found:
+            if stop.asked:
+                break
+            if dry_run:
+                targets, orphans = planned(topic, choice, to)
+                result = Result(Counter(targets.values()), orphans)
+            else:
+                result = resend(topic, choice, to, stop)
+            missing += result.missing
+            _print_result(topic, result, "would send" if dry_run else "sent")
+        if stop.asked:
+            print("stopped; what was not sent stays, the same command goes on", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+    if missing:
+        raise PenstockError(
+            f"{missing} letters did not come: another consumer of the channel "
+            f"{letters.CHANNEL} holds them, or it is paused"
+        )
+
+
+def run_export(
+    found: Sequence[DeadTopic], choice: Choice, *, form: Literal["json", "raw"], output: Path | None
+) -> None:
+    """Write dead letters to a file or standard output; nothing changes."""
+    count = 0
+    with quiet_pipe(), _opened(output) as file:
+        for topic in found:
+            for letter in choice.of(letters.read(topic, letters.open_runs(topic))):
+                if form == "json":
+                    line = json.dumps(_object(topic, letter), ensure_ascii=False).encode()
+                else:
+                    line = letter.body
+                file.write(line + b"\n")
+                count += 1
+        file.flush()
+    print(f"{count:,} letters" + (f" in {output}" if output else ""), file=sys.stderr)
+
+
+def summary(topic: DeadTopic) -> dict[str, Any]:
+    """A dead-letter topic in figures; times are wall-clock ns, null without letters."""
+    runs = letters.open_runs(topic)
+    ends = [*letters.first(runs), *letters.newest(runs, 1)]
+    oldest, newest = (
+        [*letters.read(topic, ends[:1]), *letters.read(topic, ends[1:])] if ends else (None, None)
+    )
+    origin = oldest.origin if oldest is not None else None
+    return {
+        "node": topic.place.http,
+        "topic": topic.name,
+        "kind": "rocketmq" if topic.is_rocketmq else "nsq",
+        "letters": letters.count(runs),
+        "oldest_ns": oldest.timestamp_ns if oldest else None,
+        "newest_ns": newest.timestamp_ns if newest else None,
+        "origin": f"{origin.topic}/{origin.channel}" if origin else _group(topic),
+    }
+
+
+def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
+    """A letter in a few lines for people."""
+    dead_ns = letter.timestamp_ns
+    lines = [
+        f"{topic.name} offset {letter.offset}  id {letter.id}  {len(letter.body)} bytes",
+        f"  dead since {rfc3339(dead_ns)} ({ago(now_ns - dead_ns)} ago)",
+    ]
+    if letter.origin is not None:
+        origin = letter.origin
+        lines.append(
+            f"  from {origin.topic}/{origin.channel} after {origin.attempts} attempts, "
+            f"there id {origin.id}"
+        )
+    elif topic.is_rocketmq:
+        lines.append(f"  from group {_group(topic)}")
+    else:
+        lines.append("  published there, by nsqd's account no dead letter")
+    body = printable(letter.body[:_SHOWN_BODY])
+    cut = " …" if len(letter.body) > _SHOWN_BODY else ""
+    lines += [f"  | {line}" for line in (body + cut).split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _group(topic: DeadTopic) -> str:
+    return topic.name.removeprefix(letters.ROCKETMQ_PREFIX) if topic.is_rocketmq else ""
+
+
+def _object(topic: DeadTopic, letter: Stored) -> dict[str, Any]:
+    return {"node": topic.place.http, "topic": topic.name, **as_object(letter)}
+
+
+def _print_result(topic: DeadTopic, result: Result, done: str) -> None:
+    where = f"{topic.place.http} {topic.name}"
+    if not result.sent:
+        print(f"{where}: nothing {'to send' if done == 'sent' else 'would be sent'}")
+    for target, count in sorted(result.sent.items()):
+        print(f"{where}: {done} {count:,} to topic {target}")
+    if result.orphans:
+        print(f"{where}: {result.orphans:,} do not say where they came from; give --to")
+
+
+def _print_table(rows: Sequence[dict[str, Any]], now_ns: int) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title, justify in (("NODE", "left"), ("TOPIC", "left"), ("LETTERS", "right"),
+                           ("OLDEST", "right"), ("NEWEST", "right"), ("FROM", "left")):  # fmt: skip
+        table.add_column(title, justify="right" if justify == "right" else "left", no_wrap=True)
+    for row in rows:
+        ages = [_age(row[name], now_ns) for name in ("oldest_ns", "newest_ns")]
+        letters_ = Text(f"{row['letters']:,}", style="bold red" if row["letters"] else "green")
+        table.add_row(row["node"], row["topic"], letters_, *ages, row["origin"] or "-")
+    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    console.print(table, soft_wrap=True)
+
+
+def _age(ns: int | None, now_ns: int) -> str:
+    return "-" if ns is None else ago(now_ns - ns)
+
+
+@contextlib.contextmanager
+def _opened(output: Path | None) -> Iterator[IO[bytes]]:
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        with output.open("xb") as file:
+            yield file
+    except FileExistsError:
+        raise ConfigError(f"{output} exists; it is not overwritten") from None
+    except OSError as error:
+        raise PenstockError(f"{output}: {reason(error)}") from error

@@ -1,0 +1,1 @@
+"""``penstock replay``: print or publish again what a topic's log holds."""

@@ -1,0 +1,66 @@
+"""Messages as lines: their text, hexadecimal, or JSON with where and when."""
+
+from __future__ import annotations
+
+import base64
+import json
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from penstock.cli.flags import rfc3339
+from penstock.cli.stored import Stored
+
+Form = Literal["text", "hex", "json"]
+
+
+def as_object(message: Stored) -> dict[str, Any]:
+    """A message as JSON has it; a body that is not UTF-8 is in base64."""
+    shown: dict[str, Any] = {
+        "offset": message.offset,
+        "id": message.id,
+        "time": rfc3339(message.timestamp_ns),
+        "timestamp_ns": message.timestamp_ns,
+    }
+    if message.origin is not None:
+        shown["origin"] = message.origin._asdict()
+    try:
+        shown["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        shown["body_base64"] = base64.b64encode(message.body).decode()
+    return shown
+
+
+def printable(body: bytes) -> str:
+    """A body that a terminal can show without being told anything by it."""
+    text = body.decode(errors="backslashreplace")
+    return "".join(
+        char
+        if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf")
+        else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
+def _text(message: Stored) -> bytes:
+    return message.body + b"\n"
+
+
+def _safe_text(message: Stored) -> bytes:
+    return printable(message.body).encode() + b"\n"
+
+
+def _hex(message: Stored) -> bytes:
+    return message.body.hex().encode() + b"\n"
+
+
+def _json(message: Stored) -> bytes:
+    return json.dumps(as_object(message), ensure_ascii=False).encode() + b"\n"
+
+
+_FORMS: Final[dict[str, Callable[[Stored], bytes]]] = {"text": _text, "hex": _hex, "json": _json}
+
+
+def printer(form: Form, *, terminal: bool) -> Callable[[Stored], bytes]:
+    """What turns a message into its line; text is the body as it is, unless for a terminal."""
+    return _safe_text if form == "text" and terminal else _FORMS[form]

@@ -1,0 +1,309 @@
+"""``penstock replay``: read a topic's log and print it, or publish it again."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from penstock.cli.nodes import Api, NodeError, Place, places
+from penstock.cli.pipes import quiet_pipe
+from penstock.cli.replay.output import Form
+from penstock.cli.replay.sinks import (
+    BATCH_MESSAGES,
+    Nowhere,
+    Printing,
+    Publishing,
+    Sink,
+    SinkError,
+    pieces,
+)
+from penstock.cli.replay.wanted import Filter, Span
+from penstock.cli.stop import Stop
+from penstock.cli.stored import NoLog, Stored, no_log, stretches
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.reasons import reason
+from penstock.core.units import SECOND
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicNotFound
+from penstock.nsq.client.names import checked_topic
+
+_BATCHES_PER_S: Final = 20
+INTERRUPTED: Final = 130
+
+
+class Incomplete(PenstockError):
+    """The replay ended before its end; the text has the command to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to replay, and where to."""
+
+    topic: str
+    nsqds: Sequence[str] = ()
+    lookupds: Sequence[str] = ()
+    span: Span = field(default_factory=Span)
+    queue: int = 0
+    count: int | None = None
+    grep: str | None = None
+    filters: Sequence[str] = ()
+    form: Form = "text"
+    to: str | None = None
+    to_nsqd: str | None = None
+    rate: int = 0
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Raise PenstockError for what makes no sense."""
+        if self.to is not None:
+            checked_topic(self.to, "MPUB")
+        elif self.to_nsqd is not None:
+            raise ConfigError("--to-nsqd goes with --to, the topic to publish to")
+
+    def command(self, node: str, first: int, end: int, count: int | None) -> str:
+        """The command that does what is left on a node."""
+        words = ["penstock", "replay", self.topic, "--nsqd-http-address", node]
+        words += ["--from-offset", str(first), "--to-offset", str(end)]
+        pairs = [("--queue", self.queue or None), ("--count", count), ("--grep", self.grep)]
+        pairs += [("--filter", text) for text in self.filters]
+        if self.to is None:
+            pairs += [("--print", self.form)]
+        pairs += [("--to", self.to), ("--to-nsqd", self.to_nsqd), ("--rate", self.rate or None)]
+        for flag, value in pairs:
+            words += [flag, str(value)] if value is not None else []
+        return shlex.join(words + ["--dry-run"] * self.dry_run)
+
+
+@dataclass(slots=True)
+class Part:
+    """One node's share: offsets ``[first, end)``, of which those before ``at`` are done."""
+
+    place: Place
+    client: LogClient
+    first: int
+    end: int
+    at: int
+    taken: int = 0
+    nbytes: int = 0
+    others: int = 0
+    """Messages that did not match, or that are empty and cannot be published."""
+
+
+def run_replay(order: Order, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Replay; a summary at the end goes to standard error. Raises PenstockError."""
+    order.check()
+    with contextlib.ExitStack() as stack, Stop(clock) as stop:
+        parts = _parts(order, stack)
+        replay = _Replay(order, stop, clock)
+        began = clock.monotonic_ns()
+        try:
+            with quiet_pipe(), _progress(order, parts) as advance:
+                for part in parts:
+                    replay.run(part, advance)
+        except PenstockError as error:
+            if all(part.at == part.first for part in parts):
+                raise
+            raise Incomplete(f"{error}\n{_rest(order, parts, replay.left)}") from error
+        _conclude(order, parts, (clock.monotonic_ns() - began) / SECOND)
+        if stop.asked:
+            print(_rest(order, parts, replay.left), file=sys.stderr)
+            sys.exit(INTERRUPTED)
+
+
+class _Replay:
+    """The work on one node after the other."""
+
+    def __init__(self, order: Order, stop: Stop, clock: Clock) -> None:
+        self.left = order.count
+        self._order = order
+        self._stop = stop
+        self._clock = clock
+        self._filter = Filter(order.grep, order.filters)
+        self._most = BATCH_MESSAGES
+        if order.rate:
+            self._most = max(1, min(BATCH_MESSAGES, order.rate // _BATCHES_PER_S))
+        self._due_ns = clock.monotonic_ns()
+
+    def run(self, part: Part, advance: Progressing) -> None:
+        """Read a node's share and hand it on, as long as nobody says stop."""
+        if self._stop.asked or self.left == 0:
+            return
+        order = self._order
+        sink = self._sink(part)
+        try:
+            for stretch in stretches(
+                part.client, order.topic, part.first, part.end, queue=order.queue
+            ):
+                messages = list(stretch.messages())
+                for piece in pieces(messages, self._most):
+                    self._hand_on(part, sink, piece)
+                    advance(part)
+                    if self._stop.asked or self.left == 0:
+                        return
+            part.at = part.end
+            advance(part)
+        except SinkError as error:
+            part.at = error.offset
+            raise
+        finally:
+            sink.close()
+
+    def _hand_on(self, part: Part, sink: Sink, piece: Sequence[Stored]) -> None:
+        wanted = list(piece)
+        if not self._filter.takes_all:
+            wanted = [message for message in piece if self._filter.takes(message.body)]
+        done = piece[-1].offset + 1
+        if self.left is not None and len(wanted) >= self.left:
+            wanted = wanted[: self.left]
+            done = wanted[-1].offset + 1
+        if wanted:
+            self._pace(len(wanted))
+            if self._stop.asked:
+                return
+        taken = sink.put(wanted) if wanted else 0
+        part.taken += taken
+        part.nbytes += sum(len(message.body) for message in wanted)
+        part.others += done - piece[0].offset - taken
+        part.at = done
+        if self.left is not None:
+            self.left -= len(wanted)
+
+    def _pace(self, count: int) -> None:
+        if self._order.rate:
+            self._stop.sleep_until(self._due_ns)
+            now = self._clock.monotonic_ns()
+            self._due_ns = max(now, self._due_ns) + count * SECOND // self._order.rate
+
+    def _sink(self, part: Part) -> Sink:
+        order = self._order
+        if order.dry_run:
+            return Nowhere()
+        if order.to is None:
+            return Printing(order.form)
+        return Publishing(order.to, _target(order, part.place))
+
+
+def _target(order: Order, place: Place) -> str:
+    """Where to publish: by default to the node that a message came from."""
+    if order.to_nsqd is not None:
+        return order.to_nsqd
+    if place.tcp:
+        return place.tcp
+    with Api(place.http) as api:
+        return api.tcp_address()
+
+
+def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
+    """What there is to do on each node, all of them asked before anything is done."""
+    parts = []
+    refusals: list[PenstockError] = []
+    for place in places(order.nsqds, order.lookupds, order.topic):
+        try:
+            parts.append(_part(order, place, stack))
+        except (TopicNotFound, NoLog) as error:
+            refusals.append(error)
+    if not parts:
+        raise refusals[0] if refusals else ClientError(f"no node has topic {order.topic!r}")
+    for refusal in refusals:
+        print(f"left out: {refusal}", file=sys.stderr)
+    if len(parts) > 1 and order.span.has_offsets:
+        nodes = ", ".join(part.place.http for part in parts)
+        raise ConfigError(f"offsets are those of one node, the topic is on {nodes}: choose one")
+    return parts
+
+
+def _part(order: Order, place: Place, stack: contextlib.ExitStack) -> Part:
+    try:
+        client = stack.enter_context(LogClient(place.http))
+        bounds = {queue.queue: queue for queue in client.offsets(order.topic).queues}
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    except LogError as error:
+        raise no_log(error) from error
+    except NodeUnreachable as error:
+        why = reason(error.__cause__ or error)
+        raise NodeError(f"{place.http} cannot be reached: {why}") from error
+    if order.queue not in bounds:
+        raise ConfigError(f"topic {order.topic!r} on {place.http} has no queue {order.queue}")
+    held = bounds[order.queue]
+    first, end = order.span.bounds(client, order.topic, order.queue, held.start, held.end)
+    return Part(place, client, first, end, first)
+
+
+# --- what people see ---
+
+
+class Progressing:
+    """A bar on standard error; nothing when that is no terminal, or when messages go there."""
+
+    def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
+        self._progress = progress
+        self._task = task
+        self._before = 0
+
+    def __call__(self, part: Part) -> None:
+        if self._progress is not None and self._task is not None:
+            done = part.at - part.first
+            self._progress.advance(self._task, done - self._before)
+            self._before = 0 if part.at >= part.end else done
+
+
+@contextlib.contextmanager
+def _progress(order: Order, parts: Sequence[Part]) -> Iterator[Progressing]:
+    prints_here = order.to is None and not order.dry_run and sys.stdout.isatty()
+    if prints_here or not sys.stderr.isatty():
+        yield Progressing(None, None)
+        return
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task(order.topic, total=sum(part.end - part.first for part in parts))
+        yield Progressing(progress, task)
+
+
+def _conclude(order: Order, parts: Sequence[Part], elapsed_s: float) -> None:
+    """What was done, a line a node."""
+    done = "would replay" if order.dry_run else "published" if order.to else "printed"
+    for part in parts:
+        where = f"{part.place.http} topic {order.topic}"
+        line = f"{where}: {done} {part.taken:,} messages, {part.nbytes:,} bytes"
+        if part.at > part.first:
+            line += f", offsets {part.first} to {part.at - 1}"
+        if part.others:
+            line += f", {part.others:,} left out"
+        if order.to is not None:
+            line += f", to topic {order.to}"
+        print(f"{line}, in {elapsed_s:.1f} s" if len(parts) == 1 else line, file=sys.stderr)
+    if len(parts) > 1:
+        total = sum(part.taken for part in parts)
+        print(f"{total:,} messages in {elapsed_s:.1f} s", file=sys.stderr)
+
+
+def _rest(order: Order, parts: Sequence[Part], left: int | None) -> str:
+    """How far it got, and the commands to go on."""
+    lines = []
+    for part in parts:
+        if part.at < part.end:
+            lines.append(f"{part.place.http}: done up to, not including, offset {part.at}; go on:")
+            lines.append(f"  {order.command(part.place.http, part.at, part.end, left)}")
+    return "\n".join(lines)

@@ -1,0 +1,101 @@
+"""Where replayed messages go: to standard output, to a topic, or nowhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from penstock.cli.replay.output import Form, printer
+from penstock.cli.stored import Stored
+from penstock.core.errors import PenstockError
+from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.errors import ClientError
+
+BATCH_MESSAGES: Final = 1000
+BATCH_BYTES: Final = 1024 * 1024
+
+
+class SinkError(PenstockError):
+    """The target took no more; ``offset`` is the first message that it may not have."""
+
+    def __init__(self, text: str, offset: int) -> None:
+        super().__init__(text)
+        self.offset = offset
+
+
+class Sink(Protocol):
+    """Takes messages; when ``put`` returns they are there."""
+
+    def put(self, messages: Sequence[Stored]) -> int:
+        """Take some, in order; how many were taken. Raises SinkError."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class Printing:
+    """Lines on standard output."""
+
+    def __init__(self, form: Form) -> None:
+        self._line = printer(form, terminal=sys.stdout.isatty())
+
+    def put(self, messages: Sequence[Stored]) -> int:
+        sys.stdout.buffer.write(b"".join(map(self._line, messages)))
+        return len(messages)
+
+    def close(self) -> None:
+        sys.stdout.buffer.flush()
+
+
+class Publishing:
+    """A topic, by multi-publish. Empty bodies are left out: NSQ has no empty messages."""
+
+    def __init__(self, topic: str, address: str) -> None:
+        self._topic = topic
+        self._address = address
+        self._producer = Producer(address)
+        try:
+            self._producer.ping()
+        except ClientError as error:
+            raise PenstockError(f"nothing can be published: {error}") from error
+
+    def put(self, messages: Sequence[Stored]) -> int:
+        taken = [message for message in messages if message.body]
+        if taken:
+            try:
+                self._producer.multi_publish(self._topic, [message.body for message in taken])
+            except ClientError as error:
+                first, last = taken[0].offset, taken[-1].offset
+                raise SinkError(
+                    f"{self._topic} on {self._address} did not take offsets {first} to {last}: "
+                    f"{error}",
+                    first,
+                ) from error
+        return len(taken)
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class Nowhere:
+    """For a rehearsal."""
+
+    def put(self, messages: Sequence[Stored]) -> int:
+        return len(messages)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def pieces(messages: Sequence[Stored], most: int) -> Iterator[Sequence[Stored]]:
+    """Messages in pieces of at most so many, and of 1 MiB unless one alone is longer."""
+    begin = size = 0
+    for place, message in enumerate(messages):
+        full = place - begin == most or size + len(message.body) > BATCH_BYTES
+        if full and place > begin:
+            yield messages[begin:place]
+            begin, size = place, 0
+        size += len(message.body) + 4
+    if begin < len(messages):
+        yield messages[begin:]

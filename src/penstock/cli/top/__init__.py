@@ -1,0 +1,1 @@
+"""``penstock top``: a live view of topics, channels and groups of one or several nodes."""

@@ -1,0 +1,226 @@
+"""The view as lines of text for a terminal of a given size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+
+from penstock.cli.top import columns as grid
+from penstock.cli.top.figures import Client, NodeFigures
+from penstock.cli.top.rows import Row, members, total
+from penstock.cli.top.view import Cluster, View
+
+_GREY: Final = "bright_black"
+_KEYS: Final = "q quit  ↑↓ choose  ⏎ open  ← back  / filter  s sort  r reverse  n nodes  ? help"
+_HELP: Final = (
+    ("q, Ctrl-C", "end"),
+    ("↑ ↓ k j, page keys, Home, End", "choose a row"),
+    ("Enter, →", "open a topic: its channels, groups and clients"),
+    ("Esc, ←", "back; on the first page: filter off"),
+    ("/", "show only topics whose names contain what you type"),
+    ("s, r", "next order; turn the order round"),
+    ("n", "a row for each node, or all nodes added up"),
+    ("space", "hold the figures still"),
+)
+_MEANINGS: Final = (
+    ("bold red", "123▲", "the lag has grown at the last looks and never shrunk"),
+    ("green", "123▼", "the lag shrinks"),
+    ("magenta", "123", "messages wait and nobody consumes them"),
+    ("yellow", "name", "paused, or a channel of it is"),
+    ("red", "●", "a node that does not answer or is not healthy"),
+)
+_COLUMNS: Final = (
+    ("IN/s, OUT/s", "messages published and finished a second"),
+    ("LAG", "what the reader furthest behind has not finished: waiting, in flight, deferred"),
+    ("DEPTH", "of a topic: not yet given to channels; of a channel: waiting"),
+    ("REQ., TIMEO., DEAD", "requeued, timed out, moved to the dead letters since the start"),
+)
+_TABLE_TITLE: Final = "TOPIC / CHANNEL"
+_CLIENTS_MIN: Final = 4
+_CLIENT_TITLE: Final = (
+    f"{'CLIENT':<20}  {'CHANNEL':<16}  {'ADDRESS':<21}  {'RDY':>5}  {'IN FL.':>6}  "
+    f"{'FIN':>8}  {'REQ.':>6}  SOFTWARE"
+)
+
+
+def screen(view: View, width: int, height: int) -> list[Text]:
+    """The whole screen: ``height`` lines of at most ``width`` characters."""
+    if view.help:
+        lines = _help()
+    else:
+        head = _head(view, width)
+        rows = view.rows()
+        room = max(1, height - len(head) - 2)
+        body = _page(view, rows, width, room)
+        lines = head + body + [Text()] * (room - len(body)) + _foot(view, rows, width)
+    for line in lines:
+        line.truncate(width)
+    return (lines + [Text()] * height)[:height]
+
+
+def table(view: View) -> list[Text]:
+    """The page of topics, with every reader below its topic, as lines without a screen."""
+    lines = [_node_line(node) for node in view.cluster.all()]
+    lines += [_trouble(text) for text in view.cluster.troubles]
+    rows = view.rows()
+    if not rows:
+        return [*lines, Text(), Text("no topics")]
+    below = {row.name: _readers(view, row.name) for row in rows}
+    names = [*below, *("  " + row.name for some in below.values() for row in some)]
+    shown = [each for each in grid.READER_COLUMNS if each.title != grid.SPARK_TITLE]
+    width = grid.name_width(shown, None, [_TABLE_TITLE, *names])
+    lines += [Text(), grid.heading(_TABLE_TITLE, shown, width)]
+    for row in rows:
+        lines.append(grid.line(row, shown, width))
+        lines += [_indented(reader, shown, width) for reader in below[row.name]]
+    lines.append(grid.line(total(rows), shown, width))
+    for line in lines:
+        line.rstrip()
+    return lines
+
+
+def _readers(view: View, topic: str) -> list[Row]:
+    page = View(view.cluster)
+    page.topic = topic
+    return page.rows()
+
+
+def _indented(row: Row, columns: Sequence[grid.Column], width: int) -> Text:
+    line = grid.line(row, columns, width - 2)
+    return Text("  ") + line
+
+
+# --- parts of the screen ---
+
+
+def _head(view: View, width: int) -> list[Text]:
+    title = Text("penstock top", style="bold")
+    if view.topic:
+        title.append(f"  topic {view.topic}", style="bold cyan")
+    title.append(f"  by {view.sort}{', reversed' if view.reversed else ''}", style=_GREY)
+    if view.editing or view.filter:
+        title.append(f"  /{view.filter}{'▏' if view.editing else ''}", style="bold yellow")
+    if view.cluster.held:
+        title.append("  held still (space)", style="yellow")
+    lines = [title, _nodes(view.cluster, width)]
+    lines += [_trouble(text) for text in view.cluster.troubles]
+    lines.append(Text())
+    return lines
+
+
+def _nodes(cluster: Cluster, width: int) -> Text:
+    """All nodes in a line, those in trouble first; the good ones as a number if need be."""
+    if not cluster.nodes:
+        return Text("no nodes yet", style=_GREY)
+    good = [node for node in cluster.all() if _is_good(node)]
+    line = Text("   ").join(_node_line(node) for node in cluster.all() if not _is_good(node))
+    if not good:
+        return line
+    line.append("   " if line.plain else "")
+    whole = line + Text("   ").join(_node_line(node) for node in good)
+    if len(whole) <= width:
+        return whole
+    return line.append("● ", style="green").append(f"{len(good)} nodes", style="")
+
+
+def _is_good(node: NodeFigures) -> bool:
+    return not node.error and node.health == "OK"
+
+
+def _node_line(node: NodeFigures) -> Text:
+    good = _is_good(node)
+    line = Text("● ", style="green" if good else "red").append(node.address, style="")
+    if node.error:
+        line.append(f" {node.error}", style="red")
+    elif not good:
+        line.append(f" {node.health}", style="red")
+    elif node.producers:
+        line.append(f" {node.producers} producer{'s'[: node.producers > 1]}", style=_GREY)
+    return line
+
+
+def _trouble(text: str) -> Text:
+    return Text(text, style="red")
+
+
+def _page(view: View, rows: list[Row], width: int, room: int) -> list[Text]:
+    columns = grid.READER_COLUMNS if view.topic else grid.TOPIC_COLUMNS
+    shown = grid.chosen(grid.with_node(columns, view.by_node), width)
+    if not view.topic:
+        return _rows(view, rows, shown, width, room)
+    clients = members(view.cluster.all(), view.topic, view.chosen(rows))
+    below = min(len(clients), max(_CLIENTS_MIN, room - len(rows) - 4))
+    lines = _rows(view, rows, shown, width, max(2, room - below - 2))
+    if rows:
+        lines += _client_lines(clients, max(0, room - len(lines)))
+    return lines
+
+
+def _rows(
+    view: View, rows: list[Row], columns: list[grid.Column], width: int, room: int
+) -> list[Text]:
+    """The titles and as many rows as have room, the chosen one among them."""
+    names = grid.name_width(columns, width, [row.name for row in rows])
+    heading = grid.heading("CHANNEL" if view.topic else "TOPIC", columns, names)
+    heading.stylize("bold underline")
+    lines = [heading]
+    cursor, seats = view.cursor(rows), max(1, room - 1)
+    first = max(0, min(cursor - seats // 2, len(rows) - seats))
+    for place, row in enumerate(rows[first : first + seats], first):
+        line = grid.line(row, columns, names)
+        if place == cursor:
+            line.stylize("reverse")
+        lines.append(line)
+    if not rows:
+        lines.append(Text(_nothing(view), style=_GREY))
+    return lines
+
+
+def _nothing(view: View) -> str:
+    if view.topic:
+        return "no channel and no group reads this topic"
+    return f"no topic's name contains {view.filter!r}" if view.filter else "no topics"
+
+
+def _client_lines(clients: list[tuple[str, str, Client]], room: int) -> list[Text]:
+    if room < 3:
+        return []
+    title = Text(_CLIENT_TITLE, style="bold underline")
+    lines = [Text(), title]
+    for _, reader, client in clients[: room - 2]:
+        lines.append(
+            Text(
+                f"{client.name[:20]:<20}  {reader[:16]:<16}  {client.address[:21]:<21}  "
+                f"{client.ready:>5}  {client.in_flight:>6}  {grid.number(client.finished):>8}  "
+                f"{grid.number(client.requeued):>6}  {client.software}"
+            )
+        )
+    if not clients:
+        lines.append(Text("nobody is connected", style=_GREY))
+    return lines
+
+
+def _foot(view: View, rows: list[Row], width: int) -> list[Text]:
+    added = total(rows)
+    many = "channels and groups" if view.topic else "topics" if len(rows) != 1 else "topic"
+    line = Text(f"{len(rows)} {many}", style="bold")
+    line.append(f"  in {grid.rate(added.rate_in)}/s", style="cyan")
+    line.append(f"  out {grid.rate(added.rate_out)}/s", style="cyan")
+    line.append(f"  lag {grid.number(added.lag)}", style="bold red" if added.trend > 0 else "")
+    line.append(f"  in flight {grid.number(added.in_flight)}")
+    line.append(f"  clients {grid.number(added.clients)}")
+    line.append(f"  {grid.sparkline(added.rates, 20).lstrip()}", style="blue")
+    return [line, Text(_KEYS if width >= len(_KEYS) else "q quit  ? help", style=_GREY)]
+
+
+def _help() -> list[Text]:
+    lines = [Text("penstock top", style="bold"), Text()]
+    lines += [Text(f"  {keys:<32}{what}") for keys, what in _HELP]
+    lines.append(Text())
+    for style, sample, what in _MEANINGS:
+        lines.append(Text("  ").append(sample.ljust(32), style=style).append(what, style=""))
+    lines.append(Text())
+    lines += [Text(f"  {title:<32}{what}") for title, what in _COLUMNS]
+    return [*lines, Text(), Text("  any key goes back", style=_GREY)]

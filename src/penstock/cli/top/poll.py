@@ -1,0 +1,190 @@
+"""Asking nodes for their figures, each at its own pace, and nsqlookupds for the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.cli.top.figures import (
+    NodeFigures,
+    StatsError,
+    Topic,
+    parse_stats,
+    with_log_groups,
+)
+from penstock.cli.top.view import Cluster
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import PenstockError
+from penstock.core.units import SECOND
+from penstock.net.http_client import HttpError, get
+from penstock.net.tasks import spawn
+from penstock.nsq.client.lookup import parse_answer
+
+TIMEOUT_S: Final = 3.0
+LOOKUP_EVERY_S: Final = 15.0
+GROUP_TOPICS_MAX: Final = 32
+"""Of a node with more topics, only the open one's groups of the log are asked for."""
+FORGET_AFTER_S: Final = 60.0
+_STATS = "/stats?format=json&include_mem=false"
+
+
+class Poller:
+    """Keeps a cluster's figures fresh until it is stopped.
+
+    A node that hangs or is gone holds nobody else up. One that nsqlookupd no longer names is
+    forgotten when it has not answered for a minute.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        nsqds: Sequence[str],
+        lookupds: Sequence[str],
+        interval_s: float,
+        changed: Callable[[], None] = lambda: None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.topic = ""
+        """The open topic."""
+        self._cluster = cluster
+        self._direct = list(nsqds)
+        self._lookupds = list(lookupds)
+        self._interval_s = interval_s
+        self._changed = changed
+        self._clock = clock
+        self._named: set[str] = set()
+        self._answered_ns: dict[str, int] = {}
+        self._has_log: dict[str, bool] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def once(self) -> None:
+        """Ask everybody once."""
+        await self._discover()
+        await asyncio.gather(*(self._look(address) for address in self._addresses()))
+
+    def start(self) -> None:
+        """Ask again and again from now on, in the background."""
+        if self._lookupds:
+            self._tasks[""] = spawn(self._discover_for_ever(), "top: nsqlookupd")
+        self._follow_all()
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _addresses(self) -> list[str]:
+        return sorted({*self._direct, *self._named})
+
+    def _follow_all(self) -> None:
+        for address in self._addresses():
+            if address not in self._tasks:
+                self._tasks[address] = spawn(self._follow(address), f"top: {address}")
+
+    async def _discover_for_ever(self) -> None:
+        while True:
+            await self._discover()
+            self._follow_all()
+            self._changed()
+            await asyncio.sleep(LOOKUP_EVERY_S if self._named else self._interval_s)
+
+    async def _discover(self) -> None:
+        """Ask every nsqlookupd; what one of them cannot say now, it has said before."""
+        answers = await asyncio.gather(*(self._nodes_of(each) for each in self._lookupds))
+        troubles = [answer for answer in answers if isinstance(answer, str)]
+        named = {node for answer in answers if not isinstance(answer, str) for node in answer}
+        self._named = named if not troubles else self._named | named
+        self._cluster.troubles[:] = troubles
+
+    async def _nodes_of(self, lookupd: str) -> set[str] | str:
+        """The nodes that one nsqlookupd knows, or why it does not say."""
+        try:
+            answer = await get(_url(lookupd, "/nodes"), TIMEOUT_S)
+            return {node.http_address for node in parse_answer(answer.status, answer.body)}
+        except HttpError as error:
+            return f"nsqlookupd {lookupd}: {_why(error)}"
+        except PenstockError as error:
+            return f"nsqlookupd {lookupd}: {error}"
+
+    async def _follow(self, address: str) -> None:
+        self._answered_ns[address] = self._clock.monotonic_ns()
+        while not self._is_forgotten(address):
+            begun = self._clock.monotonic_ns()
+            await self._look(address)
+            self._changed()
+            took_s = (self._clock.monotonic_ns() - begun) / SECOND
+            await asyncio.sleep(max(self._interval_s / 10, self._interval_s - took_s))
+        self._tasks.pop(address, None)
+        self._cluster.drop(address)
+
+    def _is_forgotten(self, address: str) -> bool:
+        silent_ns = self._clock.monotonic_ns() - self._answered_ns[address]
+        return address not in self._addresses() and silent_ns > FORGET_AFTER_S * SECOND
+
+    async def _look(self, address: str) -> None:
+        figures = await self._figures(address)
+        if figures.error:
+            self._has_log.pop(address, None)  # another nsqd may come up there
+        else:
+            self._answered_ns[address] = figures.at_ns
+        self._cluster.put(figures)
+
+    async def _figures(self, address: str) -> NodeFigures:
+        try:
+            stats = await _json(address, _STATS)
+            figures = parse_stats(address, self._clock.monotonic_ns(), stats)
+            topics = await asyncio.gather(
+                *(self._with_groups(address, topic, figures) for topic in figures.topics)
+            )
+        except HttpError as error:
+            return NodeFigures(address, self._clock.monotonic_ns(), error=_why(error))
+        except StatsError as error:
+            return NodeFigures(address, self._clock.monotonic_ns(), error=str(error))
+        return replace(figures, topics=tuple(topics))
+
+    async def _with_groups(self, address: str, topic: Topic, node: NodeFigures) -> Topic:
+        """The topic with the groups that read its log, on a node that has one."""
+        many = len(node.topics) > GROUP_TOPICS_MAX
+        if self._has_log.get(address) is False or (many and topic.name != self.topic):
+            return topic
+        answer = await get(
+            _url(address, f"/log/offsets?topic={quote(topic.name, safe='')}"), TIMEOUT_S
+        )
+        if answer.status == 404 and b"TOPIC_NOT_FOUND" not in answer.body:
+            self._has_log[address] = False  # Go's nsqd
+        if answer.status != 200:
+            return topic
+        return with_log_groups(topic, _parsed(answer.body))
+
+
+def _url(address: str, path: str) -> str:
+    base = address if "://" in address else f"http://{address}"
+    return base.rstrip("/") + path
+
+
+def _why(error: HttpError) -> str:
+    """The system's word for it where it has one: asyncio's texts name addresses once more."""
+    number = getattr(error.__cause__, "errno", None)
+    return os.strerror(number).lower() if number and number > 0 else error.reason
+
+
+async def _json(address: str, path: str) -> Any:
+    answer = await get(_url(address, path), TIMEOUT_S)
+    if answer.status != 200:
+        raise StatsError(f"status {answer.status}")
+    return _parsed(answer.body)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise StatsError("no nsqd answers there") from error

@@ -1,0 +1,241 @@
+"""What a producer sends, gathers and tries again, without I/O; both producers are built on it.
+
+A ``Request`` is one command and waits for one answer. Single messages of a topic that come while
+the way is not free are gathered (``Pile``) into one MPUB, which costs client and server a fraction
+of as many PUBs. ``Router`` says which node a request goes to, and after a failure where next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from penstock.nsq.client.errors import (
+    BadBody,
+    BadMessage,
+    ClientError,
+    DpubFailed,
+    MpubFailed,
+    PubFailed,
+    ServerError,
+)
+from penstock.nsq.client.hosts import Hosts, Turn
+from penstock.nsq.client.names import checked_topic
+from penstock.nsq.protocol import encode
+
+GATHERED_BYTES_MAX: Final = 512 * 1024
+"""How large an MPUB of single messages becomes."""
+WAITING_BYTES_MAX: Final = 64 * 1024
+"""More than this does not wait for company."""
+BODY_BYTES_MAX: Final = 5_000_000
+"""How large an MPUB becomes; nodes take 5,123,840 bytes (``--max-body-size``) unless told."""
+
+_SIZE_BYTES: Final = 4
+_OF_THE_NODE: Final = (PubFailed, MpubFailed, DpubFailed)
+"""Refusals that say something of the node, not of the message: another node may take it."""
+
+
+class Promise(Protocol):
+    """What is told how a publish ended: a future."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: None, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class Request:
+    """One command. ``promises`` has one entry for each message, or one for all."""
+
+    __slots__ = ("bodies", "delay_ms", "promises", "sent_at", "size", "topic", "tried", "turn")
+
+    def __init__(
+        self,
+        topic: str,
+        bodies: list[bytes],
+        promises: list[Promise],
+        size: int,
+        delay_ms: int | None = None,
+    ) -> None:
+        self.topic = topic
+        self.bodies = bodies
+        self.promises = promises
+        self.size = size
+        self.delay_ms = delay_ms
+        self.turn: Turn | None = None
+        self.tried: list[str] = []
+        self.sent_at = 0
+
+    def command(self) -> bytes:
+        """It as bytes: PUB, DPUB or MPUB."""
+        if self.delay_ms is not None:
+            return encode.deferred_publish(self.topic, self.delay_ms, self.bodies[0])
+        if len(self.bodies) == 1:
+            return encode.publish(self.topic, self.bodies[0])
+        return encode.multi_publish(self.topic, self.bodies)
+
+    def succeed(self) -> None:
+        """The node has it."""
+        for promise in self.promises:
+            if not promise.done():  # done before: cancelled
+                promise.set_result(None)
+
+    def fail(self, error: ClientError) -> None:
+        """It is given up."""
+        for promise in self.promises:
+            if not promise.done():
+                promise.set_exception(error)
+
+    def singles(self) -> list[Request]:
+        """Its messages one by one, if they were gathered."""
+        return [
+            Request(self.topic, [body], [promise], len(body))
+            for body, promise in zip(self.bodies, self.promises, strict=True)
+        ]
+
+
+class Pile:
+    """Requests that were not sent yet, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+        self._open: dict[str, Request] = {}
+        self._size = 0
+        self._is_urgent = False
+
+    def __bool__(self) -> bool:
+        return bool(self._requests)
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether more could still be gathered: only single messages, and not many, lie here."""
+        return self._size < WAITING_BYTES_MAX and not self._is_urgent
+
+    def add(self, topic: str, body: bytes, promise: Promise) -> None:
+        """A single message, which may be gathered with others of its topic."""
+        size = len(body)
+        self._size += size
+        request = self._open.get(topic)
+        if request is not None and request.size + size <= GATHERED_BYTES_MAX:
+            request.bodies.append(body)
+            request.promises.append(promise)
+            request.size += size
+        else:
+            self._open[topic] = request = Request(topic, [body], [promise], size)
+            self._requests.append(request)
+
+    def put(self, request: Request) -> None:
+        """A command of its own, behind what came before it."""
+        self._is_urgent = True
+        self._open.pop(request.topic, None)
+        self._requests.append(request)
+
+    def take(self) -> list[Request]:
+        """All of them; the pile is empty then."""
+        requests, self._requests = self._requests, []
+        self._open.clear()
+        self._size = 0
+        self._is_urgent = False
+        return requests
+
+
+class Router:
+    """Where requests go, and what becomes of them when a node fails or refuses.
+
+    ``resend``: whether a request whose outcome is not known, because its connection was lost, is
+    sent again (at least once) or fails. ``settled`` is told of each request that has ended.
+    """
+
+    def __init__(self, hosts: Hosts, resend: bool, settled: Callable[[Request], None]) -> None:
+        self.hosts = hosts
+        self._resend = resend
+        self._settled = settled
+
+    def route(self, requests: Sequence[Request]) -> str:
+        """The address that these go to, together; for a request that was tried, another one."""
+        turn = self.hosts.take(requests[0].tried)
+        for request in requests:
+            request.turn = turn
+        return turn.address
+
+    def succeeded(self, request: Request) -> None:
+        """The node has it."""
+        assert request.turn is not None
+        request.turn.succeeded()
+        request.succeed()
+        self._settled(request)
+
+    def fail(self, request: Request, error: ClientError) -> None:
+        """It is given up."""
+        request.fail(error)
+        self._settled(request)
+
+    def lost(
+        self, requests: Sequence[Request], error: ClientError, *, was_sent: bool
+    ) -> list[Request]:
+        """The node of these cannot be reached, or not any more; returns what to send again."""
+        again = []
+        for request in requests:
+            self._mark_failed(request)
+            unknown = was_sent and not self._resend
+            if unknown or len(request.tried) > len(self.hosts.hosts):
+                self.fail(request, error)
+            else:
+                again.append(request)
+        return again
+
+    def refused(self, request: Request, error: ServerError) -> list[Request]:
+        """The node has refused this; returns what to send again.
+
+        One bad message spoils an MPUB. When it was us who gathered it, each message is sent by
+        itself, so that only the bad one fails.
+        """
+        if isinstance(error, _OF_THE_NODE):
+            self._mark_failed(request)
+            if len(request.tried) < len(self.hosts.hosts):
+                return [request]
+        elif isinstance(error, BadMessage | BadBody) and len(request.promises) > 1:
+            return request.singles()
+        self.fail(request, error)
+        return []
+
+    def _mark_failed(self, request: Request) -> None:
+        assert request.turn is not None
+        request.turn.failed()
+        request.tried.append(request.turn.address)
+
+
+class Topics:
+    """The names that were found valid, so that the check is paid once and not for each message."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def check(self, topic: str, command: str) -> None:
+        """Raise BadTopic as ``command`` would."""
+        if topic not in self._known:
+            checked_topic(topic, command)
+            if len(self._known) >= 1000:
+                self._known.clear()
+            self._known.add(topic)
+
+
+def checked_body(body: bytes, command: str) -> bytes:
+    """The body as bytes. Raises BadMessage for an empty one, which no node takes."""
+    if not body:
+        raise BadMessage(f"E_BAD_MESSAGE {command} invalid message body size 0")
+    return body if type(body) is bytes else bytes(memoryview(body))
+
+
+def parts_of(bodies: Sequence[bytes], limit: int) -> list[list[bytes]]:
+    """The bodies in lists that each fit an MPUB of ``limit`` bytes; a larger one stands alone."""
+    parts: list[list[bytes]] = []
+    size = limit
+    for body in bodies:
+        size += _SIZE_BYTES + len(body)
+        if size > limit:
+            parts.append([])
+            size = 2 * _SIZE_BYTES + len(body)
+        parts[-1].append(body)
+    return parts

@@ -1,0 +1,205 @@
+"""The tools' command lines: Go's flags, the options they share, and the client's `Config`.
+
+    class TailFlags(ConsumerFlags):
+        channel: str = option("", "NSQ channel")
+
+    flags = parse(TailFlags, argv, "nsq_tail")
+    check_sources(flags)
+    config = consumer_config(flags, "nsq_tail")
+
+The order in which a tool checks its flags shows in its messages; so each does it itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from penstock.core import options
+from penstock.core.errors import ConfigError
+from penstock.core.names import is_valid_name
+from penstock.core.option_kinds import Kind
+from penstock.core.options import Flags, option
+from penstock.core.quote import quote
+from penstock.net.address import split_host_port
+from penstock.nsq.tools.entry import version_text
+from penstock.nsq.tools.errors import ToolError
+from penstock.nsq.version import NSQ_VERSION
+
+if TYPE_CHECKING:
+    from penstock.nsq.client.config import Config
+
+FlagsT = TypeVar("FlagsT", bound="ToolFlags")
+ClientPair = tuple[str, str | bool]
+
+_CONFIG_URL = "http://godoc.org/github.com/nsqio/go-nsq#Config"
+
+
+class ClientOption(Kind):
+    """`name,value` for the client's Config, or a `name` alone for one that is to be true.
+
+    The value is a tuple of such pairs, already known to be acceptable.
+    """
+
+    placeholder = "value"
+
+    def from_flag(self, text: str) -> tuple[ClientPair, ...]:
+        from penstock.nsq.client.config import Config
+
+        name, comma, value = text.partition(",")
+        pair = (name, value if comma else True)
+        try:
+            Config().with_option(*pair)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return (pair,)
+
+    def accumulate(self, earlier: Any, value: Any) -> Any:
+        return (*(earlier or ()), *value)
+
+    def show_default(self, value: Any) -> str:
+        return ""
+
+
+CLIENT_OPTION = ClientOption()
+
+
+class ToolFlags(Flags):
+    """What every tool takes."""
+
+    version: bool = option(default=False, help="print version string")
+
+
+class ConsumerFlags(ToolFlags):
+    """What every tool that consumes takes."""
+
+    nsqd_tcp_addresses: tuple[str, ...] = option(
+        (), "nsqd TCP address (may be given multiple times)", flag="nsqd-tcp-address"
+    )
+    lookupd_http_addresses: tuple[str, ...] = option(
+        (), "lookupd HTTP address (may be given multiple times)", flag="lookupd-http-address"
+    )
+    max_in_flight: int = option(200, "max number of messages to allow in flight")
+    consumer_options: tuple[ClientPair, ...] = option(
+        (),
+        f"option to passthrough to nsq.Consumer (may be given multiple times, {_CONFIG_URL})",
+        flag="consumer-opt",
+        kind=CLIENT_OPTION,
+    )
+
+
+def producer_options() -> Any:
+    """The declaration of --producer-opt."""
+    return option(
+        (),
+        f"option to passthrough to nsq.Producer (may be given multiple times, {_CONFIG_URL})",
+        flag="producer-opt",
+        kind=CLIENT_OPTION,
+    )
+
+
+def parse(flags_class: type[FlagsT], argv: Sequence[str], tool: str) -> FlagsT:
+    """The flags of a command line. Prints the version and leaves where that is asked for.
+
+    SystemExit: 0 after help or version, 2 after a wrong flag.
+    """
+    flags = parse_unchecked(flags_class, argv)
+    leave_after_version(flags, tool)
+    return flags
+
+
+def parse_unchecked(flags_class: type[FlagsT], argv: Sequence[str]) -> FlagsT:
+    """As `parse`, for a tool that checks something before --version counts."""
+    return options.parse(flags_class, argv, sys.argv[0])
+
+
+def leave_after_version(flags: ToolFlags, tool: str) -> None:
+    """Print the version and leave with 0 where --version was given."""
+    if flags.version:
+        print(version_text(tool))
+        raise SystemExit(0)
+
+
+def user_agent(tool: str) -> str:
+    """What the tool calls itself to a node."""
+    from penstock import __version__
+
+    return f"{tool}/{NSQ_VERSION} penstock/{__version__}"
+
+
+def check_sources(flags: ConsumerFlags, full_stop: str = "") -> None:
+    """Raises ToolError unless there are nsqds or nsqlookupds, and not both."""
+    check_addresses(
+        "nsqd-tcp-address", flags.nsqd_tcp_addresses, flags.lookupd_http_addresses, full_stop
+    )
+
+
+def check_addresses(
+    nsqd_flag: str, nsqds: Sequence[str], lookupds: Sequence[str], full_stop: str = ""
+) -> None:
+    """As `check_sources`, for a tool that calls its nsqds otherwise."""
+    if not nsqds and not lookupds:
+        raise ToolError(f"--{nsqd_flag} or --lookupd-http-address required{full_stop}")
+    if nsqds and lookupds:
+        raise ToolError(f"use --{nsqd_flag} or --lookupd-http-address not both")
+
+
+def check_names(topics: Iterable[str], channel: str = "") -> None:
+    """Raises ToolError in go-nsq's words when one of them cannot be a name."""
+    if not all(map(is_valid_name, topics)):
+        raise ToolError("invalid topic name")
+    if channel and not is_valid_name(channel):
+        raise ToolError("invalid channel name")
+
+
+def check_nsqds(addresses: Iterable[str]) -> None:
+    """Raises ToolError in Go's words when one of the addresses has no port."""
+    for address in addresses:
+        try:
+            split_host_port(address)
+        except ValueError as error:
+            raise ToolError(f"dial tcp: {error}") from None
+
+
+def check_lookupds(addresses: Iterable[str]) -> None:
+    """Raises ToolError in go-nsq's words when one of the addresses has no port."""
+    for address in addresses:
+        try:
+            port = urlsplit(address if "://" in address else f"http://{address}").port
+        except ValueError as error:
+            raise ToolError(f"parse {quote(address)}: {error}") from None
+        if port is None:
+            raise ToolError("missing port")
+
+
+def consumer_config(flags: ConsumerFlags, tool: str) -> Config:
+    """The Config of a tool's consumers. Raises ConfigError when the options contradict each other.
+
+    The tool's own --max-in-flight and user agent win over --consumer-opt. Unless an option says
+    otherwise no message is ever given up: go-nsq's five attempts would lose it.
+    """
+    from penstock.nsq.client.config import Config
+
+    config = _with_options(Config(max_attempts=0), flags.consumer_options)
+    return _checked(replace(config, max_in_flight=flags.max_in_flight), tool)
+
+
+def producer_config(pairs: Iterable[ClientPair], tool: str) -> Config:
+    """The Config of a tool's producers from its --producer-opt. Raises ConfigError."""
+    from penstock.nsq.client.config import Config
+
+    return _checked(_with_options(Config(), pairs), tool)
+
+
+def _with_options(config: Config, pairs: Iterable[ClientPair]) -> Config:
+    for name, text in pairs:
+        config = config.with_option(name, text)
+    return config
+
+
+def _checked(config: Config, tool: str) -> Config:
+    config = replace(config, user_agent=user_agent(tool))
+    return config.validate()

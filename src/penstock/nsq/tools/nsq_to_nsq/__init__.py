@@ -1,0 +1,23 @@
+"""nsq_to_nsq: the messages of topics go to other nsqds (reference 6.6).
+
+``options`` is the command line, ``program`` what it comes to. A ``forwarder`` passes one topic's
+messages on to the ``destinations``, which topics share; ``json_filter`` says which, and what of
+them; ``runs`` are messages that go the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["run"]
+
+
+def run(argv: Sequence[str]) -> int:
+    """nsq_to_nsq, until it is asked to end."""
+    from penstock.nsq.tools.nsq_to_nsq.options import parse_options
+    from penstock.nsq.tools.run import run_tool
+
+    options = parse_options(argv)
+    from penstock.nsq.tools.nsq_to_nsq.program import forward
+
+    return run_tool(lambda stop: forward(options, stop))

@@ -1,0 +1,88 @@
+"""The nsqds that messages go to: which is next, and how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.core.chance import Chance, SystemChance
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.nsq.client import Config, Producer
+from penstock.nsq.client.errors import BadBody, BadMessage, ClientError, ServerError
+from penstock.nsq.client.hosts import Turn, hosts_of
+from penstock.nsq.tools import lines
+from penstock.nsq.tools.errors import say
+from penstock.nsq.tools.timings import Timings
+
+EPSILON_GREEDY = "epsilon-greedy"
+ROUND_ROBIN = "round-robin"
+
+
+class Destinations:
+    """Passes messages on to one of the addresses, and tells every so often how long it took."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        config: Config,
+        *,
+        mode: str,
+        status_every: int,
+        max_pending: int,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Chance | None = None,
+    ) -> None:
+        """`max_pending` messages may be under way to each address."""
+        # Upstream counts up before it looks, so its round robin begins with the second address.
+        first = 1 if mode == ROUND_ROBIN else 0
+        self._hosts = hosts_of(mode, addresses, clock, chance or SystemChance(), first)
+        self._clock = clock
+        self._producers: dict[str, Producer] = {}
+        for address in dict.fromkeys(addresses):
+            self._producers[address] = Producer(address, config=config, max_pending=max_pending)
+            lines.count_producer(address)
+        every = status_every if len(addresses) > 1 else 0
+        self._timings = {
+            address: Timings(f"[{address}]:", every, say) for address in self._producers
+        }
+        self._all_timings = Timings("[aggregate]:", status_every, say)
+        # The quickest host is to get the most, so there a delivery stays together.
+        self.shares = 1 if mode == EPSILON_GREEDY else len(self._producers)
+        """Into how many runs to divide what came together, so that all destinations work."""
+
+    async def publish(self, topic: str, bodies: Sequence[bytes]) -> None:
+        """Publish all of them to the address whose turn it is. Raises ClientError.
+
+        With BadMessage or BadBody none of them was taken, and at least one of them never will be;
+        that is no fault of the destination's.
+        """
+        turn = self._hosts.take()
+        started = self._clock.monotonic_ns()
+        producer = self._producers[turn.address]
+        try:
+            if len(bodies) == 1:
+                await producer.publish(topic, bodies[0])
+            else:
+                await producer.multi_publish(topic, bodies)
+        except (BadMessage, BadBody):
+            turn.succeeded()
+            if len(bodies) == 1:
+                self._took(turn, started, 1)
+            raise
+        except ClientError as error:
+            turn.failed()
+            if isinstance(error, ServerError):
+                self._took(turn, started, len(bodies))
+            raise
+        turn.succeeded()
+        self._took(turn, started, len(bodies))
+
+    async def close(self) -> None:
+        """Close the connections; what is under way fails."""
+        for producer in self._producers.values():
+            await producer.close()
+
+    def _took(self, turn: Turn, started: int, count: int) -> None:
+        """As upstream, every message that was answered counts, refusals as well."""
+        duration = self._clock.monotonic_ns() - started
+        self._timings[turn.address].add(duration, count)
+        self._all_timings.add(duration, count)

@@ -1,0 +1,139 @@
+"""nsq_stat: a channel's rates, depth and counters, as a line every interval (reference 6.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from penstock.core.option_kinds import DURATION, Kind
+from penstock.core.options import option
+from penstock.core.quote import quote
+from penstock.core.units import SECOND
+from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed, Timeouts
+from penstock.nsq.tools.errors import ToolError, writing_stdout
+from penstock.nsq.tools.flags import ToolFlags, check_addresses, parse, user_agent
+from penstock.nsq.tools.run import STOP_SIGNALS, Stop, run_tool, until
+from penstock.nsq.tools.stat_table import ColourTable, PlainTable, Row, Table
+
+HEADER_EVERY = 25
+
+
+class _Count(Kind):
+    """A whole number of 32 bits; what is not given is None."""
+
+    placeholder = "value"
+
+    def from_flag(self, text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+        if not -(1 << 31) <= int(text) < 1 << 31:
+            raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+        return int(text)
+
+    def show_default(self, value: Any) -> str:
+        return ""
+
+
+class StatFlags(ToolFlags):
+    """The command line of nsq_stat; times in nanoseconds."""
+
+    topic: str = option("", "NSQ topic")
+    channel: str = option("", "NSQ channel")
+    interval: int = option(
+        2 * SECOND, "duration of time between polling/printing output", kind=DURATION
+    )
+    count: int | None = option(None, "number of reports", kind=_Count())
+    connect_timeout: int = option(
+        2 * SECOND, "timeout for HTTP connect", flag="http-client-connect-timeout", kind=DURATION
+    )
+    request_timeout: int = option(
+        5 * SECOND, "timeout for HTTP request", flag="http-client-request-timeout", kind=DURATION
+    )
+    nsqds: tuple[str, ...] = option(
+        (), "nsqd HTTP address (may be given multiple times)", flag="nsqd-http-address"
+    )
+    lookupds: tuple[str, ...] = option(
+        (), "lookupd HTTP address (may be given multiple times)", flag="lookupd-http-address"
+    )
+
+
+def run(argv: Sequence[str]) -> int:
+    """nsq_stat, until its last report or a signal."""
+    flags = parse(StatFlags, argv, "nsq_stat")
+    check(flags)
+    return run_tool(lambda stop: report(flags, stop), stop_signals=(*STOP_SIGNALS, signal.SIGHUP))
+
+
+def check(flags: StatFlags) -> None:
+    """Raises ToolError for flags that cannot be used."""
+    if not flags.topic or not flags.channel:
+        raise ToolError("--topic and --channel are required")
+    if flags.interval <= 0:
+        raise ToolError("--interval should be positive")
+    if flags.connect_timeout <= 0:
+        raise ToolError("--http-client-connect-timeout should be positive")
+    if flags.request_timeout <= 0:
+        raise ToolError("--http-client-request-timeout should be positive")
+    if flags.count is not None and flags.count <= 0:
+        raise ToolError("--count should be positive")
+    check_addresses("nsqd-http-address", flags.nsqds, flags.lookupds)
+    for name, addresses in (("nsqd", flags.nsqds), ("lookupd", flags.lookupds)):
+        if any(address.startswith("http") for address in addresses):
+            raise ToolError(f"--{name}-http-address error - address should not contain scheme")
+
+
+async def report(flags: StatFlags, stop: Stop) -> None:
+    """Print until the count is reached or the user has seen enough. Raises ToolError."""
+    cluster = Cluster(
+        Timeouts(flags.connect_timeout / SECOND, flags.request_timeout / SECOND),
+        user_agent("nsq_stat"),
+    )
+    interval = seconds = flags.interval / SECOND
+    loop = asyncio.get_running_loop()
+    table, before, due = _table(), None, loop.time()
+    async with until(stop):
+        for number in count() if flags.count is None else range(flags.count + 1):
+            now = await _look(cluster, flags)
+            with writing_stdout():
+                if number % HEADER_EVERY == 0:
+                    table.header()
+                if before is not None:
+                    table.row(Row.of(before, now, seconds))
+            if number == flags.count:
+                return
+            # On a schedule, so that the time the queries take does not spoil the rates.
+            before, due = now, due + interval
+            late = max(0.0, loop.time() - due)
+            seconds, due = interval + late, due + late
+            await asyncio.sleep(due - loop.time())
+
+
+async def _look(cluster: Cluster, flags: StatFlags) -> Figures:
+    try:
+        if flags.lookupds:
+            nodes = await cluster.producers_by_lookup(flags.lookupds, flags.topic)
+        else:
+            nodes = await cluster.producers_by_stats(flags.nsqds, flags.topic)
+    except QueryFailed as error:
+        raise ToolError(f"ERROR: failed to get topic producers - {error}") from None
+    try:
+        figures = await cluster.channel(nodes, flags.topic, flags.channel)
+    except QueryFailed as error:
+        raise ToolError(f"ERROR: failed to get nsqd stats - {error}") from None
+    if figures is None:
+        where = f"channel({flags.channel}) in stats metadata for topic({flags.topic})"
+        raise ToolError(f"ERROR: failed to find {where}")
+    return figures
+
+
+def _table() -> Table:
+    if not sys.stdout.isatty():
+        return PlainTable(sys.stdout)
+    from rich.console import Console
+
+    return ColourTable(Console())

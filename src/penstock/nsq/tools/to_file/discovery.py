@@ -1,0 +1,132 @@
+"""Which topics are written: those that were named, or those that nsqlookupd knows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import PenstockError
+from penstock.core.units import SECOND
+from penstock.net.tasks import spawn
+from penstock.nsq.client import Consumer
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.tools import lines
+from penstock.nsq.tools.cluster import Cluster, QueryFailed, Timeouts
+from penstock.nsq.tools.errors import describe
+from penstock.nsq.tools.flags import check_names
+from penstock.nsq.tools.run import Stop
+from penstock.nsq.tools.to_file.filename import Filenames, host_name
+from penstock.nsq.tools.to_file.options import ToFileFlags
+from penstock.nsq.tools.to_file.pattern import matcher
+from penstock.nsq.tools.to_file.topic import Topic
+from penstock.nsq.tools.to_file.writer import Writer
+
+if TYPE_CHECKING:
+    from penstock.nsq.client import Config
+
+_log = logging.getLogger("penstock.nsq.tools.to_file")
+
+
+class Topics:
+    """The topics that are being written, each in a task of ``group``."""
+
+    def __init__(
+        self, flags: ToFileFlags, config: Config, stop: Stop, group: asyncio.TaskGroup
+    ) -> None:
+        self._flags = flags
+        self._config = config
+        self._stop = stop
+        self._group = group
+        self._is_allowed = matcher(flags.topic_pattern)
+        self._running: dict[str, Topic] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, names: Iterable[str]) -> None:
+        """Begin to write those that are not being written yet."""
+        for name in names:
+            if name in self._running:
+                continue
+            if not self._is_allowed(name):
+                pattern = self._flags.topic_pattern
+                _log.warning("skipping topic %s (doesn't match pattern %s)", name, pattern)
+                continue
+            try:
+                check_names([name], self._flags.channel)
+                topic = self._topic(name)
+            except (PenstockError, ValueError) as error:  # the latter for an address
+                self._refused(name, str(error))
+                continue
+            self._running[name] = topic
+            self._group.create_task(self._run(name, topic))
+
+    async def discover(self) -> None:
+        """Ask the nsqlookupds at every refresh, the first time after one, until the tool ends."""
+        flags = self._flags
+        cluster = Cluster(
+            Timeouts(
+                flags.http_client_connect_timeout / SECOND,
+                flags.http_client_request_timeout / SECOND,
+            )
+        )
+        while not await self._ends_within(flags.topic_refresh / SECOND):
+            try:
+                self.start(await cluster.topics(flags.lookupd_http_addresses))
+            except QueryFailed as error:
+                _log.error("could not retrieve topic list: %s", error)
+
+    def hang_up(self) -> None:
+        """Every topic closes its file; the next message opens another."""
+        for name, topic in self._running.items():
+            spawn(topic.hang_up(), name=f"hang up {name}")
+
+    async def _ends_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _run(self, name: str, topic: Topic) -> None:
+        try:
+            await topic.run(self._stop)
+        except ClientError as error:
+            self._refused(name, describe(error))
+        finally:
+            del self._running[name]
+
+    def _refused(self, name: str, reason: str) -> None:
+        _log.error("couldn't create logger for new topic %s: %s", name, reason)
+
+    def _topic(self, name: str) -> Topic:
+        flags = self._flags
+        lines.count_consumer(name, flags.channel)
+        consumer = Consumer(
+            name,
+            flags.channel,
+            nsqd_tcp_addresses=flags.nsqd_tcp_addresses,
+            lookupd_http_addresses=flags.lookupd_http_addresses,
+            config=self._config,
+            required=True,
+        )
+        filenames = Filenames(
+            flags.layout,
+            flags.datetime_format,
+            topic=name,
+            host=host_name(flags.host_identifier, socket.gethostname()),
+            pid=os.getpid(),
+            suffix=flags.suffix,
+        )
+
+        def say(level: int, text: str) -> None:
+            _log.log(level, "[%s/%s] %s", name, flags.channel, text)
+
+        writer = Writer(flags, filenames, SYSTEM_CLOCK, say)
+        return Topic(consumer, writer, sync_interval=flags.sync_interval, say=say)

@@ -1,0 +1,36 @@
+"""Which topics ``--topic-pattern`` means: those in which RE2 finds it, anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.core.quote import quote
+from penstock.nsq.tools.errors import ToolError
+
+
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a topic matches; all of them do without a pattern."""
+    if not pattern:
+        return lambda topic: True
+    compiled = _compiled(pattern)
+    return lambda topic: compiled.search(topic) is not None
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises ToolError for what is no regular expression: no topic could ever match."""
+    if pattern:
+        _compiled(pattern)
+
+
+def _compiled(pattern: str) -> Any:
+    import re2  # only those who use it pay for it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        (reason,) = error.args
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ToolError(f"invalid --topic-pattern {quote(pattern)}: {text}") from None

@@ -1,0 +1,72 @@
+"""nsq_to_file from its command line to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.logs import NsqFormatter, parse_level
+from penstock.core.units import MINUTE, SECOND, format_duration
+from penstock.nsq.tools.flags import consumer_config
+from penstock.nsq.tools.run import Stop, run_tool
+from penstock.nsq.tools.to_file.options import NAME, ToFileFlags, parse
+
+if TYPE_CHECKING:
+    from penstock.nsq.client import Config
+
+NSQD_MSG_TIMEOUT: Final = MINUTE
+"""How long nsqd waits for FIN when neither it nor the consumer was told otherwise."""
+
+_log = logging.getLogger("penstock.nsq.tools.to_file")
+
+
+def run(argv: Sequence[str]) -> int:
+    """Write topics to files until INT or TERM; HUP closes the files.
+
+    The exit code is 1 when files cannot be written, and when there is no topic that could be.
+    """
+    flags = parse(argv)
+    config = consumer_config(flags, NAME)
+    _log_to_stderr(flags)
+    _warn_of_timeouts(flags, config)
+    return run_tool(lambda stop: _serve(flags, config, stop))
+
+
+async def _serve(flags: ToFileFlags, config: Config, stop: Stop) -> int:
+    from penstock.nsq.tools.to_file.discovery import Topics
+
+    async with asyncio.TaskGroup() as group:
+        topics = Topics(flags, config, stop, group)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, topics.hang_up)
+        if flags.topics:
+            topics.start(flags.topics)
+        else:
+            await topics.discover()
+    if stop.requested:
+        return 0
+    _log.critical("there is no topic to write")
+    return 1
+
+
+def _warn_of_timeouts(flags: ToFileFlags, config: Config) -> None:
+    """What is not finished in time is delivered, and written, once more."""
+    timeout = round(config.msg_timeout * SECOND) or NSQD_MSG_TIMEOUT
+    if flags.sync_interval >= timeout:
+        _log.warning(
+            "messages may be written twice: --sync-interval (%s) is not below their time-out (%s)",
+            format_duration(flags.sync_interval),
+            format_duration(timeout),
+        )
+
+
+def _log_to_stderr(flags: ToFileFlags) -> None:
+    """The tool's own lines look like a daemon's; the client's are go-nsq's, as in every tool."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(NsqFormatter(flags.log_prefix))
+    _log.handlers[:] = [handler]
+    _log.propagate = False
+    _log.setLevel(parse_level(flags.log_level))

@@ -1,0 +1,258 @@
+"""The files of one topic, one after the other. Blocking; nothing of the network is known here.
+
+Messages are counted: ``written`` are in a file, ``durable`` of them on stable storage. Only those
+may be finished.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from penstock.core.clock import Clock
+from penstock.core.errors import PenstockError
+from penstock.core.units import SECOND
+from penstock.nsq.tools.to_file import disk
+from penstock.nsq.tools.to_file.filename import Filenames, with_revision
+from penstock.nsq.tools.to_file.output import GzipOutput, Output
+from penstock.nsq.tools.to_file.rotation import Rotation
+
+Say = Callable[[int, str], None]
+"""Takes a level of ``logging`` and a line."""
+
+
+class WriteFailed(PenstockError):
+    """Files cannot be written any more; the text says what was tried, where, and the reason."""
+
+
+class Settings(Protocol):
+    """What the writer needs of the options."""
+
+    output_dir: str
+    work_dir: str
+    gzip: bool
+    gzip_level: int
+    skip_empty_files: bool
+    max_in_flight: int
+
+    @property
+    def rotation(self) -> Rotation:
+        """The limits of a file."""
+        ...
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether a file that exists is never written to."""
+        ...
+
+
+class Writer:
+    """Writes messages a line each, and turns to the next file when it is time.
+
+    Work is done in ``work_dir``; where that is not ``output_dir``, finished files move there.
+    Every method may raise WriteFailed; nothing may be called after it.
+    """
+
+    def __init__(self, settings: Settings, filenames: Filenames, clock: Clock, say: Say) -> None:
+        self.written = 0
+        self.durable = 0
+        self._settings = settings
+        self._rotation = settings.rotation
+        self._filenames = filenames
+        self._clock = clock
+        self._say = say
+        self._moves = settings.work_dir != settings.output_dir
+        self._output: Output | None = None
+        self._name = ""
+        self._revision = 0
+        self._opened_ns = 0
+
+    def take(self, bodies: Sequence[bytes], *, sync: bool = False) -> None:
+        """Write messages. All there is gets synced after the first of each file, when a batch is
+        full, and with ``sync`` at the end.
+        """
+        first = 0
+        while first < len(bodies):
+            output, is_new = self._current_output()
+            count = 1 if is_new else self._rotation.room(output.size, bodies, first)
+            lines = list(bodies[first : first + count])
+            lines.append(b"")
+            with _trying("writing message to disk"):
+                output.write(b"\n".join(lines))
+            first += count
+            self.written += count
+            if is_new or self.written - self.durable >= self._settings.max_in_flight:
+                self.sync()
+        if sync:
+            self.sync()
+
+    def sync(self) -> None:
+        """Bring to stable storage what is not there yet."""
+        count = self.written - self.durable
+        if not count:
+            return
+        self._say(logging.INFO, f"syncing {count} records to disk")
+        if self._output is not None:  # those of a file that is closed are durable
+            with _trying("failed syncing messages"):
+                self._output.sync()
+        self.durable = self.written
+
+    def tick(self) -> None:
+        """The sync interval has passed: look whether it is time for another file, and sync."""
+        output = self._output
+        due = output is None or self._is_done(output)
+        if due and not self._settings.skip_empty_files:
+            self._next_output()
+        self.sync()
+        if due and self._settings.skip_empty_files:
+            self.close()
+
+    def hang_up(self) -> None:
+        """Sync and end the file; the next message opens another."""
+        self.sync()
+        self.close()
+
+    def close(self) -> None:
+        """End the file, if one is open; messages not synced yet are durable as well then."""
+        output, self._output = self._output, None
+        if output is None:
+            return
+        with _trying("failed to close GZIP writer"):
+            output.finish()
+        with _trying("failed to fsync output file"):
+            output.sync()
+        with _trying("failed to close output file"):
+            output.close()
+        if self._moves:
+            self._move(output.path)
+
+    def _current_output(self) -> tuple[Output, bool]:
+        """The file for the next message, and whether it begins with it."""
+        output = self._output
+        if output is None or self._is_done(output):
+            return self._next_output(), True
+        return output, False
+
+    def _is_done(self, output: Output) -> bool:
+        """Whether it is time for another file."""
+        age = self._clock.monotonic_ns() - self._opened_ns
+        reason = self._rotation.reason(
+            self._name, self._current_name(), age, output.path, output.size
+        )
+        if reason:
+            self._say(logging.INFO, f"{reason}, rotating...")
+        return reason is not None
+
+    def _current_name(self) -> str:
+        return self._filenames.at(self._clock.wall_ns() // SECOND)
+
+    def _next_output(self) -> Output:
+        """Leave the file that is open and open the next one whose name is free."""
+        self.close()
+        name = self._current_name()
+        self._revision = self._revision + 1 if name == self._name else 0
+        self._name = name
+        self._opened_ns = self._clock.monotonic_ns()
+        while (output := self._try_revision(with_revision(name, self._revision))) is None:
+            self._revision += 1
+        self._output = output
+        return output
+
+    def _try_revision(self, name: str) -> Output | None:
+        """The file of this name in the work directory; None when the name cannot be used."""
+        path = disk.join(self._settings.work_dir, name)
+        if self._moves and self._is_taken(disk.join(self._settings.output_dir, name)):
+            return None
+        self._make_directory_of(path)
+        try:
+            with _trying(f"unable to open {path}"):
+                fd = disk.create(path) if self._settings.exclusive else disk.open_to_append(path)
+        except disk.ExistsError:
+            self._say(logging.WARNING, f"working file already exists: {path}")
+            return None
+        self._say(logging.INFO, f"opening {path}")
+        return self._usable(fd, path)
+
+    def _usable(self, fd: int, path: str) -> Output | None:
+        with _trying(f"unable to stat file {path}"):
+            if self._settings.gzip:
+                return GzipOutput(fd, path, self._settings.gzip_level)
+            output = Output(fd, path)
+        if reason := self._rotation.too_large(path, output.size):
+            self._say(logging.INFO, f"{reason}, rotating...")
+            output.close()
+            return None
+        with _trying("writing newline to disk"):
+            output.end_torn_line()
+        return output
+
+    def _is_taken(self, path: str) -> bool:
+        """Look ahead, so that the move at the end does not need another name."""
+        self._make_directory_of(path)
+        with _trying(f"unable to stat output file {path}"):
+            taken = disk.exists(path)
+        if taken:
+            self._say(logging.WARNING, f"output file already exists: {path}")
+        return taken
+
+    def _make_directory_of(self, path: str) -> None:
+        directory = path.rpartition("/")[0]
+        if directory:
+            with _trying("unable to create dir"):
+                disk.make_directories(directory)
+
+    def _move(self, source: str) -> None:
+        """Bring a finished file into the output directory, under the next name that is free."""
+        revision = self._revision
+        target = self._target(revision)
+        self._say(logging.INFO, f"moving finished file {source} to {target}")
+        while not self._moved(source, target):
+            self._say(logging.WARNING, f"destination file already exists: {target}")
+            revision += 1
+            target = self._target(revision)
+        if revision != self._revision:
+            renamed = f"renamed finished file {source} to {target} to avoid overwrite"
+            self._say(logging.INFO, renamed)
+
+    def _target(self, revision: int) -> str:
+        return disk.join(self._settings.output_dir, with_revision(self._name, revision))
+
+    def _moved(self, source: str, target: str) -> bool:
+        """False when the target's name is taken."""
+        with _trying(f"unable to move file from {source} to {target}"):
+            try:
+                disk.move(source, target)
+            except disk.ExistsError:
+                return False
+            except disk.DiskError as error:
+                if not disk.is_elsewhere(error):
+                    raise
+                return self._moved_far(source, target)
+        return True
+
+    def _moved_far(self, source: str, target: str) -> bool:
+        """As ``_moved``, onto another file system."""
+        if disk.exists(target):
+            return False
+        self._say(logging.INFO, f"copying {source} to another file system")
+        copy = disk.copy(source, target)
+        try:
+            disk.move(copy, target)
+        except disk.ExistsError:
+            disk.remove(copy)
+            return False
+        disk.remove(source)
+        return True
+
+
+@contextmanager
+def _trying(what: str) -> Iterator[None]:
+    """Says what was tried when the disk fails; a name that exists is for the caller to handle."""
+    try:
+        yield
+    except disk.ExistsError:
+        raise
+    except disk.DiskError as error:
+        raise WriteFailed(f"{what}: {error}") from error

@@ -1,0 +1,187 @@
+"""``penstock replay`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.cli.replay.run import Order
+from penstock.testing.daemons import Daemon, run_nsqd
+from tests.unit.cli.nodes_at_work import Commands, ask, consume, depths, make, publish
+
+BODIES = [b'{"id":%d}' % number for number in range(50)]
+
+
+@pytest.fixture
+def nsqd() -> Iterator[Daemon]:
+    with run_nsqd() as daemon:
+        make(daemon, "t")
+        publish(daemon, "t", BODIES[:20])
+        publish(daemon, "t", BODIES[20:])
+        yield daemon
+
+
+def at(nsqd: Daemon) -> str:
+    return f"--nsqd-http-address={nsqd.http}"
+
+
+def test_printing_a_part(nsqd: Daemon, command: Commands) -> None:
+    ended = command("replay", "t", at(nsqd), "--from-offset=18", "--to-offset=22")
+    assert ended.code == 0
+    assert ended.out.encode() == b"\n".join(BODIES[18:22]) + b"\n"
+    assert ended.err.startswith(
+        f"{nsqd.http} topic t: printed 4 messages, 36 bytes, offsets 18 to 21, in "
+    )
+
+
+def test_printing_what_matches(nsqd: Daemon, command: Commands) -> None:
+    ended = command("replay", "t", at(nsqd), "--grep=[05]}", "--count=3", "--print=json")
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert [message["offset"] for message in found] == [0, 5, 10]
+    assert "printed 3 messages, 25 bytes, offsets 0 to 10, 8 left out" in ended.err
+    ended = command("replay", "t", at(nsqd), "--filter=id=33", "--print=hex")
+    assert bytes.fromhex(ended.out.strip()) == BODIES[33]
+
+
+def test_from_and_to_a_time(nsqd: Daemon, command: Commands) -> None:
+    messages = ask(nsqd, "GET", "/topic/peek?topic=t&limit=50")["messages"]
+    moment = datetime.fromtimestamp(messages[20]["timestamp"] // 10**9, UTC)
+    fraction = messages[20]["timestamp"] % 10**9
+    when = f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09}Z"
+    ended = command("replay", "t", at(nsqd), f"--from-time={when}")
+    assert ended.out.encode() == b"\n".join(BODIES[20:]) + b"\n"
+    ended = command("replay", "t", at(nsqd), "--from-time=1h", f"--to-time={when}")
+    assert ended.out.encode() == b"\n".join(BODIES[:20]) + b"\n"
+    ended = command("replay", "t", at(nsqd), "--to-time=1h")
+    assert (ended.code, ended.out) == (0, "")
+
+
+def test_publishing_again(nsqd: Daemon, command: Commands) -> None:
+    make(nsqd, "copy", "c")
+    ended = command("replay", "t", at(nsqd), "--to=copy", "--from-offset=10")
+    assert ended.code == 0
+    assert "published 40 messages" in ended.err
+    assert ended.err.rstrip().endswith("s")
+    assert consume(nsqd, "copy", "c", 40) == BODIES[10:]
+
+
+def test_publishing_to_the_topic_itself_ends(nsqd: Daemon, command: Commands) -> None:
+    ended = command("replay", "t", at(nsqd), "--to=t")
+    assert "published 50 messages" in ended.err
+    assert ask(nsqd, "GET", "/log/offsets?topic=t")["queues"][0]["end"] == 100
+
+
+def test_publishing_elsewhere(nsqd: Daemon, command: Commands) -> None:
+    with run_nsqd() as other:
+        make(other, "u", "c")
+        command("replay", "t", at(nsqd), "--to=u", f"--to-nsqd={other.tcp}")
+        assert depths(other, "u") == {"c": 50}
+
+
+def test_a_rehearsal_publishes_nothing(nsqd: Daemon, command: Commands) -> None:
+    ended = command("replay", "t", at(nsqd), "--to=copy", "--dry-run", "--count=7")
+    assert "would replay 7 messages" in ended.err
+    assert "copy" not in ask(nsqd, "GET", "/stats?format=json")["topics"][0]["topic_name"]
+
+
+def test_several_nodes(nsqd: Daemon, command: Commands) -> None:
+    with run_nsqd() as other:
+        make(other, "t")
+        publish(other, "t", [b"other"])
+        ended = command("replay", "t", at(nsqd), at(other))
+        assert ended.out.count("\n") == 51
+        assert "51 messages in" in ended.err
+        ended = command("replay", "t", at(nsqd), at(other), "--from-offset=0")
+        assert ended.code == 1
+        assert ended.err.startswith("penstock: offsets are those of one node")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "{node} has no topic 'nope'"),
+        (["t", "--from-offset=51"], "offset 51 of topic 't' on {node} is outside 0..50"),
+        (["t", "--queue=3"], "topic 't' on {node} has no queue 3"),
+        (["t", "--to-nsqd=127.0.0.1:1"], "--to-nsqd goes with --to, the topic to publish to"),
+        (["t", "--to=copy", "--to-nsqd=127.0.0.1:1"], "nothing can be published: 127.0.0.1:1"),
+        (["t", "--grep=("], "--grep (: missing )"),
+    ],
+)
+def test_errors_are_one_line(
+    nsqd: Daemon, command: Commands, arguments: list[str], said: str
+) -> None:
+    ended = command("replay", *arguments, at(nsqd))
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.startswith("penstock: " + said.format(node=nsqd.http))
+    assert ended.err.count("\n") == 1
+
+
+def test_a_node_that_is_not_there(command: Commands) -> None:
+    ended = command("replay", "t", "--nsqd-http-address=127.0.0.1:1")
+    assert ended.err == "penstock: 127.0.0.1:1 cannot be reached: connection refused\n"
+
+
+def test_a_target_that_refuses_says_how_to_go_on(nsqd: Daemon, command: Commands) -> None:
+    publish(nsqd, "t", [b"x" * 100])
+    with run_nsqd("--max-msg-size=50") as other:
+        make(other, "u", "c")
+        ended = command("replay", "t", at(nsqd), "--to=u", f"--to-nsqd={other.tcp}", "--rate=400")
+        assert ended.code == 1
+        first, where, then = ended.err.splitlines()
+        assert "did not take offsets 50 to 50" in first or "did not take offsets 40 to 50" in first
+        at_ = int(re.findall(r"offset (\d+); go on", where)[0])
+        assert depths(other, "u") == {"c": at_}
+        words = shlex.split(then)
+        assert words[:3] == ["penstock", "replay", "t"]
+        assert words[words.index("--from-offset") + 1] == str(at_)
+
+
+def test_interrupted_and_gone_on_with(nsqd: Daemon, command: Commands) -> None:
+    """What both runs published is everything once."""
+    make(nsqd, "copy", "c")
+    words = ["replay", "t", at(nsqd), "--to=copy", "--rate=100"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.penstock", *words], stderr=subprocess.PIPE, text=True
+    )
+    while depths(nsqd, "copy")["c"] < 5:
+        assert program.poll() is None
+    program.send_signal(signal.SIGINT)
+    _, said = program.communicate(timeout=20)
+    assert program.returncode == 130
+    again = shlex.split(said.splitlines()[-1])
+    assert again[0] == "penstock"
+    again[again.index("--rate") + 1] = "0"
+    assert command(*again[1:]).code == 0
+    assert consume(nsqd, "copy", "c", 50) == BODIES
+    assert depths(nsqd, "copy") == {"c": 0}
+
+
+def test_the_command_to_go_on_has_every_flag() -> None:
+    order = Order("t", grep="a b", filters=["x=1"], to="u", to_nsqd="n:1", rate=5, dry_run=True)
+    assert order.command("m:1", 7, 9, 2) == (
+        "penstock replay t --nsqd-http-address m:1 --from-offset 7 --to-offset 9 --count 2 "
+        "--grep 'a b' --filter x=1 --to u --to-nsqd n:1 --rate 5 --dry-run"
+    )
+
+
+def test_a_reader_that_has_had_enough(nsqd: Daemon) -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.penstock", "replay", "t", at(nsqd)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout is not None
+    program.stdout.close()
+    assert program.stderr is not None
+    with program.stderr:
+        said = program.stderr.read()
+    program.wait(20)
+    assert "Traceback" not in said
+    assert "BrokenPipe" not in said

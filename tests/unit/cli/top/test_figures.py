@@ -1,0 +1,70 @@
+"""What /stats and /log/offsets say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.cli.top.figures import (
+    CHANNEL,
+    LOG,
+    ROCKETMQ,
+    StatsError,
+    parse_stats,
+    with_log_groups,
+)
+
+from .samples import at, busy_cluster, channel, client, stats, topic
+
+
+def test_a_channel_and_its_client() -> None:
+    busy = channel(
+        "c", message_count=100, depth=7, in_flight_count=5, deferred_count=3, requeue_count=2,
+        timeout_count=1, dead_letter_count=4, clients=[client()], paused=True,
+    )  # fmt: skip
+    (reader,) = at("n:1", 1, topic("t", busy)).topics[0].readers
+    assert (reader.name, reader.kind) == ("c", CHANNEL)
+    assert (reader.done, reader.lag) == (85, 15)
+    assert (reader.requeued, reader.timed_out, reader.dead) == (2, 1, 4)
+    assert (reader.clients, reader.paused) == (1, True)
+    assert reader.members[0].software == "go-nsq/1.1.0"
+    assert reader.members[0].finished == 900
+
+
+def test_a_topic_is_as_far_behind_as_its_last_reader() -> None:
+    found = at("n:1", 1, topic("t", channel("a", depth=3), channel("b", depth=9), depth=2))
+    assert found.topics[0].lag == 11
+    assert at("n:1", 1, topic("t", depth=2)).topics[0].lag == 2
+
+
+def test_rocketmqs_groups() -> None:
+    orders = busy_cluster().nodes["10.0.0.1:4151"].topics[0]
+    group = orders.readers[-1]
+    assert (group.name, group.kind, group.lag, group.done) == ("g", ROCKETMQ, 7, 42)
+    assert (group.rate, group.clients, group.members[0].software) == (12.5, 1, "JAVA V5_3_2")
+
+
+def test_groups_of_the_log() -> None:
+    plain = at("n:1", 1, topic("t")).topics[0]
+    answer = {"queues": [{"queue": 0, "end": 100}], "groups": {"spark": {"0": 60}, "new": {}}}
+    spark, new = with_log_groups(plain, answer).readers
+    assert (spark.kind, spark.lag, spark.done) == (LOG, 40, 60)
+    assert (new.lag, new.done) == (100, 0)
+    with pytest.raises(StatsError):
+        with_log_groups(plain, {"message": "NOT_FOUND"})
+
+
+def test_an_answer_as_before_nsq_1_0() -> None:
+    wrapped = {"status_code": 200, "data": stats(topic("t"))}
+    assert parse_stats("n:1", 1, wrapped).topics[0].name == "t"
+
+
+def test_no_topics() -> None:
+    assert parse_stats("n:1", 1, {"topics": None}).topics == ()
+
+
+@pytest.mark.parametrize("answer", [None, [], "OK", {}, {"topics": [{}]}, {"topics": 3}])
+def test_anything_else_is_refused(answer: Any) -> None:
+    with pytest.raises(StatsError):
+        parse_stats("n:1", 1, answer)

@@ -1,0 +1,196 @@
+"""``penstock top`` as a user meets it: plain, and in a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyte
+import pytest
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.testing.daemons import run_nsqd
+from tests.unit.cli.nodes_at_work import Commands, make, publish
+
+WAIT_NS = 20 * 10**9
+
+
+class Screen:
+    """``penstock top`` in a terminal, and what stands there."""
+
+    def __init__(self, *arguments: str, columns: int = 100, lines: int = 20) -> None:
+        self.raw = b""
+        self._screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+        self._master, slave = pty.openpty()
+        self._slave = slave
+        self._size(columns, lines)
+        self.before = termios.tcgetattr(slave)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli.penstock", "top", *arguments],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            env={**os.environ, "TERM": "xterm-256color"},
+        )  # fmt: skip
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def resize(self, columns: int, lines: int) -> None:
+        self._screen.resize(lines, columns)
+        self._size(columns, lines)
+        self.process.send_signal(signal.SIGWINCH)
+
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def until(self, reached: Callable[[str], bool]) -> str:
+        """The screen once this holds of it."""
+        end = SYSTEM_CLOCK.monotonic_ns() + WAIT_NS
+        while not reached(self.text()):
+            assert SYSTEM_CLOCK.monotonic_ns() < end, self.text()
+            self._read(0.1)
+        return self.text()
+
+    def ended(self) -> int:
+        """Wait for the end; the exit code."""
+        end = SYSTEM_CLOCK.monotonic_ns() + WAIT_NS
+        while self.process.poll() is None:
+            assert SYSTEM_CLOCK.monotonic_ns() < end, self.text()
+            self._read(0.02)
+        self._read(0)
+        return self.process.returncode
+
+    def modes(self) -> list[object]:
+        return termios.tcgetattr(self._slave)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._slave)
+        os.close(self._master)
+
+    def _size(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def _read(self, timeout: float) -> None:
+        while select.select([self._master], [], [], timeout)[0]:
+            data = os.read(self._master, 65536)
+            self.raw += data
+            self._stream.feed(data)
+            timeout = 0
+
+
+@contextmanager
+def screen(*arguments: str, columns: int = 100, lines: int = 20) -> Iterator[Screen]:
+    shown = Screen(*arguments, columns=columns, lines=lines)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def test_one_plain_table(command: Commands) -> None:
+    with run_nsqd() as nsqd:
+        make(nsqd, "orders", "bill")
+        publish(nsqd, "orders", [b"x"] * 7)
+        dead = "127.0.0.1:1"
+        ended = command("top", "--once", "--interval=50ms", f"--nsqd-http-address={nsqd.http}",
+                        f"--nsqd-http-address={dead}")  # fmt: skip
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert f"● {dead} connection refused" in lines
+    assert any(line.split()[:4] == ["bill", "0", "0", "7"] for line in lines)
+    assert "\x1b" not in ended.out
+
+
+def test_json(command: Commands) -> None:
+    with run_nsqd() as nsqd:
+        make(nsqd, "orders", "bill")
+        publish(nsqd, "orders", [b"x"] * 7)
+        ended = command("top", "--json", "--interval=50ms", f"--nsqd-http-address={nsqd.http}")
+    found = json.loads(ended.out)
+    (topic,) = found["topics"]
+    assert (topic["name"], topic["node"], topic["lag"]) == ("orders", nsqd.http, 7)
+    assert topic["readers"][0]["depth"] == 7
+    assert found["nodes"][0]["health"] == "OK"
+
+
+def test_nobody_answers(command: Commands) -> None:
+    ended = command("top", "--once", "--nsqd-http-address=127.0.0.1:1")
+    assert ended.code == 1
+    assert ended.err == "penstock: no node answers: 127.0.0.1:1: connection refused\n"
+
+
+@pytest.mark.parametrize("interval", ["0s", "x", "-1s"])
+def test_an_interval_that_makes_no_sense(command: Commands, interval: str) -> None:
+    ended = command("top", f"--interval={interval}")
+    assert ended.code == 1
+    assert ended.err.startswith(f"penstock: --interval {interval}: give a duration")
+
+
+def test_live_with_keys_another_size_and_a_node_that_dies() -> None:
+    with run_nsqd() as one, run_nsqd() as other:
+        make(one, "orders", "bill", "ship")
+        make(other, "clicks", "archive")
+        publish(one, "orders", [b"x"] * 42)
+        nodes = [f"--nsqd-http-address={node.http}" for node in (one, other)]
+        with screen("--interval=50ms", *nodes) as shown:
+            shown.until(lambda text: "orders" in text and "clicks" in text)
+            shown.type("/ord\r")
+            shown.until(lambda text: "clicks" not in text and "1 topic " in text)
+            shown.type("\r")
+            text = shown.until(lambda text: "topic orders" in text and "ship" in text)
+            assert "42" in text
+            shown.resize(50, 10)
+            shown.until(lambda text: "bill" in text and "DEPTH" not in text)
+            shown.type("\x1b[D\x1b")
+            shown.resize(120, 12)
+            shown.until(lambda text: "clicks" in text and "DEPTH" in text)
+            shown.type("?")
+            shown.resize(120, 30)
+            shown.until(lambda text: "any key goes back" in text)
+            shown.type("x")
+            other.kill()
+            text = shown.until(lambda text: f"{other.http} connection refused" in text)
+            assert "orders" in text
+            assert "clicks" not in text
+            shown.type("q")
+            assert shown.ended() == 0
+            assert shown.modes() == shown.before
+            assert shown.raw.endswith(b"\x1b[?25h\x1b[?1049l")
+
+
+def test_suspended_it_gives_the_terminal_back_and_takes_it_again() -> None:
+    with screen("--nsqd-http-address=127.0.0.1:1") as shown:
+        shown.until(lambda text: "connection refused" in text)
+        shown.process.send_signal(signal.SIGTSTP)
+        shown.until(lambda _: shown.raw.endswith(b"\x1b[?25h\x1b[?1049l"))
+        os.waitid(os.P_PID, shown.process.pid, os.WSTOPPED)
+        assert shown.modes() == shown.before
+        shown.process.send_signal(signal.SIGCONT)
+        shown.until(lambda _: not shown.raw.endswith(b"\x1b[?25h\x1b[?1049l"))
+        shown.type("q")
+        assert shown.ended() == 0
+        assert shown.modes() == shown.before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_a_clean_terminal(number: int) -> None:
+    with screen("--nsqd-http-address=127.0.0.1:1") as shown:
+        shown.until(lambda text: "connection refused" in text)
+        assert shown.modes() != shown.before
+        shown.process.send_signal(number)
+        assert shown.ended() == 0
+        assert shown.modes() == shown.before
+        assert shown.raw.endswith(b"\x1b[?25h\x1b[?1049l")

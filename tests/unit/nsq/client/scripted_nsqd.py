@@ -1,0 +1,96 @@
+"""A node that plays a script, as the one of go-nsq's tests does (reference 8.6).
+
+It answers IDENTIFY and SUB, then sends one message after the other, each a little after the last,
+while its own count of RDY is above 0; and writes down every command line. After the last message it
+waits for ``quiet`` seconds without any command and hangs up. The next connection is played the next
+script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from penstock.nsq.protocol import frames
+
+
+class ScriptedNsqd:
+    """A script is the bodies of its messages; ``sessions`` are the commands that came in each."""
+
+    def __init__(self, scripts: Sequence[Sequence[bytes]], gap: float, quiet: float) -> None:
+        self.sessions: list[list[str]] = []
+        self._scripts = scripts
+        self._gap = gap
+        self._quiet = quiet
+        self._ready = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    @property
+    def lines(self) -> list[str]:
+        """The commands of this session."""
+        return self.sessions[-1]
+
+    def _run(self) -> None:
+        with self._listener:
+            for script in self._scripts:
+                self._ready = 0
+                self.sessions.append([])
+                with contextlib.suppress(OSError), self._listener.accept()[0] as peer:
+                    self._play(peer, script)
+                    peer.shutdown(socket.SHUT_RDWR)
+
+    def _play(self, peer: socket.socket, script: Sequence[bytes]) -> None:
+        reader = peer.makefile("rb")
+        assert reader.read(4) == b"  V2"
+        self._expect(reader.readline(), "IDENTIFY")
+        reader.read(int.from_bytes(reader.read(4), "big"))
+        peer.sendall(frames.OK_FRAME)
+        self._expect(reader.readline(), "SUB t ch")
+        peer.sendall(frames.OK_FRAME)
+        listening = threading.Thread(target=self._listen, args=(reader,), daemon=True)
+        listening.start()
+        for number, body in enumerate(script):
+            time.sleep(self._gap)
+            while not self._ready:
+                time.sleep(0.001)
+                if not listening.is_alive():
+                    return
+            self._ready -= 1
+            peer.sendall(frames.message(0, 0, b"%016d" % number, body))
+        heard = -1
+        while heard != len(self.lines):
+            heard = len(self.lines)
+            time.sleep(self._quiet)
+
+    def _listen(self, reader: socket.SocketIO) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while line := reader.readline().rstrip(b"\n"):
+                name, _, rest = line.partition(b" ")
+                if name == b"RDY":
+                    self._ready = int(rest)
+                    self.lines.append(line.decode())
+                elif name == b"REQ":
+                    self.lines.append(f"REQ {rest.split()[1].decode()}")
+                else:
+                    self.lines.append(name.decode())
+
+    def _expect(self, line: bytes, wanted: str) -> None:
+        assert line.decode().rstrip("\n") == wanted
+        self.lines.append(wanted.partition(" ")[0])
+
+
+@contextlib.contextmanager
+def scripted_nsqd(
+    *scripts: Sequence[bytes], gap: float = 0.01, quiet: float = 0.1
+) -> Iterator[ScriptedNsqd]:
+    """Such a node; the block ends when it has ended."""
+    node = ScriptedNsqd(scripts, gap, quiet)
+    yield node
+    node.thread.join(5)
+    assert not node.thread.is_alive(), node.sessions

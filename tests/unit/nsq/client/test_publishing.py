@@ -1,0 +1,178 @@
+"""Gathering, splitting and routing, without a connection."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import pytest
+
+from penstock.core.chance import SystemChance
+from penstock.nsq.client.errors import (
+    BadMessage,
+    BadTopic,
+    NotConnected,
+    PubFailed,
+    Unauthorized,
+)
+from penstock.nsq.client.hosts import hosts_of
+from penstock.nsq.client.publishing import (
+    GATHERED_BYTES_MAX,
+    WAITING_BYTES_MAX,
+    Pile,
+    Request,
+    Router,
+    Topics,
+    checked_body,
+    parts_of,
+)
+from penstock.nsq.protocol import encode
+from penstock.testing.clock import FakeClock
+
+
+def request(*bodies: bytes, whole: bool = False) -> Request:
+    promises = [Future[None]() for _ in (bodies[:1] if whole else bodies)]
+    return Request("t", list(bodies), list(promises), sum(map(len, bodies)))
+
+
+class Case:
+    """A router over hosts a, b, … and what it said of requests that ended."""
+
+    def __init__(self, count: int = 2, resend: bool = True) -> None:
+        self.settled: list[Request] = []
+        hosts = hosts_of("hostpool", list("abcd"[:count]), FakeClock(), SystemChance())
+        self.router = Router(hosts, resend, self.settled.append)
+
+    def sent(self, *bodies: bytes, whole: bool = False) -> Request:
+        made = request(*bodies, whole=whole)
+        self.router.route([made])
+        return made
+
+
+def error_of(made: Request, index: int = 0) -> BaseException | None:
+    future = made.promises[index]
+    assert isinstance(future, Future)
+    return future.exception(0)
+
+
+def test_the_command() -> None:
+    assert request(b"1").command() == encode.publish("t", b"1")
+    assert request(b"1", b"2").command() == encode.multi_publish("t", [b"1", b"2"])
+    deferred = Request("t", [b"1"], [Future()], 1, 290)
+    assert deferred.command() == encode.deferred_publish("t", 290, b"1")
+
+
+def test_singles_of_a_topic_are_gathered_and_keep_their_order() -> None:
+    pile = Pile()
+    for topic, body in (("t", b"1"), ("u", b"2"), ("t", b"3")):
+        pile.add(topic, body, Future())
+    assert pile.may_grow
+    pile.put(request(b"4", b"5", whole=True))
+    assert not pile.may_grow
+    pile.add("t", b"6", Future())
+    assert [(r.topic, r.bodies) for r in pile.take()] == [
+        ("t", [b"1", b"3"]),
+        ("u", [b"2"]),
+        ("t", [b"4", b"5"]),
+        ("t", [b"6"]),
+    ]
+    assert not pile
+    assert pile.may_grow
+
+
+def test_gathering_is_bounded() -> None:
+    pile = Pile()
+    for _ in range(3):
+        pile.add("t", b"x" * (GATHERED_BYTES_MAX // 2), Future())
+    assert [len(r.bodies) for r in pile.take()] == [2, 1]
+    pile.add("t", b"x" * WAITING_BYTES_MAX, Future())
+    assert not pile.may_grow
+
+
+def test_success() -> None:
+    case = Case()
+    made = case.sent(b"1", b"2")
+    cancelled = made.promises[0]
+    assert isinstance(cancelled, Future)
+    cancelled.cancel()
+    case.router.succeeded(made)
+    assert error_of(made, 1) is None
+    assert case.settled == [made]
+
+
+def test_a_loss_goes_round_the_nodes_and_ends() -> None:
+    case = Case(3)
+    made = case.sent(b"1")
+    seen = []
+    error = NotConnected("a", "away")
+    while case.router.lost([made], error, was_sent=False):
+        seen.append(case.router.route([made]))
+    assert seen[:2] == ["b", "c"]
+    assert len(seen) == 3
+    assert error_of(made) is error
+    assert case.settled == [made]
+
+
+def test_what_may_have_been_stored_is_sent_again_only_if_wanted() -> None:
+    lost = NotConnected("a", "gone")
+    careful, keen = Case(resend=False), Case()
+    made = careful.sent(b"1")
+    assert careful.router.lost([made], lost, was_sent=False) == [made]
+    assert careful.router.lost([made], lost, was_sent=True) == []
+    assert error_of(made) is lost
+    made = keen.sent(b"1")
+    assert keen.router.lost([made], lost, was_sent=True) == [made]
+
+
+def test_refusals() -> None:
+    case = Case()
+    gathered = case.sent(b"1", b"2")
+    singles = case.router.refused(gathered, BadMessage("E_BAD_MESSAGE too big"))
+    assert [(r.bodies, r.promises) for r in singles] == [
+        ([b"1"], gathered.promises[:1]),
+        ([b"2"], gathered.promises[1:]),
+    ]
+    assert case.settled == []
+    whole = case.sent(b"1", b"2", whole=True)
+    assert case.router.refused(whole, BadMessage("E_BAD_MESSAGE too big")) == []
+    assert isinstance(error_of(whole), BadMessage)
+    forbidden = case.sent(b"1", b"2")
+    assert case.router.refused(forbidden, Unauthorized("E_UNAUTHORIZED")) == []
+    assert isinstance(error_of(forbidden, 1), Unauthorized)
+    assert case.settled == [whole, forbidden]
+
+
+def test_a_node_that_cannot_store_leaves_it_to_another() -> None:
+    case = Case()
+    made = case.sent(b"1")
+    exiting = PubFailed("E_PUB_FAILED exiting")
+    assert case.router.refused(made, exiting) == [made]
+    assert case.router.route([made]) == "b"
+    assert case.router.refused(made, exiting) == []
+    assert error_of(made) is exiting
+
+
+def test_topics_are_checked() -> None:
+    topics = Topics()
+    topics.check("t", "PUB")
+    for n in range(2000):
+        topics.check(f"t{n}", "PUB")
+    assert len(topics._known) <= 1000
+    with pytest.raises(BadTopic, match="MPUB"):
+        topics.check("a b", "MPUB")
+
+
+def test_bodies_are_checked() -> None:
+    assert checked_body(memoryview(b"x"), "PUB") == b"x"  # type: ignore[arg-type]
+    with pytest.raises(BadMessage, match="DPUB invalid message body size 0"):
+        checked_body(b"", "DPUB")
+    with pytest.raises(TypeError):
+        checked_body("text", "PUB")  # type: ignore[arg-type]
+
+
+def test_parts() -> None:
+    bodies = [b"x" * 30] * 5
+    assert [len(part) for part in parts_of(bodies, 100)] == [2, 2, 1]
+    for part in parts_of(bodies, 100):
+        assert len(encode.multi_body(part)) <= 100
+    assert [len(part) for part in parts_of([b"x" * 500, b"y"], 100)] == [1, 1]
+    assert parts_of([], 100) == []
