@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients backlog crash sim fuzz decoders robustness docs replay differences codes client-options clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools backlog crash sim fuzz decoders robustness docs replay differences codes client-options clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-rocketmq: install  ## mqbroker beside RocketMQ's (CLIENTS=, SERVER=: folde
 
 bench-clients: install  ## our client library beside pynsq, gnsq and ansq (GO=: a Go nsqd as well)
 	@$(BIN)/python bench/client_libraries.py $(if $(GO),--go-nsqd $(GO))
+
+bench-tools: install  ## our nsq_to_file, nsq_to_nsq and to_nsq (GO=: a folder with Go's beside them)
+	@$(BIN)/python bench/tools.py $(if $(GO),--go $(GO))
 
 crash: install  ## kill nsqd, mqbroker and nsq_to_file under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s

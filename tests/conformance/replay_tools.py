@@ -179,6 +179,8 @@ class Run:
         expected, actual = self.expect["stderr"], self.process.stderr
         if "rotation by name" in self.name:
             expected = re.sub(r"tf\.\d\d\b", "tf.<int>", expected)
+        elif "with ticks" in self.name:  # how many there are is a matter of time
+            expected = re.sub(r"tf-\d{6}", "tf-<int>", expected)
         for name in self.expect.get("files", ()):
             expected = expected.replace(f"/{name}", f"/{_dated(self, name)}")
         expected = self.fill(expected)
@@ -488,13 +490,19 @@ def compare_files(run: Run) -> None:
 
 
 def _dated(run: Run, name: str) -> str:
-    """The recorded name with the time of now where it holds that of then."""
+    """The recorded name with the time of this run, of the last minute, in place of its own."""
     found = re.search(r"--datetime-format=(\S+)", run.case["request"]["command"])
     if found is None or "%" not in found[1]:
         return name
     if not name.startswith("f."):
         return name
-    known = re.sub(r"%([BbmAadHIMSYypZz])", lambda token: time.strftime(token[0]), found[1])
+    names = [_formatted(found[1], time.time() - ago) for ago in range(60)]
+    return next((name for name in names if (run.dir / name).exists()), names[0])
+
+
+def _formatted(pattern: str, when: float) -> str:
+    then = time.localtime(when)
+    known = re.sub(r"%([BbmAadHIMSYypZz])", lambda token: time.strftime(token[0], then), pattern)
     return "f." + known.replace("%%", "%")
 
 

@@ -58,6 +58,7 @@ class Router:
         self.known = KnownHeads()
         self._exact: dict[str, dict[str, Route]] = {}
         self._prefixes: dict[str, dict[str, Route]] = {}
+        self._pairs: dict[str, dict[str, Route]] = {}
 
     def add(
         self,
@@ -69,7 +70,8 @@ class Router:
         too_large: Response | None = None,
         quiet: bool = False,
     ) -> None:
-        """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`.
+        """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
+        one in `/:name/:other` its last two, with the slash between them.
 
         `max_body` is in bytes; `too_large` answers a longer body.
         """
@@ -79,8 +81,10 @@ class Router:
             too_large or self.pages.too_large(),
             quiet=quiet,
         )
-        prefix, colon, _ = path.partition(":")
-        table = self._prefixes if colon else self._exact
+        prefix, colon, rest = path.partition(":")
+        table = self._exact
+        if colon:
+            table = self._pairs if "/" in rest else self._prefixes
         table.setdefault(prefix, {})[method] = route
         self.known = KnownHeads()  # some may lead elsewhere now
 
@@ -111,6 +115,13 @@ class Router:
         # httprouter wants at least one character in a parameter's place.
         if methods is not None and len(path) > slash:
             return methods, path[slash:]
+        return self._find_pair(path, slash) if self._pairs else ({}, "")
+
+    def _find_pair(self, path: str, slash: int) -> tuple[dict[str, Route], str]:
+        start = path.rfind("/", 0, max(slash - 1, 0)) + 1
+        methods = self._pairs.get(path[:start])
+        if methods is not None and start < slash - 1 and len(path) > slash:
+            return methods, path[start:]
         return {}, ""
 
     def _options(self, path: str, methods: dict[str, Route]) -> Route:
@@ -135,9 +146,11 @@ class Router:
             if known.lower() == folded:
                 return known
         slash = folded.rfind("/") + 1
-        for prefix in self._prefixes:
-            if prefix.lower() == folded[:slash] and len(path) > slash:
-                return prefix + path[slash:]
+        start = folded.rfind("/", 0, max(slash - 1, 0)) + 1
+        for table, at in ((self._prefixes, slash), (self._pairs, start)):
+            for prefix in table:
+                if prefix.lower() == folded[:at] and len(path) > at:
+                    return prefix + path[at:]
         return None
 
     def _constant(self, response: Response, *, quiet: bool = False) -> Route:

@@ -1,10 +1,10 @@
 """Real daemons for tests: start the program, learn its ports from its log, stop or kill it.
 
-`run_nsqd()`, `run_nsqlookupd()`, `run_mqnamesrv()` and `run_mqbroker()` are context managers around
-the programs themselves, as a user starts them, on port 0 of 127.0.0.1. The ports are read from
+`run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()` and `run_mqbroker()` are context
+managers around the programs themselves, as a user starts them, on port 0 of 127.0.0.1. The ports are read from
 log lines as `TCP: listening on …`, so that any number of daemons run side by side. Another program
 with the same flags (the Go daemons, for one) takes the place of NSQ's by `program=` or by the
-environment variables `PENSTOCK_NSQD` and `PENSTOCK_NSQLOOKUPD`.
+environment variables `PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and `PENSTOCK_NSQADMIN`.
 """
 
 from __future__ import annotations
@@ -165,6 +165,18 @@ class Daemon:
         return f"{shlex.join(self.command())}\n{what}; end of its log:\n{tail}"
 
 
+class Nsqadmin(Daemon):
+    """An nsqadmin under test; it has no TCP port."""
+
+    def command(self) -> list[str]:
+        """The whole command line of the next start."""
+        return [*self.program, f"--http-address={self.http}", *self.flags]
+
+    def _listens(self, found: dict[str, str]) -> bool:
+        self.http = found.get("HTTP", self.http)
+        return "HTTP" in found
+
+
 class RocketDaemon(Daemon):
     """An mqnamesrv or mqbroker under test; `rocketmq` is its address, `properties` its settings.
 
@@ -245,6 +257,15 @@ def run_nsqlookupd(*flags: str, program: str | Sequence[str] | None = None) -> I
     home = Path(tempfile.mkdtemp(prefix="penstock-nsqlookupd-"))
     all_flags = ["--broadcast-address=127.0.0.1", *flags]
     with _running(Daemon(words, all_flags, home, home), home) as daemon:
+        yield daemon
+
+
+@contextmanager
+def run_nsqadmin(*flags: str, program: str | Sequence[str] | None = None) -> Iterator[Nsqadmin]:
+    """Run nsqadmin with these flags, which name its nodes, until the end of the block."""
+    words = _program(program, "PENSTOCK_NSQADMIN", "penstock.cli.nsqadmin")
+    home = Path(tempfile.mkdtemp(prefix="penstock-nsqadmin-"))
+    with _running(Nsqadmin(words, flags, home, home), home) as daemon:
         yield daemon
 
 
