@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools backlog crash sim fuzz decoders robustness docs replay differences codes client-options clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools backlog crash sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ codes: install  ## write docs/rocketmq-codes.md: RocketMQ's codes and what cover
 
 client-options: install  ## write the client's options into docs/client.md
 	@$(BIN)/python -m tests.conformance.client_options
+
+client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
+	@$(BIN)/python -m tests.conformance.client_duties
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

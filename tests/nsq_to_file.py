@@ -19,7 +19,7 @@ PROGRAM = shlex.split(os.environ.get("PENSTOCK_NSQ_TO_FILE", "")) or [
     "-m",
     "penstock.cli.nsq_to_file",
 ]
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 60.0
 POLL_S = 0.005
 
 

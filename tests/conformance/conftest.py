@@ -13,6 +13,7 @@ import pytest
 from penstock.testing.daemons import Daemon, run_nsqd
 
 from .certificates import Certificates
+from .client_site import MAKES, Site
 from .server import Server
 
 Start = Callable[..., Awaitable[Server]]
@@ -71,3 +72,9 @@ async def nsqd(start: Start) -> Server:
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic for this test alone."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", request.node.name)[:54]
+
+
+@pytest.fixture(scope="module", params=MAKES, ids=lambda folder: "go" if folder else "ours")
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    with ExitStack() as stack:
+        yield Site(request.param, stack)

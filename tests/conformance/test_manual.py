@@ -112,7 +112,7 @@ def test_word_for_word(commands: str, topic: str, lines: list[str], tmp_path: Pa
 @pytest.mark.parametrize("tool", FLAGS)
 def test_every_flag(tool: str) -> None:
     """The usage names each flag of the manual with its kind and its default."""
-    shown = subprocess.run([PROGRAMS / tool, "-h"], capture_output=True, text=True, timeout=20)
+    shown = subprocess.run([PROGRAMS / tool, "-h"], capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0
     known = dict(re.findall(r"^  -(\S+)(.*(?:\n    .*)*)", shown.stderr, re.MULTILINE))
     missing = set(FLAGS[tool]) - set(known)

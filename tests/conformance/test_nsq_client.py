@@ -1,6 +1,6 @@
 """Our client's connections against real nodes: layers, certificates, AUTH, refusals.
 
-Against our nsqd, and against Go's where PENSTOCK_GO_NSQD names it or it is on the PATH.
+Against our nsqd, and against Go's where PENSTOCK_GO_NSQ names its folder or it is on the PATH.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,7 +19,7 @@ from urllib.request import urlopen
 import pytest
 
 from penstock.nsq.client import Consumer, Producer
-from penstock.nsq.client.aio.link import Link
+from penstock.nsq.client.aio.connection import Connection as AioConnection
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import (
@@ -39,6 +38,7 @@ from penstock.testing.daemons import Daemon, run_nsqd
 
 from .auth_server import AuthServer, run_auth_server
 from .certificates import Certificates
+from .client_site import GO
 
 REQUIRE_VERIFY = "--tls-client-auth-policy=require-verify"
 _topics = itertools.count()
@@ -46,7 +46,7 @@ _topics = itertools.count()
 
 def go_nsqd() -> str | None:
     """Go's nsqd on this machine, if there is one."""
-    found = os.environ.get("PENSTOCK_GO_NSQD") or shutil.which("nsqd")
+    found = shutil.which("nsqd", path=GO)
     if not found:
         return None
     said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
@@ -96,19 +96,18 @@ class Talk:
         self.frames: asyncio.Queue[Frame] = asyncio.Queue()
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def open(self, address: str, config: Config, *subscription: str) -> Link:
-        topic, channel = subscription or ("", "")
-        self.link = await Link.open(
+    async def open(self, address: str, config: Config, *subscription: str) -> AioConnection:
+        self.link = await AioConnection.open(
             address,
             config,
-            (topic, channel),
+            *subscription,
             on_frame=lambda link, frame: self.frames.put_nowait(frame),
             on_lost=lambda link, error: self.lost.set_result(error.reason),
         )
         return self.link
 
     async def next(self) -> Frame:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.frames.get()
 
     async def publish(self, topic: str, *bodies: bytes) -> None:
@@ -334,7 +333,7 @@ async def test_auth(start: Start, talk: Callable[[], Talk], auth: AuthServer, to
     error = await producer.next()
     assert isinstance(error, Error)
     assert error.code == "E_UNAUTHORIZED"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert (await producer.lost).startswith("the server closed the connection after E_UNAUTH")
 
 
@@ -412,7 +411,7 @@ def test_values_that_the_node_does_not_take(
 async def test_a_second_between_heartbeats(start: Start, talk: Callable[[], Talk]) -> None:
     producer = talk()
     link = await producer.open(start().tcp, Config(heartbeat_interval=1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while link.state.last_heartbeat is None:  # noqa: ASYNC110 - nothing else tells
             await asyncio.sleep(0.05)
     await producer.publish("heartbeats", b"x")
@@ -441,7 +440,7 @@ async def test_a_node_that_stops(talk: Callable[[], Talk], start: Start, topic: 
     link.set_ready(100)
     assert link.ready == 7
     node.restart()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await consumer.lost
     with pytest.raises(NotConnected):
         Connection(f"127.0.0.1:{node.tcp_port}", Config(local_addr="192.0.2.1:0"))

@@ -1,135 +1,28 @@
-"""The client guide's duties of a consumer, with real nsqds and nsqlookupds.
-
-They are ours, and Go's as well where ``PENSTOCK_GO_NSQ`` names the folder of its programs.
-"""
+"""The client guide's duties of a consumer, with real nsqds and nsqlookupds."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.net.http_client import get
-from penstock.nsq.client import Config, Consumer, Message, Producer
-from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from penstock.nsq.client import Config, Consumer, Message
 
-GO = os.environ.get("PENSTOCK_GO_NSQ")
-MAKES = [None, GO] if GO else [None]
-CHANNEL = "c"
-QUICK = Config(lookupd_poll_interval=0.1, rdy_redistribute_interval=0.05, low_rdy_idle_timeout=1)
-_numbers = itertools.count()
-
-
-class Site:
-    """Daemons of one make. ``nsqds`` are there for all tests, each with a topic of its own."""
-
-    def __init__(self, folder: str | None, stack: ExitStack) -> None:
-        self._folder = folder
-        self._stack = stack
-        self._shared: list[Daemon] = []
-
-    def _program(self, name: str) -> str | None:
-        return str(Path(self._folder) / name) if self._folder else None
-
-    async def nsqd(self, *flags: str) -> Daemon:
-        running = run_nsqd("--broadcast-address=127.0.0.1", *flags, program=self._program("nsqd"))
-        return await asyncio.to_thread(self._stack.enter_context, running)
-
-    async def nsqds(self, count: int) -> list[Daemon]:
-        missing = range(count - len(self._shared))
-        self._shared += await asyncio.gather(*(self.nsqd() for _ in missing))
-        return self._shared[:count]
-
-    async def nsqlookupd(self) -> Daemon:
-        running = run_nsqlookupd(program=self._program("nsqlookupd"))
-        return await asyncio.to_thread(self._stack.enter_context, running)
-
-
-@pytest.fixture(scope="module", params=MAKES, ids=lambda folder: "go" if folder else "ours")
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    with ExitStack() as stack:
-        yield Site(request.param, stack)
-
-
-@pytest.fixture
-def topic() -> str:
-    return f"duties_{next(_numbers)}"
-
-
-@asynccontextmanager
-async def consuming(
-    topic: str, handler: Callable[[Message], object], **options: Any
-) -> AsyncIterator[Consumer]:
-    """A consumer at work in the background."""
-    consumer = Consumer(topic, CHANNEL, **options)
-    task = asyncio.ensure_future(consumer.run(handler))
-    try:
-        yield consumer
-    finally:
-        await consumer.close()
-        await task
-
-
-def tcp(nsqds: list[Daemon]) -> list[str]:
-    return [nsqd.tcp for nsqd in nsqds]
-
-
-async def publish(topic: str, nsqd: Daemon, *bodies: bytes) -> None:
-    async with Producer(nsqd.tcp) as producer:
-        await producer.multi_publish(topic, bodies)
-
-
-async def channel(topic: str, nsqd: Daemon) -> dict[str, Any]:
-    """What /stats says of the channel; nothing while there is none."""
-    answer = await get(f"http://{nsqd.http}/stats?format=json&topic={topic}&channel={CHANNEL}", 5)
-    for found in json.loads(answer.body)["topics"] or []:
-        for one in found["channels"] or []:
-            return dict(one)
-    return {}
-
-
-async def counts(topic: str, nsqd: Daemon) -> tuple[int, int, int]:
-    """How many messages wait, how many are in flight, how many consumers there are."""
-    found = await channel(topic, nsqd)
-    return found["depth"], found["in_flight_count"], found["client_count"]
-
-
-async def readies(topic: str, nsqds: list[Daemon]) -> list[int]:
-    """The RDY of the consumer at each node, -1 where it is not, as two looks agree on."""
-    before: list[int] = []
-    while True:
-        found = []
-        for stats in await asyncio.gather(*(channel(topic, nsqd) for nsqd in nsqds)):
-            clients = stats.get("clients") or [{"ready_count": -1}]
-            found.append(sum(client["ready_count"] for client in clients))
-        if found == before:
-            return found
-        before = found
-
-
-async def until(condition: Callable[[], Awaitable[object] | object], seconds: float = 20) -> None:
-    """Wait for it; other processes have to be asked again and again."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = condition()
-            if await found if isinstance(found, Awaitable) else found:
-                return
-            await asyncio.sleep(0.01)
-
-
-async def are(topic: str, nsqds: list[Daemon], wanted: list[int]) -> bool:
-    return await readies(topic, nsqds) == wanted
-
-
-async def is_sum(topic: str, nsqds: list[Daemon], wanted: int) -> bool:
-    return sum(await readies(topic, nsqds)) == wanted
+from .client_site import (
+    CHANNEL,
+    QUICK,
+    Site,
+    are,
+    channel,
+    consuming,
+    counts,
+    is_empty,
+    is_sum,
+    publish,
+    readies,
+    tcp,
+    until,
+)
 
 
 async def test_nodes_that_come_and_go_and_an_nsqlookupd_that_dies(site: Site, topic: str) -> None:
@@ -172,7 +65,7 @@ async def test_ready_is_never_more_than_max_in_flight(
         config=QUICK,
     ) as consumer:
         looks = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(seen) < len(nsqds) or looks < 20:
                 found = await readies(topic, nsqds)
                 assert sum(max(0, one) for one in found) <= max_in_flight
@@ -213,11 +106,7 @@ async def test_backoff_as_the_nodes_see_it(site: Site, topic: str) -> None:
         await until(lambda: are(topic, nsqds, [10, 10, 10]))
         assert consumer.backoff.level == 0
         for nsqd in nsqds:
-            await until(lambda nsqd=nsqd: _is_empty(topic, nsqd))  # type: ignore[misc]
-
-
-async def _is_empty(topic: str, nsqd: Daemon) -> bool:
-    return (await counts(topic, nsqd))[:2] == (0, 0)
+            await until(lambda nsqd=nsqd: is_empty(topic, nsqd))  # type: ignore[misc]
 
 
 async def test_one_message_tests_the_waters(site: Site, topic: str) -> None:
@@ -250,7 +139,7 @@ async def test_giving_up(site: Site, topic: str) -> None:
         await publish(topic, nsqds[0], b"never")
         await until(lambda: given_up == [b"never"])
         assert tries == [1, 2, 3]
-        await until(lambda: _is_empty(topic, nsqds[0]))
+        await until(lambda: is_empty(topic, nsqds[0]))
 
 
 async def test_closing_gives_back_what_nobody_saw(site: Site, topic: str) -> None:
@@ -272,16 +161,16 @@ async def test_closing_gives_back_what_nobody_saw(site: Site, topic: str) -> Non
 
 async def test_touching(site: Site, topic: str) -> None:
     (nsqd,) = await site.nsqds(1)
-    config = Config(msg_timeout=1)
+    config = Config(msg_timeout=2)
     async with Consumer(topic, CHANNEL, nsqd_tcp_addresses=[nsqd.tcp], config=config) as consumer:
         await publish(topic, nsqd, b"long")
-        message = await consumer.get(10)
+        message = await consumer.get(30)
         assert message is not None
         for _ in range(5):
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.5)
             assert message.touch()
         assert message.finish()
-        await until(lambda: _is_empty(topic, nsqd))
+        await until(lambda: is_empty(topic, nsqd))
         assert (await channel(topic, nsqd))["timeout_count"] == 0
 
 

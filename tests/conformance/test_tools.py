@@ -6,11 +6,12 @@ the programs of a directory instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .replay_tools import replay_tools, tool_of
+from .replay_tools import Stage, replay_tools, stage, tool_of
 from .samples import load
 from .tool_process import PROGRAMS
 
@@ -90,10 +91,16 @@ GROUPS = (
 )
 
 
+@pytest.fixture(scope="module")
+def place() -> Iterator[Stage]:
+    with stage() as made:
+        yield made
+
+
 @pytest.mark.skipif(bool(PROGRAMS), reason="the differences are those of our tools")
 @pytest.mark.parametrize("tools", GROUPS, ids=" ".join)
-def test_every_run_holds_or_differs_on_purpose(tools: tuple[str, ...]) -> None:
-    report = replay_tools(SAMPLES, tools)
+def test_every_run_holds_or_differs_on_purpose(tools: tuple[str, ...], place: Stage) -> None:
+    report = replay_tools(SAMPLES, tools, place, BY_NAME)
     unknown = {name: miss for name, miss in report.misses.items() if name not in BY_NAME}
     assert not unknown, "\n".join(f"- {name}\n{miss}" for name, miss in unknown.items())
     no_longer = sorted(set(report.held) & BY_NAME.keys())

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 Request = dict[str, Any]
 
@@ -133,7 +133,7 @@ def _served(server: socketserver.BaseServer) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield "{}:{}".format(*server.server_address[:2])
+        yield "{}:{}".format(*cast(tuple[str, int], server.server_address))
     finally:
         server.shutdown()
         server.server_close()

@@ -15,7 +15,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 PROGRAMS = os.environ.get("PENSTOCK_TOOLS", "")
@@ -23,7 +22,6 @@ OURS = "/programs"
 """What our own commands are called by: `/programs/nsq_tail`."""
 MODULES = ("nsq_stat", "nsq_tail", "nsq_to_file", "nsq_to_http", "nsq_to_nsq", "to_nsq")
 PRELOADED = ("stat", "tail", "to_nsq", "to_file", "to_http", "nsq_to_nsq", "cluster")
-POLL_S = 0.01
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
@@ -91,10 +89,13 @@ class ToolProcess:
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, waiting for it so long."""
-        deadline = time.monotonic() + seconds
-        while (code := self.code()) is None and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-        return code
+        if not PROGRAMS:
+            self._process.join(seconds)
+            return self._process.exitcode
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -127,10 +128,8 @@ def _enter(words: list[str], stdin: str, stdout: str, stderr: str) -> None:
         opened = os.open(path, flags, 0o644)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdin, sys.stdout, sys.stderr = (
-        os.fdopen(number, mode, closefd=False) for number, mode in ((0, "r"), (1, "w"), (2, "w"))
-    )
-    sys.stderr.reconfigure(line_buffering=True)
+    sys.stdin, sys.stdout = os.fdopen(0, "r", closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = words
     module = Path(words[0]).name

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.net.address import join_host_port, split_host_port
-from penstock.nsq.client.lookup import Node, lookup, parse_answer
+from penstock.net.http_kept import KeptConnection
+from penstock.nsq.client.lookup import Node, lookup, nodes_in
 
 DEFAULT_NODE: Final = "127.0.0.1:4151"
 TIMEOUT_S: Final = 10.0
@@ -40,7 +41,7 @@ class Api:
         except ValueError as error:
             raise NodeError(str(error)) from error
         self._host = host or "127.0.0.1"
-        self._connection = http.client.HTTPConnection(self._host, port, timeout=timeout)
+        self._connection = KeptConnection(self._host, port, timeout, _ANSWER_BYTES_MAX)
 
     def __enter__(self) -> Api:
         return self
@@ -77,33 +78,15 @@ class Api:
     def _ask(self, method: str, path: str, query: dict[str, object]) -> Any:
         target = f"{path}?{urlencode(query)}" if query else path
         try:
-            status, body = self._exchange(method, target)
+            reply = self._connection.ask(method, target)
         except (OSError, http.client.HTTPException) as error:
             raise NodeError(f"{self.address} cannot be reached: {reason(error)}") from error
-        answer = _parsed(body)
-        if status == 200:
+        answer = _parsed(reply.body)
+        if reply.status == 200:
             return answer
         message = answer.get("message", "") if isinstance(answer, dict) else ""
-        kind = NotPenstock if (status, message) == (404, "NOT_FOUND") else NodeError
-        raise kind(f"{self.address}: {status} {message}".rstrip())
-
-    def _exchange(self, method: str, target: str) -> tuple[int, bytes]:
-        kept = self._connection.sock is not None
-        try:
-            return self._once(method, target)
-        except (ConnectionError, http.client.RemoteDisconnected):
-            if not kept:
-                raise
-        return self._once(method, target)  # the node had closed the connection we kept
-
-    def _once(self, method: str, target: str) -> tuple[int, bytes]:
-        try:
-            self._connection.request(method, target)
-            response = self._connection.getresponse()
-            return response.status, response.read(_ANSWER_BYTES_MAX)
-        except BaseException:
-            self._connection.close()  # half an exchange leaves the connection of no use
-            raise
+        kind = NotPenstock if (reply.status, message) == (404, "NOT_FOUND") else NodeError
+        raise kind(f"{self.address}: {reply.status} {message}".rstrip())
 
 
 class Place(NamedTuple):
@@ -135,7 +118,7 @@ def _all_nodes(lookupds: Sequence[str]) -> list[Node]:
         try:
             with Api(address) as api:
                 answer = api.get("/nodes")
-            found.update(parse_answer(200, json.dumps(answer).encode()))
+            found.update(nodes_in(answer))
         except PenstockError as error:
             failures.append(str(error))
     if failures and len(failures) == len(lookupds):

@@ -19,6 +19,9 @@ from penstock.core.errors import PenstockError
 
 _ECHO_NS = 1_000_000_000
 
+Texts = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+"""A flag that may be given several times; without it nothing, which needs no mention."""
+
 app = App(
     name="penstock",
     help="A message broker that speaks NSQ, with Spark pipelines over one durable, replayable log.",
@@ -83,8 +86,8 @@ def archive(
     topic: str,
     to: Path,
     checkpoint: Path,
-    lookupd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    nsqd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    lookupd_http_address: Texts = (),
+    nsqd_http_address: Texts = (),
     available_now: Annotated[bool, Parameter(negative="")] = False,
     trigger: str = "1s",
     max_records_per_trigger: int | None = None,
@@ -128,8 +131,8 @@ def archive(
 @app.command
 def top(
     *,
-    nsqd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    lookupd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    nsqd_http_address: Texts = (),
+    lookupd_http_address: Texts = (),
     interval: str = "1s",
     once: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -151,7 +154,7 @@ def top(
     json
         Print one JSON object and end.
     """
-    from penstock.cli.flags import seconds
+    from penstock.cli.times import seconds
     from penstock.cli.top.run import run_top
 
     run_top(
@@ -168,8 +171,8 @@ def replay(
     topic: str,
     /,
     *,
-    nsqd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    lookupd_http_address: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    nsqd_http_address: Texts = (),
+    lookupd_http_address: Texts = (),
     from_offset: int | None = None,
     from_time: str | None = None,
     to_offset: int | None = None,
@@ -177,7 +180,7 @@ def replay(
     queue: int = 0,
     count: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     grep: str | None = None,
-    filter: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    filter: Texts = (),
     print: Literal["text", "hex", "json"] = "text",
     to: str | None = None,
     to_nsqd: str | None = None,

@@ -14,6 +14,9 @@ from penstock.core.units import SECOND
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _NAP_S: Final = 0.1
 
+INTERRUPTED: Final = 130
+"""The exit code of a command that was asked to end before its end."""
+
 
 class Stop:
     """Within its block the first SIGINT or SIGTERM asks for an end, a later one is Ctrl-C.

@@ -20,6 +20,7 @@ from penstock.net.http_connection import Connection
 from penstock.net.http_later import Later
 from penstock.net.http_message import DateLine, Headers, Request, Response, text
 from penstock.net.http_router import DEFAULT_MAX_BODY, ErrorPages, Handler, Router
+from penstock.net.http_stream import Stream
 
 __all__ = [
     "DEFAULT_MAX_BODY",
@@ -31,6 +32,7 @@ __all__ = [
     "Request",
     "Response",
     "Router",
+    "Stream",
     "text",
 ]
 

@@ -61,8 +61,13 @@ class AnswerReader:
         }
 
     def answer(self) -> Answer:
-        """The whole answer, once it is done."""
-        return Answer(self.status, self.headers, b"".join(self._parts))
+        """The whole answer, once it is done; to be taken once.
+
+        The reader keeps nothing of it: reader and parser hold each other, and live on for a while.
+        """
+        body = b"".join(self._parts)
+        self._parts.clear()
+        return Answer(self.status, self.headers, body)
 
     def feed(self, data: bytes) -> bool:
         """Takes what came; whether the answer is complete. ValueError when it is of no use."""

@@ -1,7 +1,8 @@
 """One client's connection to the HTTP server, on a plain asyncio protocol.
 
 A handler returns a `Response`, which costs no task and no future; or a `Later` or an awaitable, and
-the answers still leave in the order of their requests, in one write for each read.
+the answers still leave in the order of their requests, in one write for each read. After a `Stream`
+the connection answers nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from penstock.net.http_head import Head
 from penstock.net.http_later import Later, later_of
 from penstock.net.http_message import Bare, Response, encode
 from penstock.net.http_reader import Event, RequestReader
+from penstock.net.http_stream import Stream
 
 if TYPE_CHECKING:
     from penstock.net.http import HttpServer
@@ -46,8 +48,8 @@ class _Slot(Struct, eq=False):
 class Connection(asyncio.Protocol):
     """Has requests handled and writes the answers in order."""
 
-    __slots__ = ("_eof", "_out", "_paused", "_peer", "_reader", "_server", "_slots", "_timer",
-                 "_transport", "_write_blocked")  # fmt: skip
+    __slots__ = ("_eof", "_out", "_paused", "_peer", "_reader", "_server", "_slots", "_stream",
+                 "_timer", "_transport", "_write_blocked")  # fmt: skip
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -58,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._slots: list[_Slot] = []
         self._out: list[bytes | memoryview] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._stream: Stream | None = None
         self._eof = False
         self._paused = False
         self._write_blocked = False
@@ -71,10 +74,15 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._reader.close()
         self._abandon()
+        for slot in self._slots:
+            if type(slot.later.response) is Stream:
+                slot.later.response.lost()
         self._slots.clear()
         if self._timer is not None:
             self._timer.cancel()
         self._server.connections.discard(self)
+        if self._stream is not None:
+            self._stream.lost()
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
@@ -155,6 +163,9 @@ class Connection(asyncio.Protocol):
         slots = self._slots
         while slots and (response := slots[0].later.response) is not None:
             slot = slots.pop(0)
+            if type(response) is Stream and slot.head is not None:
+                self._begin_stream(response, slot.head, slot.started)
+                break
             self._write(response, slot.head, slot.started)
         if slots:
             slots[0].later.when_ready(self._settle)
@@ -187,6 +198,17 @@ class Connection(asyncio.Protocol):
             self._linger()
         elif len(self._out) >= _FLUSH_PIECES or response.size >= _FLUSH_BYTES:
             self._flush()  # lets a full write buffer stop the taking of further requests
+
+    def _begin_stream(self, stream: Stream, head: Head, started: int) -> None:
+        """From now on the connection is the stream's; what else was asked for is not answered."""
+        self._reader.ended = True
+        self._reader.events.clear()
+        self._slots.clear()
+        self._flush()
+        self._stream = stream
+        stream.begin(self._transport, self._server.date())
+        if started:
+            self._log(stream, head, started)
 
     def _linger(self) -> None:
         """Closes once the peer had time to read: unread input would reset the connection."""

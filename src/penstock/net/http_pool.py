@@ -1,9 +1,10 @@
 """Connections of an HTTP client that are kept for the next request.
 
-pool = HttpPool(connect_timeout=2.0, kept_per_origin=100)
-reader = AnswerReader("POST", 1 << 20, discard=True)
-await pool.ask(Origin(False, "127.0.0.1", 8080), request, reader)
-await pool.close()
+    pool = HttpPool(connect_timeout=2.0, kept_per_origin=100)
+    reader = await pool.ask(
+        Origin(False, "127.0.0.1", 8080), request, lambda: AnswerReader("POST", 1 << 20)
+    )
+    await pool.close()
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from penstock.net.http_link import HttpLink, Origin, open_link
 
 IDLE_S_MAX = 90.0
 """A connection that nobody used for so long is not used again."""
+ORIGINS_MAX = 100
+"""Connections to more origins than these are not kept: redirects may lead anywhere."""
 
 
 class ConnectFailed(Exception):
@@ -105,7 +108,11 @@ class HttpPool:
     def _keep(self, origin: Origin, link: HttpLink) -> None:
         if not link.is_open:
             return
-        idle = self._idle.setdefault(origin, deque())
+        idle = self._idle.pop(origin, deque())
+        self._idle[origin] = idle  # the last of the origins again
         idle.append((link, self._now()))
         if len(idle) > self._kept_per_origin:
             idle.popleft()[0].abort()
+        if len(self._idle) > ORIGINS_MAX:
+            for unused, _ in self._idle.pop(next(iter(self._idle))):
+                unused.abort()

@@ -27,6 +27,8 @@ from penstock.net.gate import raise_file_limit
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
+_STDERR: Final = 2
+
 _stop: asyncio.Event | None = None
 
 
@@ -41,11 +43,21 @@ def run(main: Coroutine[Any, Any, int | None]) -> int:
     in Go, the process may from now on open as many files as the system lets it.
     """
     raise_file_limit()
+    _open_standard_streams()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             return runner.run(_with_signals(main)) or 0
         except StopRequested:
             return 0
+
+
+def _open_standard_streams() -> None:
+    """Give stdin, stdout and stderr, where they are closed, to /dev/null, as Go does: a socket that
+    got one of their numbers would be taken for it, and uvloop aborts when it closes such a one.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(number)
 
 
 async def stop_requested() -> None:

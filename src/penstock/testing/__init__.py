@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from penstock.testing.aio import in_thread
 from penstock.testing.clock import FakeClock
-from penstock.testing.daemons import Daemon, DaemonError, run_nsqd, run_nsqlookupd
+from penstock.testing.daemons import Daemon, DaemonError, run_nsqadmin, run_nsqd, run_nsqlookupd
 
-__all__ = ["Daemon", "DaemonError", "FakeClock", "in_thread", "run_nsqd", "run_nsqlookupd"]
+__all__ = [
+    "Daemon",
+    "DaemonError",
+    "FakeClock",
+    "in_thread",
+    "run_nsqadmin",
+    "run_nsqd",
+    "run_nsqlookupd",
+]

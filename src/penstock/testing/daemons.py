@@ -1,10 +1,11 @@
 """Real daemons for tests: start the program, learn its ports from its log, stop or kill it.
 
-`run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()` and `run_mqbroker()` are context
-managers around the programs themselves, as a user starts them, on port 0 of 127.0.0.1. The ports are read from
-log lines as `TCP: listening on …`, so that any number of daemons run side by side. Another program
-with the same flags (the Go daemons, for one) takes the place of NSQ's by `program=` or by the
-environment variables `PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and `PENSTOCK_NSQADMIN`.
+`run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()` and `run_mqbroker()` are
+context managers around the programs themselves, as a user starts them, on port 0 of 127.0.0.1. The
+ports are read from log lines as `TCP: listening on …`, so that any number of daemons run side by
+side. Another program with the same flags (the Go daemons, for one) takes the place of NSQ's by
+`program=` or by the environment variables `PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and
+`PENSTOCK_NSQADMIN`.
 """
 
 from __future__ import annotations

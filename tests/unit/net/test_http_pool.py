@@ -219,3 +219,14 @@ async def test_nobody_there(pool: HttpPool) -> None:
     with pytest.raises(ConnectFailed) as caught:
         await pool.ask(Origin(False, "127.0.0.1", listener.port), b"x", reader)
     assert isinstance(caught.value.cause, ConnectionRefusedError)
+
+
+async def test_connections_to_few_origins_are_kept(
+    serving: Serving, pool: HttpPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_pool, "ORIGINS_MAX", 1)
+    server, origin = serving
+    other = origin._replace(host="localhost")
+    for asked in (origin, other, other, origin):
+        await pool.ask(asked, b"x", reader)
+    assert server.connections == 3

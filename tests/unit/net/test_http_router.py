@@ -97,3 +97,29 @@ def test_limits_and_quiet() -> None:
     assert (route.max_body, route.too_large, route.quiet) == (5, refusal, True)
     assert router.resolve("GET", "/nope", b"")[0].quiet is False
     assert router.resolve("POST", "/a/", b"")[0].quiet is True
+
+
+@pytest.mark.parametrize(
+    ("path", "answered"),
+    [
+        ("/api/topics", b"all"),
+        ("/api/topics/t", b"one t"),
+        ("/api/topics/t/c", b"two t/c"),
+        ("/API/Topics/t/C", 301),
+        ("/api/topics/t/c/", 301),
+        ("/api/topics//c", 301),
+        ("/api/topics/t/c/x", 404),
+        ("/t/c", 404),
+        ("//", 404),
+    ],
+)
+def test_paths_with_two_parameters(path: str, answered: bytes | int) -> None:
+    router = Router()
+    for route, word in (("", b"all"), ("/:topic", b"one "), ("/:topic/:channel", b"two ")):
+        router.add(
+            "GET",
+            f"/api/topics{route}",
+            lambda request, word=word: Response(200, word + request.param.encode()),  # type: ignore[misc]
+        )
+    response = answer(router, "GET", path)
+    assert answered in (response.status, response.body)

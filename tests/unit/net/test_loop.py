@@ -94,6 +94,23 @@ async def test_stop_outside_of_run_is_refused() -> None:
         await loop.stop_requested()
 
 
+def test_closed_standard_streams_are_no_numbers_for_sockets() -> None:
+    text = """
+import asyncio, os
+from penstock.net.loop import run
+async def main():
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    numbers = [one.fileno() for one in server.sockets]
+    server.close()
+    return min(numbers)
+for number in range(3):
+    os.close(number)
+os._exit(run(main()))
+"""
+    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=30)
+    assert done.returncode > 2
+
+
 def test_exceptions_and_exits_pass() -> None:
     async def main() -> int:
         raise SystemExit(5)

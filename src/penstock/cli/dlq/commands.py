@@ -10,8 +10,8 @@ from cyclopts.validators import Number
 
 from penstock.core.errors import ConfigError
 
-Addresses = Annotated[tuple[str, ...], Parameter(negative="")]
-Words = Annotated[tuple[str, ...], Parameter(negative="")]
+Addresses = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+Words = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 Switch = Annotated[bool, Parameter(negative="")]
 
 dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ's too.")
@@ -48,7 +48,7 @@ def show(
     limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     newest: Switch = False,
     id: Words = (),
-    offset: Annotated[tuple[int, ...], Parameter(negative="")] = (),
+    offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
     channel: Words = (),
     grep: str | None = None,
     filter: Words = (),
@@ -102,7 +102,7 @@ def resend(
     lookupd_http_address: Addresses = (),
     all: Switch = False,
     id: Words = (),
-    offset: Annotated[tuple[int, ...], Parameter(negative="")] = (),
+    offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
     channel: Words = (),
     grep: str | None = None,
     filter: Words = (),

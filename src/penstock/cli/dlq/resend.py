@@ -17,7 +17,7 @@ from typing import Final
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import CHANNEL, DeadTopic, open_runs, read
 from penstock.cli.nodes import Api, NodeError
-from penstock.cli.replay.sinks import BATCH_BYTES, BATCH_MESSAGES
+from penstock.cli.replay.sinks import BATCH_MESSAGES, pieces
 from penstock.cli.stop import Stop
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.nsq.client.blocking import Consumer, Producer
@@ -149,7 +149,7 @@ class _Handler:
             else:
                 message.requeue(_HOLD_S, backoff=False)
         for target, letters in chosen.items():
-            for piece in _pieces(letters):
+            for piece in pieces(letters, BATCH_MESSAGES):
                 self._send(target, piece, producer)
 
     def _send(self, target: str, letters: Sequence[Message], producer: Producer) -> None:
@@ -167,16 +167,3 @@ class _Handler:
             self._sent.add(letter.id)
             del self._targets[letter.id.decode()]
         self._result.sent[target] += len(letters)
-
-
-def _pieces(letters: Sequence[Message]) -> list[list[Message]]:
-    """Letters in pieces of 1 MiB, unless one alone is longer."""
-    pieces: list[list[Message]] = [[]]
-    size = 0
-    for letter in letters:
-        if pieces[-1] and size + len(letter.body) > BATCH_BYTES:
-            pieces.append([])
-            size = 0
-        pieces[-1].append(letter)
-        size += len(letter.body) + 4
-    return pieces

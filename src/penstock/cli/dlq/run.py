@@ -18,18 +18,17 @@ from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic
 from penstock.cli.dlq.resend import Result, planned, require_nsq, resend
-from penstock.cli.flags import ago, rfc3339
 from penstock.cli.nodes import NotPenstock, Place
 from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import as_object, printable
-from penstock.cli.stop import Stop
+from penstock.cli.stop import INTERRUPTED, Stop
 from penstock.cli.stored import Stored
+from penstock.cli.times import ago, rfc3339
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.reasons import reason
 from penstock.nsq.client.names import checked_topic
 
-INTERRUPTED: Final = 130
 _SHOWN_BODY: Final = 2000
 
 
@@ -154,10 +153,12 @@ def summary(topic: DeadTopic) -> dict[str, Any]:
 
 def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
     """A letter in a few lines for people."""
-    dead_ns = letter.timestamp_ns
+    came_ns = letter.timestamp_ns
+    is_dead = letter.origin is not None or topic.is_rocketmq
     lines = [
         f"{topic.name} offset {letter.offset}  id {letter.id}  {len(letter.body)} bytes",
-        f"  dead since {rfc3339(dead_ns)} ({ago(now_ns - dead_ns)} ago)",
+        f"  {'dead since' if is_dead else 'published'} {rfc3339(came_ns)}"
+        f" ({ago(now_ns - came_ns)} ago)",
     ]
     if letter.origin is not None:
         origin = letter.origin
@@ -168,7 +169,7 @@ def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
     elif topic.is_rocketmq:
         lines.append(f"  from group {_group(topic)}")
     else:
-        lines.append("  published there, by nsqd's account no dead letter")
+        lines.append("  no dead letter: somebody published it here")
     body = printable(letter.body[:_SHOWN_BODY])
     cut = " …" if len(letter.body) > _SHOWN_BODY else ""
     lines += [f"  | {line}" for line in (body + cut).split("\n")]

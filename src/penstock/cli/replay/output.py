@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from penstock.cli.flags import rfc3339
 from penstock.cli.stored import Stored
+from penstock.cli.times import rfc3339
 
 Form = Literal["text", "hex", "json"]
 

@@ -32,7 +32,7 @@ from penstock.cli.replay.sinks import (
     pieces,
 )
 from penstock.cli.replay.wanted import Filter, Span
-from penstock.cli.stop import Stop
+from penstock.cli.stop import INTERRUPTED, Stop
 from penstock.cli.stored import NoLog, Stored, no_log, stretches
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
@@ -43,7 +43,6 @@ from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicN
 from penstock.nsq.client.names import checked_topic
 
 _BATCHES_PER_S: Final = 20
-INTERRUPTED: Final = 130
 
 
 class Incomplete(PenstockError):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from penstock.cli.replay.output import Form, printer
 from penstock.cli.stored import Stored
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.message import Message
+
+MessageT = TypeVar("MessageT", Stored, Message)
 
 BATCH_MESSAGES: Final = 1000
 BATCH_BYTES: Final = 1024 * 1024
@@ -88,7 +91,7 @@ class Nowhere:
         """Nothing to do."""
 
 
-def pieces(messages: Sequence[Stored], most: int) -> Iterator[Sequence[Stored]]:
+def pieces(messages: Sequence[MessageT], most: int) -> Iterator[Sequence[MessageT]]:
     """Messages in pieces of at most so many, and of 1 MiB unless one alone is longer."""
     begin = size = 0
     for place, message in enumerate(messages):

@@ -173,7 +173,11 @@ def _placed(cell: Text, column: Column) -> Text:
 
 
 def _shortened(name: str, width: int) -> str:
-    return name if len(name) <= width else name[: width - 1] + "…"
+    """Names that begin alike often differ at their ends, so the middle goes."""
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return name[: width - 1 - end] + "…" + name[len(name) - end :]
 
 
 def _name_style(row: Row) -> str:

@@ -54,6 +54,11 @@ class Reader:
     members: tuple[Client, ...] = ()
 
     @property
+    def key(self) -> str:
+        """What tells it from other readers of the topic, such as ``channel/c``."""
+        return f"{self.kind}/{self.name}"
+
+    @property
     def lag(self) -> int:
         """Everything that is not finished."""
         return self.depth + self.in_flight + self.deferred

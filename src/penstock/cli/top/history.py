@@ -13,7 +13,7 @@ LOOKS: Final = 60
 _TREND_LOOKS: Final = 5
 
 Key = tuple[str, str, str]
-"""Node, topic, and reader with its kind, such as ``channel/c``; empty for the topic itself."""
+"""Node, topic, and the reader's ``key``; empty for the topic itself."""
 
 
 class Look(NamedTuple):
@@ -88,7 +88,7 @@ class History:
         for topic in node.topics:
             done = 0
             for reader in topic.readers:
-                key = (node.address, topic.name, f"{reader.kind}/{reader.name}")
+                key = (node.address, topic.name, reader.key)
                 seen.add(key)
                 look = Look(node.at_ns, reader.done + reader.lag, reader.done, reader.lag)
                 self._add(key, look)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.figures import (
     NodeFigures,
     StatsError,
@@ -17,7 +18,6 @@ from penstock.cli.top.figures import (
     parse_stats,
     with_log_groups,
 )
-from penstock.cli.top.view import Cluster
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND

@@ -55,7 +55,7 @@ def reader_rows(
 ) -> list[Row]:
     """A row a channel or group of a topic, or one for each node that has it."""
     rows = [
-        _reader_row(node.address, reader, history.of(node.address, topic, _key(reader)))
+        _reader_row(node.address, reader, history.of(node.address, topic, reader.key))
         for node in nodes
         for each in node.topics
         if each.name == topic
@@ -86,10 +86,6 @@ def total(rows: Sequence[Row]) -> Row:
 
 def _is_of(reader: Reader, node: str, row: Row) -> bool:
     return (reader.name, reader.kind) == (row.name, row.kind) and row.node in (ALL_NODES, node)
-
-
-def _key(reader: Reader) -> str:
-    return f"{reader.kind}/{reader.name}"
 
 
 def _topic_row(node: str, topic: Topic, series: Series) -> Row:

@@ -13,11 +13,12 @@ from typing import Any
 
 from penstock.cli.nodes import DEFAULT_NODE
 from penstock.cli.top import draw
+from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.keys import Keys
 from penstock.cli.top.poll import Poller
 from penstock.cli.top.rows import Row, reader_rows, topic_rows
 from penstock.cli.top.terminal import Terminal, is_terminal, styled
-from penstock.cli.top.view import Cluster, View
+from penstock.cli.top.view import View
 from penstock.core.errors import PenstockError
 
 

@@ -1,8 +1,9 @@
 """When to ask nsqlookupd for the nodes of a topic, and what the answers come to (reference 7.4).
 
 The first time at once; then, after a delay by chance that keeps consumers started together apart,
-every ``lookupd_poll_interval``; and soon when a connection was lost. All nsqlookupds are asked at
-once and each answer counts when it comes, so one that is dead or hangs holds up nobody.
+every ``lookupd_poll_interval``. When a connection was lost they are asked at once, and ever less
+often after that, as the node may take a while to be back. All nsqlookupds are asked together and
+each answer counts when it comes, so one that is dead or hangs holds up nobody.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Discovery:
         self._interval = int(config.lookupd_poll_interval * SECOND)
         self._jitter = config.lookupd_poll_jitter
         self._shortest = min(SECOND, self._interval)
+        self._pause = self._interval
         self._retry = self._shortest
         self._asked_at: int | None = None
         self._asking: set[str] = set()
@@ -49,7 +51,8 @@ class Discovery:
             return []
         first = self._asked_at is None
         late = int(self._chance.fraction() * self._jitter * self._interval) if first else 0
-        self.due = now + self._interval + late
+        self.due = now + self._pause + late
+        self._pause = min(2 * self._pause, self._interval)
         self._asked_at = now
         asked = [url for url in self.urls if url not in self._asking]
         self._asking.update(asked)
@@ -70,8 +73,9 @@ class Discovery:
             self._retry = min(2 * self._retry, self._interval)
 
     def soon(self) -> None:
-        """Something has changed: ask at once, but not all the time."""
+        """Something has changed: ask at once, but not all the time, and again before long."""
         if self._asked_at is not None:
+            self._pause = self._shortest
             waited = self._clock.monotonic_ns() - self._asked_at
             self._ask_in(max(0, self._shortest - waited))
 

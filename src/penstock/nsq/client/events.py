@@ -15,16 +15,23 @@ LOGGER: Final = logging.getLogger("penstock.nsq.client")
 EVENTS: Final = frozenset(
     (
         "connecting", "connected", "connect-failed", "disconnected", "reconnecting", "closing",
-        "ready", "backoff", "resume", "waters", "redistribute", "starved",
+        "ready", "backoff", "resume", "waters", "redistribute",
         "lookup", "lookup-failed", "discovered",
         "handler-failed", "given-up", "error-frame", "protocol",
     )
 )  # fmt: skip
 
 
-def tell(level: int, event: str, text: str, **fields: Any) -> None:
-    """Log a line, ``(address) text`` when the fields have an address, with its fields."""
+def tell(
+    level: int, event: str, text: str, *, trace: BaseException | None = None, **fields: Any
+) -> None:
+    """Log a line, ``[topic/channel] (address) text`` as far as the fields have them.
+
+    ``trace`` is an exception whose traceback goes with the line.
+    """
     if LOGGER.isEnabledFor(level):
-        address = fields.get("address")
+        address, channel = fields.get("address"), fields.get("channel")
         line = f"({address}) {text}" if address else text
-        LOGGER.log(level, "%s", line, extra={"nsq": {"event": event, **fields}})
+        if channel:  # a producer's events may name a topic, but never a channel
+            line = f"[{fields['topic']}/{channel}] {line}"
+        LOGGER.log(level, "%s", line, exc_info=trace, extra={"nsq": {"event": event, **fields}})

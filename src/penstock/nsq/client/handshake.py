@@ -128,5 +128,5 @@ class Handshake:
         return HandshakeFailed(self._address, reason)
 
     def _tell(self, level: int, event: str, text: str) -> None:
-        where = {"address": self._address, "topic": self._topic, "channel": self._channel}
-        tell(level, event, text, **where)
+        topic, channel = self._topic, self._channel
+        tell(level, event, text, address=self._address, topic=topic, channel=channel)

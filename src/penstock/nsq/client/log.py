@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from penstock.net.address import split_host_port
+from penstock.net.http_kept import KeptConnection, Reply
 from penstock.nsq.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class LogClient:
     def __init__(self, http_address: str, timeout: float = 30.0) -> None:
         self.node = http_address
         host, port = split_host_port(http_address.removeprefix("http://").rstrip("/"))
-        self._connection = http.client.HTTPConnection(host, port, timeout=timeout)
+        self._connection = KeptConnection(host, port, timeout, _ANSWER_BYTES_MAX)
 
     def close(self) -> None:
         """Give the connection back; a later call opens another."""
@@ -149,15 +150,15 @@ class LogClient:
         OffsetOutOfRange.
         """
         query = {"queue": queue, "offset": offset, "max_bytes": max_bytes}
-        response, body = self._request("GET", "/log/fetch", topic, query)
-        if response.status == 416:
-            refusal = _parsed(body)
+        reply = self._request("GET", "/log/fetch", topic, query)
+        if reply.status == 416:
+            refusal = _parsed(reply.body)
             start, end = refusal.get("start", -1), refusal.get("end", -1)
             raise OffsetOutOfRange(topic, self.node, offset, start, end)
-        self._check(response, body, topic)
+        self._check(reply, topic)
         with self._understanding():
-            start, end = (int(response.headers[f"X-Penstock-{name}"]) for name in ("Start", "End"))
-        return Fetched(body, start, end)
+            start, end = (int(reply.headers[f"X-Penstock-{name}"]) for name in ("Start", "End"))
+        return Fetched(reply.body, start, end)
 
     def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int:
         """The offset of the first message published at this time (wall clock, ns) or later."""
@@ -181,9 +182,9 @@ class LogClient:
     def _json(
         self, method: str, path: str, topic: str, query: dict[str, Any], body: bytes | None = None
     ) -> dict[str, Any]:
-        response, data = self._request(method, path, topic, query, body)
-        self._check(response, data, topic)
-        return _parsed(data)
+        reply = self._request(method, path, topic, query, body)
+        self._check(reply, topic)
+        return _parsed(reply.body)
 
     @contextmanager
     def _understanding(self) -> Iterator[None]:
@@ -193,53 +194,22 @@ class LogClient:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise LogError(self.node, 200, "the answer is none of a Penstock node") from None
 
-    def _check(self, response: http.client.HTTPResponse, body: bytes, topic: str) -> None:
-        if response.status == 200:
+    def _check(self, reply: Reply, topic: str) -> None:
+        if reply.status == 200:
             return
-        reason = str(_parsed(body).get("message", ""))
+        reason = str(_parsed(reply.body).get("message", ""))
         if reason == "TOPIC_NOT_FOUND":
             raise TopicNotFound(topic, self.node)
-        raise LogError(self.node, response.status, reason)
+        raise LogError(self.node, reply.status, reason)
 
     def _request(
         self, method: str, path: str, topic: str, query: dict[str, Any], body: bytes | None = None
-    ) -> tuple[http.client.HTTPResponse, bytes]:
+    ) -> Reply:
         target = path + "?" + urlencode({"topic": topic, **query} if topic else query)
-        kept = self._connection.sock is not None
         try:
-            return self._exchange(method, target, body)
-        except (OSError, http.client.HTTPException) as error:
-            if not (kept and _is_stale(error)):
-                raise NodeUnreachable(self.node, topic, str(error) or repr(error)) from error
-        # The node closed a connection we had kept. Every request here may be repeated.
-        try:
-            return self._exchange(method, target, body)
+            return self._connection.ask(method, target, body)
         except (OSError, http.client.HTTPException) as error:
             raise NodeUnreachable(self.node, topic, str(error) or repr(error)) from error
-
-    def _exchange(
-        self, method: str, target: str, body: bytes | None
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        try:
-            self._connection.request(method, target, body)
-            response = self._connection.getresponse()
-            return response, _body(response)
-        except BaseException:
-            self._connection.close()  # half an exchange leaves the connection of no use
-            raise
-
-
-def _body(response: http.client.HTTPResponse) -> bytes:
-    """All of it; HTTPException when it claims to be longer than any node's answer."""
-    if response.chunked:  # not by a node, but perhaps by a proxy in between
-        return response.read(_ANSWER_BYTES_MAX)
-    if (response.length or 0) > _ANSWER_BYTES_MAX:
-        raise http.client.HTTPException(f"an answer of {response.length} bytes")
-    return response.read()
-
-
-def _is_stale(error: Exception) -> bool:
-    return isinstance(error, ConnectionError | http.client.RemoteDisconnected)
 
 
 def _parsed(body: bytes) -> dict[str, Any]:

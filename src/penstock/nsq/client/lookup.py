@@ -5,14 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from penstock.net.address import join_host_port
+from penstock.nsq.client.dial import dial_reason
 from penstock.nsq.client.errors import LookupFailed
 
 ACCEPT = "application/vnd.nsq; version=1.0"
-_ANSWER_MAX = 16 << 20
+ANSWER_MAX = 16 << 20
 """Bytes of an answer of nsqlookupd."""
 
 
@@ -75,17 +76,32 @@ def parse_answer(status: int, body: bytes) -> list[Node]:
             return []
         if status != 200:
             raise LookupFailed(f"status {status} {answer.get('message', '')}".rstrip())
+    except (ValueError, AttributeError) as error:
+        raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error
+    return nodes_in(answer)
+
+
+def nodes_in(answer: Any) -> list[Node]:
+    """The nodes of a parsed answer, of /lookup or of /nodes. Raises LookupFailed."""
+    try:
         answer = answer.get("data") or answer
         return [_node(producer) for producer in answer.get("producers") or []]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error
+        raise LookupFailed(f"no answer of nsqlookupd: {error!r}") from error
+
+
+def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
+    """Why there was no answer; a refused connection in the words of Go's dialer."""
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionResetError):
+        reason = dial_reason(urlsplit(url).netloc.rpartition("@")[2], error)
+    return LookupFailed(reason)
 
 
 def _node(producer: dict[str, object]) -> Node:
     return Node(
         str(producer["broadcast_address"]),
         int(str(producer["tcp_port"])),
-        int(str(producer["http_port"])),
+        int(str(producer.get("http_port", 0))),  # only the two above are promised
         str(producer.get("hostname", "")),
         str(producer.get("version", "")),
     )
@@ -106,6 +122,6 @@ def fetch(url: str, headers: dict[str, str], timeout: float) -> tuple[int, bytes
     try:
         connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
         response = connection.getresponse()
-        return response.status, response.read(_ANSWER_MAX)
+        return response.status, response.read(ANSWER_MAX)
     finally:
         connection.close()

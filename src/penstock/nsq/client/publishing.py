@@ -222,10 +222,15 @@ class Topics:
 
 
 def checked_body(body: bytes, command: str) -> bytes:
-    """The body as bytes. Raises BadMessage for an empty one, which no node takes."""
+    """The body as bytes. Raises BadMessage for an empty one, which no node takes; TypeError."""
+    if type(body) is not bytes:
+        try:
+            body = bytes(memoryview(body))
+        except TypeError:
+            raise TypeError(f"a message body is bytes, not {type(body).__name__}") from None
     if not body:
         raise BadMessage(f"E_BAD_MESSAGE {command} invalid message body size 0")
-    return body if type(body) is bytes else bytes(memoryview(body))
+    return body
 
 
 def parts_of(bodies: Sequence[bytes], limit: int) -> list[list[bytes]]:

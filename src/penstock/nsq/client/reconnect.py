@@ -1,8 +1,9 @@
 """Which nodes to connect to, and when to try again (client guide, "Reconnection").
 
 A node given directly is tried for ever, with delays that double up to ``lookupd_poll_interval``.
-One that nsqlookupd named is tried a few times and then left until nsqlookupd names it again. No
-node is given up because an answer does not name it.
+One that nsqlookupd named is tried a few times and then left until nsqlookupd names it again; and so
+it is left when its connection ends, because that may be meant: whoever subscribes anew makes a
+topic that was deleted there. No connection ends because an answer does not name its node.
 """
 
 from __future__ import annotations
@@ -90,8 +91,11 @@ class Reconnect:
             return None
         return self._wait(node)
 
-    def lost(self, address: str) -> int:
-        """The connection is gone: how long until the next attempt."""
+    def lost(self, address: str) -> int | None:
+        """The connection is gone: how long until the next attempt, None when it is left alone."""
+        if address not in self._direct:
+            del self._nodes[address]
+            return None
         return self._wait(self._nodes[address])
 
     def _wait(self, node: _Node) -> int:

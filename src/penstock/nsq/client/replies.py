@@ -14,6 +14,8 @@ from typing import Protocol
 from penstock.nsq.client.backoff import Backoff
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected
+from penstock.nsq.client.server_info import ServerInfo
+from penstock.nsq.client.state import ConnectionState
 from penstock.nsq.protocol import encode
 
 _MILLISECONDS = 1000
@@ -28,10 +30,20 @@ class Outcome(Enum):
     """Requeued, but not because something is wrong."""
 
 
-class AnswerLink(Protocol):
-    """A connection, blocking or not, as far as answers go."""
+class Link(Protocol):
+    """A connection of a consumer, blocking or not."""
 
     address: str
+
+    @property
+    def server(self) -> ServerInfo:
+        """What the node said of itself."""
+        ...
+
+    @property
+    def state(self) -> ConnectionState:
+        """What can be seen of it."""
+        ...
 
     @property
     def in_flight(self) -> int:
@@ -40,6 +52,10 @@ class AnswerLink(Protocol):
 
     def answer(self, command: bytes) -> bool:
         """Send commands about messages, all of a kind; False when the connection is gone."""
+        ...
+
+    def add_in_flight(self, count: int) -> None:
+        """So many messages in flight more."""
         ...
 
     def settled(self, count: int = 1) -> None:
@@ -63,7 +79,7 @@ class Replies:
 
     def __init__(
         self,
-        link: AnswerLink,
+        link: Link,
         config: Config,
         backoff: Backoff,
         outcome: Callable[[Outcome], None],
@@ -112,7 +128,8 @@ class Replies:
     ) -> bool:
         """Deliver these (id, attempts) again, ``delay`` seconds from now.
 
-        None is for ``default_requeue_delay`` times the attempts, at most ``max_requeue_delay``.
+        None, or anything below 0 as in go-nsq and pynsq, is for ``default_requeue_delay`` times the
+        attempts, at most ``max_requeue_delay``.
         """
         if not self.is_open:
             return False
@@ -166,7 +183,7 @@ class Replies:
         return self.is_open
 
     def _delay_ms(self, delay: float | None, attempts: int) -> int:
-        if delay is None:
+        if delay is None or delay < 0:  # a node ends a connection that asks for less than nothing
             config = self._config
             delay = min(config.default_requeue_delay * attempts, config.max_requeue_delay)
         return int(delay * _MILLISECONDS)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.units import SECOND, format_duration
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.discovery import Discovery
@@ -23,11 +24,15 @@ from penstock.nsq.client.flow import Flow
 from penstock.nsq.client.inbox import Inbox
 from penstock.nsq.client.lookup import parse_answer
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.names import checked_addresses, checked_channel, checked_topic
+from penstock.nsq.client.names import (
+    checked_addresses,
+    checked_channel,
+    checked_topic,
+    listed_addresses,
+)
 from penstock.nsq.client.ready import Orders
 from penstock.nsq.client.reconnect import Reconnect
-from penstock.nsq.client.replies import AnswerLink, Outcome, Replies
-from penstock.nsq.client.server_info import ServerInfo
+from penstock.nsq.client.replies import Link, Outcome, Replies
 from penstock.nsq.client.state import ConnectionState
 from penstock.nsq.protocol.frames import Frame, MessageBlock
 
@@ -38,24 +43,6 @@ EVERYONE = 1 << 30
 """More than ever wait for messages."""
 
 GiveUp = Callable[[Message], object]
-
-
-class Link(AnswerLink, Protocol):
-    """A connection, blocking or not."""
-
-    @property
-    def server(self) -> ServerInfo:
-        """What the node said of itself."""
-        ...
-
-    @property
-    def state(self) -> ConnectionState:
-        """What can be seen of it."""
-        ...
-
-    def add_in_flight(self, count: int) -> None:
-        """So many messages in flight more."""
-        ...
 
 
 LinkT = TypeVar("LinkT", bound=Link)
@@ -105,7 +92,9 @@ class Subscription(Generic[LinkT]):
         )
         direct = checked_addresses(nsqd_tcp_addresses)
         self._nodes = Reconnect(direct, self._config, clock, chance, reconnect_delay)
-        lookupds = list(lookupd_http_addresses)
+        lookupds = listed_addresses(lookupd_http_addresses)
+        if not direct and not lookupds:
+            raise ConfigError("no address is given")
         self._discovery = Discovery(lookupds, self.topic, self._config, clock, chance)
         self._inbox = Inbox(self._config.max_attempts)
         self._replies: dict[LinkT, Replies] = {}
@@ -224,12 +213,11 @@ class Subscription(Generic[LinkT]):
         if self._closing:
             return
         self.last_error = error
-        if self._nodes.is_direct(address):
-            is_required = self._required and not self._nodes.is_proven(address)
-            if is_required or not isinstance(error, NotConnected):
-                self._fatal = error
-                self._arrived(EVERYONE)
-                return
+        is_new = self._nodes.is_direct(address) and not self._nodes.is_proven(address)
+        if is_new and (self._required or not isinstance(error, NotConnected)):
+            self._fatal = error
+            self._arrived(EVERYONE)
+            return
         reason = error.reason if isinstance(error, NotConnected) else str(error)
         text = f"error connecting to nsqd - {reason}"
         self._tell(logging.ERROR, "connect-failed", text, address=address)
@@ -255,9 +243,7 @@ class Subscription(Generic[LinkT]):
         self._retry_in(link.address, self._nodes.lost(link.address))
 
     def _retry_in(self, address: str, delay: int | None) -> None:
-        if delay is None:
-            self._discovery.soon()
-        else:
+        if delay is not None:
             text = f"re-connecting in {format_duration(delay)}"
             self._tell(logging.INFO, "reconnecting", text, address=address, delay_ns=delay)
         self._rescheduled()
@@ -320,16 +306,17 @@ class Subscription(Generic[LinkT]):
         """Tell of a message that was tried too often; what ``on_give_up`` returns."""
         identifier = message.id.decode("ascii", "replace")
         text = f"msg {identifier} attempted {message.attempts} times, giving up"
-        fields = {"node": message.address, "id": identifier, "attempts": message.attempts}
-        self._tell(logging.WARNING, "given-up", text, **fields)
+        node, attempts = message.address, message.attempts
+        self._tell(logging.WARNING, "given-up", text, node=node, id=identifier, attempts=attempts)
         return self.on_give_up(message) if self.on_give_up is not None else None
 
-    def _handler_failed(self, message: Message, error: Exception) -> None:
+    def _handler_failed(self, message: Message, error: BaseException) -> None:
         """A handler has raised: the message comes again, and the consumer slows down."""
         identifier = message.id.decode("ascii", "replace")
-        text = f"Handler returned error ({error}) for msg {identifier}"
+        text = f"Handler returned error ({str(error) or type(error).__name__}) for msg {identifier}"
         fields = {"id": identifier, "error": repr(error)}
-        self._tell(logging.ERROR, "handler-failed", text, **fields)
+        trace = None if isinstance(error, PenstockError) else error  # ours say all in a line
+        self._tell(logging.ERROR, "handler-failed", text, trace=trace, **fields)
         message.requeue()
 
 

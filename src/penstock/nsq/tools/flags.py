@@ -67,6 +67,19 @@ class ClientOption(Kind):
 CLIENT_OPTION = ClientOption()
 
 
+def client_options(flag: str, to: str, see: str = "") -> Any:
+    """The declaration of --consumer-opt or --producer-opt: options ``to`` a part of the client.
+
+    Upstream writes "see" before the address in one of its tools only.
+    """
+    return option(
+        (),
+        f"option to passthrough to {to} (may be given multiple times, {see}{_CONFIG_URL})",
+        flag=flag,
+        kind=CLIENT_OPTION,
+    )
+
+
 class ToolFlags(Flags):
     """What every tool takes."""
 
@@ -83,22 +96,7 @@ class ConsumerFlags(ToolFlags):
         (), "lookupd HTTP address (may be given multiple times)", flag="lookupd-http-address"
     )
     max_in_flight: int = option(200, "max number of messages to allow in flight")
-    consumer_options: tuple[ClientPair, ...] = option(
-        (),
-        f"option to passthrough to nsq.Consumer (may be given multiple times, {_CONFIG_URL})",
-        flag="consumer-opt",
-        kind=CLIENT_OPTION,
-    )
-
-
-def producer_options() -> Any:
-    """The declaration of --producer-opt."""
-    return option(
-        (),
-        f"option to passthrough to nsq.Producer (may be given multiple times, {_CONFIG_URL})",
-        flag="producer-opt",
-        kind=CLIENT_OPTION,
-    )
+    consumer_options: tuple[ClientPair, ...] = client_options("consumer-opt", "nsq.Consumer")
 
 
 def parse(flags_class: type[FlagsT], argv: Sequence[str], tool: str) -> FlagsT:

@@ -45,11 +45,9 @@ class ClientFormatter(logging.Formatter):
         if fields is None:
             return f"{time} {text}"
         topic, channel = fields.get("topic", ""), fields.get("channel", "")
-        # A producer's events may name a topic, but never a channel.
         who = f"{topic}/{channel}" if channel else fields.get("address", "")
-        shown = f"[{who}] {text}" if channel else text
         word = _WORDS.get(record.levelno, "INF")
-        return f"{time} {word:<4} {self.number(who):>3} {shown}"
+        return f"{time} {word:<4} {self.number(who):>3} {text}"
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):

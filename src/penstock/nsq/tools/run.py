@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
+from penstock.net.tasks import spawn
 from penstock.nsq.tools import lines
 from penstock.nsq.tools.errors import die_of, exit_code
 
@@ -96,8 +97,6 @@ async def closed_on(stop: Stop, *consumers: Closable) -> AsyncIterator[None]:
     A body that hangs elsewhere, as in a write that nobody reads, is ended a little later.
     """
 
-    from penstock.net.tasks import spawn
-
     async def close_all() -> None:
         await stop.wait()
         await asyncio.gather(*(consumer.close(grace=GRACE_S) for consumer in consumers))
@@ -119,7 +118,6 @@ async def closed_on(stop: Stop, *consumers: Closable) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _ended_by(waiting: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """The body runs to its end, or until `waiting` comes to its own."""
-    from penstock.net.tasks import spawn
 
     def end(watch: asyncio.Task[None]) -> None:
         if not watch.cancelled():

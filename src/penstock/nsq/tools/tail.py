@@ -10,18 +10,17 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from penstock.core.options import option
+from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import ToolError, say
 from penstock.nsq.tools.flags import (
     ConsumerFlags,
-    check_lookupds,
     check_names,
-    check_nsqds,
     check_sources,
     consumer_config,
     parse,
 )
-from penstock.nsq.tools.output import Output
 from penstock.nsq.tools.run import Stop, closed_on, run_tool
+from penstock.nsq.tools.stdout import Stdout
 from penstock.nsq.tools.tail_view import ColourView, PlainView, View
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ async def tail(flags: TailFlags, stop: Stop) -> None:
         consumers = [
             await stack.enter_async_context(_consumer(topic, flags)) for topic in flags.topics
         ]
-        output, view = Output(), _view(flags)
+        output, view = Stdout(), _view(flags)
         async with closed_on(stop, *consumers), asyncio.TaskGroup() as group:
             watching = group.create_task(output.closed())
             tails = [Tail(consumer, view, output, flags.n) for consumer in consumers]
@@ -67,7 +66,7 @@ async def tail(flags: TailFlags, stop: Stop) -> None:
 class Tail:
     """Shows one topic's messages, and finishes those it has shown: `limit` of them, 0 for all."""
 
-    def __init__(self, consumer: Consumer, view: View, output: Output, limit: int) -> None:
+    def __init__(self, consumer: Consumer, view: View, output: Stdout, limit: int) -> None:
         self._consumer = consumer
         self._view = view
         self._output = output
@@ -109,21 +108,9 @@ class Tail:
 
 
 def _consumer(topic: str, flags: TailFlags) -> Consumer:
-    from penstock.nsq.client import Consumer
-
     say(f"Adding consumer for topic: {topic}")
     check_names([topic], flags.channel)
-    config = consumer_config(flags, "nsq_tail")
-    check_nsqds(flags.nsqd_tcp_addresses)
-    check_lookupds(flags.lookupd_http_addresses)
-    return Consumer(
-        topic,
-        flags.channel,
-        nsqd_tcp_addresses=flags.nsqd_tcp_addresses,
-        lookupd_http_addresses=flags.lookupd_http_addresses,
-        config=config,
-        required=True,
-    )
+    return new_consumer(flags, topic, flags.channel, consumer_config(flags, "nsq_tail"))
 
 
 def _view(flags: TailFlags) -> View:

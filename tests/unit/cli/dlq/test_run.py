@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,23 @@ from tests.unit.rocketmq.raw_client import RawClient
 BODIES = [b'{"id":%d}' % number for number in range(4)]
 
 
-@pytest.fixture
-def nsqd() -> Iterator[Daemon]:
+@contextmanager
+def with_letters() -> Iterator[Daemon]:
     with run_nsqd() as daemon:
         kill_letters(daemon, "orders", "bill", BODIES)
+        yield daemon
+
+
+@pytest.fixture
+def nsqd() -> Iterator[Daemon]:
+    with with_letters() as daemon:
+        yield daemon
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> Iterator[Daemon]:
+    """For tests that only look."""
+    with with_letters() as daemon:
         yield daemon
 
 
@@ -28,31 +42,31 @@ def at(nsqd: Daemon) -> str:
     return f"--nsqd-http-address={nsqd.http}"
 
 
-def test_the_list(nsqd: Daemon, command: Commands) -> None:
-    ended = command("dlq", "list", at(nsqd))
+def test_the_list(unchanged: Daemon, command: Commands) -> None:
+    ended = command("dlq", "list", at(unchanged))
     assert (ended.code, ended.err) == (0, "")
     title, row = ended.out.splitlines()
     assert title.split() == ["NODE", "TOPIC", "LETTERS", "OLDEST", "NEWEST", "FROM"]
     node, topic, letters, oldest, newest, origin = row.split()
-    assert (node, topic, letters, origin) == (nsqd.http, "orders.dead", "4", "orders/bill")
+    assert (node, topic, letters, origin) == (unchanged.http, "orders.dead", "4", "orders/bill")
     assert oldest.endswith("s")
     assert newest.endswith("s")
-    found = json.loads(command("dlq", "list", at(nsqd), "--json").out)
+    found = json.loads(command("dlq", "list", at(unchanged), "--json").out)
     assert (found["letters"], found["kind"]) == (4, "nsq")
     assert 0 < found["oldest_ns"] <= found["newest_ns"]
 
 
-def test_showing_letters(nsqd: Daemon, command: Commands) -> None:
-    ended = command("dlq", "show", "orders.dead", at(nsqd), "--limit=1")
+def test_showing_letters(unchanged: Daemon, command: Commands) -> None:
+    ended = command("dlq", "show", "orders.dead", at(unchanged), "--limit=1")
     assert "from orders/bill after 1 attempts" in ended.out
     assert '| {"id":0}' in ended.out
     assert '"id":1' not in ended.out
-    ended = command("dlq", "show", "orders.dead", at(nsqd), "--newest", "--limit=1", "--json")
+    ended = command("dlq", "show", "orders.dead", at(unchanged), "--newest", "--limit=1", "--json")
     letter = json.loads(ended.out)
     assert (letter["body"], letter["origin"]["channel"]) == ('{"id":3}', "bill")
-    ended = command("dlq", "show", "orders.dead", at(nsqd), f"--id={letter['origin']['id']}")
+    ended = command("dlq", "show", "orders.dead", at(unchanged), f"--id={letter['origin']['id']}")
     assert '| {"id":3}' in ended.out
-    ended = command("dlq", "show", "orders.dead", at(nsqd), "--grep=nothing")
+    ended = command("dlq", "show", "orders.dead", at(unchanged), "--grep=nothing")
     assert (ended.out, ended.err) == ("", "no such dead letters\n")
 
 
@@ -76,14 +90,14 @@ def test_letters_without_an_origin_need_a_topic(nsqd: Daemon, command: Commands)
     assert ended.out.endswith("sent 1 to topic found\n")
 
 
-def test_export(nsqd: Daemon, command: Commands, tmp_path: Path) -> None:
+def test_export(unchanged: Daemon, command: Commands, tmp_path: Path) -> None:
     file = tmp_path / "letters"
-    ended = command("dlq", "export", "orders.dead", at(nsqd), "--form=raw", f"--output={file}")
+    ended = command("dlq", "export", "orders.dead", at(unchanged), "--form=raw", f"--output={file}")
     assert (ended.code, ended.err) == (0, f"4 letters in {file}\n")
     assert file.read_bytes().splitlines() == BODIES
-    again = command("dlq", "export", "orders.dead", at(nsqd), f"--output={file}")
+    again = command("dlq", "export", "orders.dead", at(unchanged), f"--output={file}")
     assert again.err == f"penstock: {file} exists; it is not overwritten\n"
-    nowhere = command("dlq", "export", "orders.dead", at(nsqd), f"--output={file}/x")
+    nowhere = command("dlq", "export", "orders.dead", at(unchanged), f"--output={file}/x")
     assert nowhere.err.startswith(f"penstock: {file}/x: ")
     assert nowhere.err.count("\n") == 1
 
@@ -100,14 +114,14 @@ def test_export(nsqd: Daemon, command: Commands, tmp_path: Path) -> None:
     ],
 )
 def test_errors_are_one_line(
-    nsqd: Daemon, command: Commands, arguments: list[str], said: str | None
+    unchanged: Daemon, command: Commands, arguments: list[str], said: str | None
 ) -> None:
-    ended = command("dlq", *arguments, at(nsqd))
+    ended = command("dlq", *arguments, at(unchanged))
     if said is None:
         assert ended.code == 0
         return
     assert ended.code == 1
-    assert ended.err.startswith("penstock: " + said.format(node=nsqd.http))
+    assert ended.err.startswith("penstock: " + said.format(node=unchanged.http))
     assert ended.err.count("\n") == 1
 
 

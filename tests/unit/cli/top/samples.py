@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.figures import NodeFigures, parse_stats, with_log_groups
-from penstock.cli.top.view import Cluster
 
 SECOND = 10**9
 

@@ -63,6 +63,11 @@ def test_lines_are_as_wide_as_the_terminal_at_most(width: int) -> None:
     assert len(grid.heading("TOPIC", columns, names)) == len(line)
 
 
+def test_long_names_keep_both_ends() -> None:
+    shown = [grid.line(Row(f"a-long-name-of-a-topic.{end}"), [], 11).plain for end in ("in", "out")]
+    assert shown == ["a-lon…ic.in", "a-lon…c.out"]
+
+
 def test_colours_mean_something() -> None:
     def style(row: Row, title: str) -> str:
         (column,) = [each for each in grid.TOPIC_COLUMNS if each.title == title]

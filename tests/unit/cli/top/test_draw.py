@@ -6,7 +6,8 @@ import pytest
 from rich.text import Text
 
 from penstock.cli.top import draw
-from penstock.cli.top.view import Cluster, View
+from penstock.cli.top.cluster import Cluster
+from penstock.cli.top.view import View
 
 from .samples import busy_cluster
 

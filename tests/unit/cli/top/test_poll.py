@@ -6,9 +6,9 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.figures import LOG
 from penstock.cli.top.poll import Poller
-from penstock.cli.top.view import Cluster
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.unit.cli.nodes_at_work import ask, make
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.figures import NodeFigures
-from penstock.cli.top.view import SORTS, Cluster, View
+from penstock.cli.top.view import SORTS, View
 
 from .samples import at, busy_cluster, topic
 

@@ -90,7 +90,7 @@ class FakeNsqd:
 
     def wait(self, condition: Any) -> None:
         with self.changed:
-            assert self.changed.wait_for(condition, 5), self.asked
+            assert self.changed.wait_for(condition, 30), self.asked
 
     @property
     def last_ready(self) -> int:

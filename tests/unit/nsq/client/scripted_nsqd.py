@@ -92,5 +92,5 @@ def scripted_nsqd(
     """Such a node; the block ends when it has ended."""
     node = ScriptedNsqd(scripts, gap, quiet)
     yield node
-    node.thread.join(5)
+    node.thread.join(30)
     assert not node.thread.is_alive(), node.sessions

@@ -78,9 +78,23 @@ def test_soon_but_not_all_the_time() -> None:
     assert case.wait() == 1
     assert case.made.begin() == [ONE]
     case.made.answered(ONE)
-    case.clock.advance(10 * SECOND)
+    case.clock.advance(SECOND)
     case.made.soon()
     assert case.wait() == 0
+
+
+def test_after_a_loss_ever_less_often() -> None:
+    case = Case("one:4161")
+    case.made.begin()
+    case.made.answered(ONE)
+    case.wait()
+    case.made.soon()
+    waits = []
+    for _ in range(9):
+        waits.append(case.wait())
+        case.made.begin()
+        case.made.answered(ONE)
+    assert waits == [0, 1, 2, 4, 8, 16, 32, 60, 60]
 
 
 def test_when_nobody_answers_they_are_asked_before_long() -> None:

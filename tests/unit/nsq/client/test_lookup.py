@@ -60,6 +60,8 @@ def test_answers() -> None:
     plain = {"producers": [producer]}
     assert parse_answer(200, json.dumps(plain).encode()) == [node]
     assert parse_answer(200, json.dumps({"status_code": 200, "data": plain}).encode()) == [node]
+    bare = {"producers": [{"broadcast_address": "h", "tcp_port": 4150}]}
+    assert parse_answer(200, json.dumps(bare).encode())[0].tcp_address == "h:4150"
     assert parse_answer(200, b"") == []
     assert parse_answer(200, b'{"producers":null}') == []
     for status, body in (

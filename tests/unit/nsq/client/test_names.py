@@ -21,6 +21,21 @@ def test_invalid_names(name: str) -> None:
         checked_channel(name)
 
 
+@pytest.mark.parametrize("name", [b"t", None, 3])
+def test_names_are_texts(name: str) -> None:
+    with pytest.raises(TypeError, match=r"topic name .* is no str"):
+        checked_topic(name, "PUB")
+    with pytest.raises(TypeError, match=r"channel name .* is no str"):
+        checked_channel(name)
+
+
+def test_addresses_are_a_list_of_texts() -> None:
+    with pytest.raises(TypeError, match=r"given as a list: \['h:1'\]"):
+        checked_addresses("h:1")
+    with pytest.raises(TypeError, match=r"address \['h:1'\] is no str"):
+        checked_addresses([["h:1"]])  # type: ignore[list-item]
+
+
 def test_addresses() -> None:
     assert checked_addresses(iter(["h:1"])) == ["h:1"]
     with pytest.raises(ValueError, match="missing port"):

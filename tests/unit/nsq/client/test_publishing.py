@@ -165,8 +165,9 @@ def test_bodies_are_checked() -> None:
     assert checked_body(memoryview(b"x"), "PUB") == b"x"  # type: ignore[arg-type]
     with pytest.raises(BadMessage, match="DPUB invalid message body size 0"):
         checked_body(b"", "DPUB")
-    with pytest.raises(TypeError):
-        checked_body("text", "PUB")  # type: ignore[arg-type]
+    for wrong, kind in (("text", "str"), (None, "NoneType"), ("", "str"), (7, "int")):
+        with pytest.raises(TypeError, match=f"a message body is bytes, not {kind}"):
+            checked_body(wrong, "PUB")  # type: ignore[arg-type]
 
 
 def test_parts() -> None:

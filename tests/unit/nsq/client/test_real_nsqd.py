@@ -121,7 +121,7 @@ async def test_discovery() -> None:
         for daemon in (one, two):
             async with aio.Producer(daemon.tcp) as producer:
                 await producer.publish("found", daemon.tcp.encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(lookup([lookupd.http], "found")) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         lookupds = [lookupd.http]

@@ -84,6 +84,16 @@ def test_jitter() -> None:
     assert 0.7 * SECOND <= min(waits) < max(waits) <= SECOND
 
 
+def test_a_found_node_whose_connection_ends_is_left_to_nsqlookupd() -> None:
+    made, _ = nodes()
+    made.found(["a:1"])
+    made.begin()
+    made.connected("a:1")
+    assert made.lost("a:1") is None
+    assert made.deadline is None
+    assert made.found(["a:1"]) == ["a:1"]
+
+
 def test_a_found_node_that_is_gone_is_left_to_nsqlookupd() -> None:
     made, clock = nodes()
     made.found(["a:1"])

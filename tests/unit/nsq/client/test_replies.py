@@ -91,6 +91,8 @@ def test_delays() -> None:
     assert desk.end_pass() == [b"REQ %b 0\nREQ %b 180000\nREQ %b 200000\n" % tuple(IDS)]
     desk.replies.requeue([(IDS[0], 3)], 1.5, True)
     assert desk.end_pass() == [b"REQ %b 1500\n" % IDS[0]]
+    desk.replies.requeue([(IDS[0], 1)], -1, True)
+    assert desk.end_pass() == [b"REQ %b 90000\n" % IDS[0]]
 
 
 def test_outcomes_are_told_before_the_answer() -> None:

@@ -13,7 +13,14 @@ from penstock.core.chance import SystemChance
 from penstock.core.errors import ConfigError
 from penstock.core.units import SECOND
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import BadChannel, BadTopic, LookupFailed, NotConnected, SubFailed
+from penstock.nsq.client.errors import (
+    AuthFailed,
+    BadChannel,
+    BadTopic,
+    LookupFailed,
+    NotConnected,
+    SubFailed,
+)
 from penstock.nsq.client.server_info import ServerInfo
 from penstock.nsq.client.state import ConnectionState
 from penstock.nsq.client.subscription import Subscription
@@ -111,6 +118,11 @@ def test_a_shell_has_its_duties() -> None:
         bare._tick()
 
 
+def test_there_must_be_somebody_to_ask() -> None:
+    with pytest.raises(ConfigError, match="no address"):
+        Shell()
+
+
 def test_connecting_and_the_first_ready() -> None:
     shell = Shell("n:1", "n:2", max_in_flight=4)
     assert shell.wait() == 0
@@ -127,7 +139,7 @@ def test_a_node_that_allows_little(caplog: pytest.LogCaptureFixture) -> None:
     shell = Shell("n:1", max_in_flight=200)
     shell.wait()
     assert shell.join("n:1", most=5).sent == [b"RDY 5\n"]
-    line = "(n:1) max RDY count 5 < consumer max in flight 200, truncation possible"
+    line = "[t/c] (n:1) max RDY count 5 < consumer max in flight 200, truncation possible"
     assert line in caplog.messages
 
 
@@ -147,8 +159,8 @@ def test_losing_and_coming_back(caplog: pytest.LogCaptureFixture) -> None:
     assert message.body == b"c"
     assert shell._inbox.is_empty
     assert str(shell.last_error) == "n:1: EOF"
-    assert "(n:1) IO error - EOF" in caplog.messages
-    assert "there are 1 connections left alive" in caplog.messages
+    assert "[t/c] (n:1) IO error - EOF" in caplog.messages
+    assert "[t/c] there are 1 connections left alive" in caplog.messages
     assert 0.5 < shell.wait() <= 1
     assert shell.dialled == ["n:1", "n:2", "n:1"]
     assert shell.join("n:1").sent == [b"RDY 5\n"]
@@ -159,7 +171,7 @@ def test_a_node_that_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None
     shell.wait()
     shell._failed("n:1", NotConnected("n:1", "dial tcp n:1: connect: connection refused"))
     text = "error connecting to nsqd - dial tcp n:1: connect: connection refused"
-    assert f"(n:1) {text}" in caplog.messages
+    assert f"[t/c] (n:1) {text}" in caplog.messages
     assert shell._fatal is None
     shell.wait()
     assert shell.dialled == ["n:1", "n:1"]
@@ -179,8 +191,10 @@ def test_no_way_to_go_on() -> None:
     node = proven.join("n:1")
     proven._lost(node, NotConnected("n:1", "EOF"))
     proven.wait()
-    proven._failed("n:1", NotConnected("n:1", "refused"))
-    assert proven._fatal is None
+    for error in (NotConnected("n:1", "refused"), AuthFailed("E_AUTH_FAILED")):
+        proven._failed("n:1", error)
+        assert proven._fatal is None
+        proven.wait()
 
 
 def test_discovery(caplog: pytest.LogCaptureFixture) -> None:
@@ -188,7 +202,7 @@ def test_discovery(caplog: pytest.LogCaptureFixture) -> None:
     shell = Shell(lookupds=("one:4161", "two:4161"))
     shell.wait()
     one, two = shell.asked
-    assert f"querying nsqlookupd {one}" in caplog.messages
+    assert f"[t/c] querying nsqlookupd {one}" in caplog.messages
     shell._answered(one, 200, found("n:1", "n:2"))
     shell._answered(two, 200, found("n:2", "n:3"))
     shell._tick()
@@ -196,7 +210,7 @@ def test_discovery(caplog: pytest.LogCaptureFixture) -> None:
     shell.wait()
     shell._not_answered(one, LookupFailed("connection refused"))
     shell._answered(two, 404, b'{"message": "TOPIC_NOT_FOUND"}')
-    assert f"error querying nsqlookupd ({one}) - connection refused" in caplog.messages
+    assert f"[t/c] error querying nsqlookupd ({one}) - connection refused" in caplog.messages
     shell.wait()
     shell._answered(one, 500, b"no JSON")
     assert f"error querying nsqlookupd ({one}) - status 500, no answer" in caplog.text

@@ -77,5 +77,5 @@ def test_who_loses_his_reader_ends_as_programs_do() -> None:
     code = (
         "from penstock.nsq.tools.errors import OutputClosed, exit_code\nexit_code(OutputClosed())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")

@@ -14,18 +14,20 @@ from penstock.nsq.tools.flags import (
     check_names,
     check_nsqds,
     check_sources,
+    client_options,
     consumer_config,
     leave_after_version,
     parse,
     parse_unchecked,
     producer_config,
-    producer_options,
 )
 
 
 class Flags(ConsumerFlags):
     topic: str = option("", "NSQ topic")
-    producer_options: tuple[tuple[str, str | bool], ...] = producer_options()
+    producer_options: tuple[tuple[str, str | bool], ...] = client_options(
+        "producer-opt", "nsq.Producer"
+    )
 
 
 def test_flags_options_and_arguments() -> None:

@@ -4,7 +4,6 @@ import io
 import logging
 import re
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -31,9 +30,9 @@ def shown(formatter: ClientFormatter, made: logging.LogRecord) -> str:
 def test_consumers_and_producers_have_numbers() -> None:
     formatter = ClientFormatter()
     formatter.number("h:1")
-    one = record("(h:2) connecting to nsqd", topic="t", channel="c", address="h:2")
+    one = record("[t/c] (h:2) connecting to nsqd", topic="t", channel="c", address="h:2")
     assert shown(formatter, one) == "INF    2 [t/c] (h:2) connecting to nsqd"
-    again = record("late", logging.WARNING, topic="t", channel="c")
+    again = record("[t/c] late", logging.WARNING, topic="t", channel="c")
     assert shown(formatter, again) == "WRN    2 [t/c] late"
     producer = record("(h:1) stopping", address="h:1")
     assert shown(formatter, producer) == "INF    1 (h:1) stopping"
@@ -45,18 +44,6 @@ def test_others_records_have_no_number_and_no_traceback() -> None:
     assert shown(ClientFormatter(), made) == "task failed: ValueError: no way"
 
 
-@pytest.fixture
-def loggers() -> Iterator[None]:
-    names = ("penstock", "asyncio", lines.CLIENT)
-    kept = [(logging.getLogger(name), vars(logging.getLogger(name)).copy()) for name in names]
-    yield
-    for logger, state in kept:
-        logger.handlers[:] = state["handlers"]
-        logger.propagate = state["propagate"]
-        logger.setLevel(state["level"])
-
-
-@pytest.mark.usefixtures("loggers")
 def test_what_the_client_tells_goes_to_what_stderr_is_by_then(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -86,7 +86,7 @@ def started(body: str) -> subprocess.Popen[str]:
 def test_a_signal_asks_it_to_end(number: signal.Signals) -> None:
     program = started("await stop.wait()")
     program.send_signal(number)
-    assert program.communicate(timeout=20) == ("", "")
+    assert program.communicate(timeout=60) == ("", "")
     assert program.returncode == 0
 
 
@@ -97,14 +97,14 @@ def test_a_second_signal_ends_it_at_once() -> None:
     assert program.stdout.readline() == "asked\n"
     began = time.monotonic()
     program.terminate()
-    program.communicate(timeout=20)
+    program.communicate(timeout=60)
     assert program.returncode == -signal.SIGTERM
     assert time.monotonic() - began < 10
 
 
 def test_an_exception_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:
     program = started("raise ValueError('no')")
-    err = program.communicate(timeout=20)[1]
+    err = program.communicate(timeout=60)[1]
     assert program.returncode == 1
     assert err.endswith(" unexpected ValueError: no\n")
     assert err.count("\n") == 1
@@ -112,6 +112,6 @@ def test_an_exception_is_one_line_and_a_code(capsys: pytest.CaptureFixture[str])
 
 def test_a_tools_own_code_is_returned() -> None:
     program = started("return 7")
-    program.communicate(timeout=20)
+    program.communicate(timeout=60)
     assert program.returncode == 7
     assert ToolError("x").code == 1

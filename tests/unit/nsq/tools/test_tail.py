@@ -45,12 +45,12 @@ def nsqd() -> Iterator[Daemon]:
 
 def publish(nsqd: Daemon, topic: str, *bodies: bytes) -> None:
     url = f"http://{nsqd.http}/mpub?topic={topic}"
-    urllib.request.urlopen(url, b"\n".join(bodies), timeout=5).close()
+    urllib.request.urlopen(url, b"\n".join(bodies), timeout=30).close()
 
 
 def channel(nsqd: Daemon, topic: str) -> dict[str, Any]:
     url = f"http://{nsqd.http}/stats?format=json&topic={topic}"
-    found: dict[str, Any] = json.loads(urllib.request.urlopen(url, timeout=5).read())
+    found: dict[str, Any] = json.loads(urllib.request.urlopen(url, timeout=30).read())
     return dict(found["topics"][0]["channels"][0])
 
 
@@ -76,7 +76,7 @@ def test_two_topics_until_a_signal(nsqd: Daemon) -> None:
         assert program.stdout is not None
         lines = {program.stdout.readline(), program.stdout.readline()}
         program.terminate()
-        assert program.wait(20) == 0
+        assert program.wait(60) == 0
     assert lines == {b"ta | A\xff\n", b"tb | B\n"}
     assert channel(nsqd, "ta")["in_flight_count"] == 0
 
@@ -89,7 +89,7 @@ def test_a_reader_who_has_enough_ends_it(nsqd: Daemon) -> None:
         assert program.stderr is not None
         assert program.stdout.readline() == b"one\n"
         program.stdout.close()
-        assert program.wait(20) == -signal.SIGPIPE
+        assert program.wait(60) == -signal.SIGPIPE
         assert b"Traceback" not in program.stderr.read()
 
 

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
 
-from penstock.core.errors import PenstockError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.tasks import spawn
-from penstock.nsq.client.aio.link import Link
+from penstock.nsq.client.aio.connection import Connection
 from penstock.nsq.client.delivery import Delivery
-from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
+from penstock.nsq.client.errors import ClientError, NotConnected
+from penstock.nsq.client.lookup import ANSWER_MAX, lookup_failed
 from penstock.nsq.client.message import Message
 from penstock.nsq.client.subscription import EVERYONE, Subscription
 from penstock.nsq.protocol import encode
@@ -26,11 +26,9 @@ _TURN_NS: Final = 5 * MILLISECOND
 """For so long messages are handed out before the loop gets its turn, and the nodes their FINs."""
 _LEAVE_S: Final = 1.0
 """How long a node may take to say that it sends no more."""
-_ANSWER_MAX: Final = 16 << 20
-"""Bytes of an answer of nsqlookupd."""
 
 
-class Consumer(Subscription[Link]):
+class Consumer(Subscription[Connection]):
     """Consumes a channel of a topic from given nodes, and from those that nsqlookupd names.
 
         async with Consumer("t", "c", nsqd_tcp_addresses=["127.0.0.1:4150"]) as consumer:
@@ -39,9 +37,10 @@ class Consumer(Subscription[Link]):
 
     ``async for`` over the consumer, ``deliveries()`` and ``run(handler)`` are three ways to get at
     messages; use one of them. They end when the consumer is closed, and raise the ClientError that
-    leaves no way to go on: a node given directly refuses the subscription, or, when they are
-    ``required``, cannot be reached the first time. Other nodes are tried again after
-    ``reconnect_delay`` seconds, then twice that, up to ``lookupd_poll_interval``.
+    leaves no way to go on: a node given directly refuses the subscription the first time, or, when
+    they are ``required``, cannot be reached the first time. Otherwise it is tried again after
+    ``reconnect_delay`` seconds, then twice that, up to ``lookupd_poll_interval``. Nodes that
+    nsqlookupd named are connected to again when it names them again.
 
     ``max_in_flight`` is a short cut for the option of ``config``.
     """
@@ -96,25 +95,28 @@ class Consumer(Subscription[Link]):
             async with asyncio.timeout(timeout):
                 return await self._next(self._inbox.message)
         except TimeoutError:
-            return None
+            return self._inbox.message()  # a time-out of 0 ends before what is there was looked at
 
     async def run(self, handler: Handler, concurrency: int = 1) -> None:
         """Have ``handler`` called with each message, until the consumer is closed.
 
         A handler is a function, or a coroutine function, of which ``concurrency`` may be under way
         at once. When it returns the message is finished, unless it was answered in there; when it
-        raises, the message is requeued and the consumer slows down.
+        raises, the message is requeued and the consumer slows down. One that is still at work when
+        the grace of ``close`` is over is cancelled.
         """
+        if concurrency < 1:
+            raise ValueError(f"concurrency {concurrency} is less than 1")
         self.start()
-        if concurrency == 1:
-            await self._work(handler)
-        else:
-            workers = [self._spawn(self._work(handler), "worker") for _ in range(concurrency)]
-            try:
-                await asyncio.gather(*workers, return_exceptions=True)
-            finally:
-                for worker in workers:
-                    worker.cancel()
+        workers = [self._spawn(self._work(handler), "worker") for _ in range(concurrency)]
+        try:
+            outcomes = await asyncio.gather(*workers, return_exceptions=True)
+        finally:
+            for worker in workers:
+                worker.cancel()
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):  # not a handler's: those were told
+                raise outcome
         if self._fatal is not None and not self._closing:
             raise self._fatal
 
@@ -133,6 +135,10 @@ class Consumer(Subscription[Link]):
                 result = handler(message)
                 if result is not None and isawaitable(result):
                     await result
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                self._handler_failed(message, error)  # something in there was, not we
             except Exception as error:
                 self._handler_failed(message, error)
             else:
@@ -211,23 +217,23 @@ class Consumer(Subscription[Link]):
             self._closed.set()
 
     async def _leave(self, grace: float) -> None:
-        links = dict(self._replies)
+        connections = dict(self._replies)
         self._inbox.give_back()
         self._arrived(EVERYONE)
-        for link, replies in links.items():
+        for connection, replies in connections.items():
             replies.flush()
-            link.send(encode.CLS)
+            connection.send(encode.CLS)
         try:
-            await _all(grace, [link.idle for link in links])
-            await _all(_LEAVE_S, [link.left for link in links])
+            await _all(grace, [connection.idle for connection in connections])
+            await _all(_LEAVE_S, [connection.left for connection in connections])
         finally:
-            for replies in links.values():
+            for replies in connections.values():
                 replies.flush()
                 replies.close()
             tasks = self._tasks - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
-            ends = (*tasks, *(link.close() for link in links))
+            ends = (*tasks, *(connection.close() for connection in connections))
             await asyncio.gather(*ends, return_exceptions=True)
 
     # --- what the core asks for ------------------------------------------------------------------
@@ -243,10 +249,11 @@ class Consumer(Subscription[Link]):
 
     async def _connect(self, address: str) -> None:
         try:
-            link = await Link.open(
+            connection = await Connection.open(
                 address,
                 self._config,
-                (self.topic, self.channel),
+                self.topic,
+                self.channel,
                 on_frame=self._take,
                 on_lost=self._lost,
             )
@@ -256,11 +263,11 @@ class Consumer(Subscription[Link]):
             self._failed(address, NotConnected(address, str(error)))
         else:
             if self._closing:
-                await link.close()
+                await connection.close()
                 return
-            self._joined(link)
-            if not link.is_open:  # it was lost again before we got here
-                self._lost(link, NotConnected(address, "the server closed the connection"))
+            self._joined(connection)
+            if not connection.is_open:  # it was lost again before we got here
+                self._lost(connection, NotConnected(address, "the server closed the connection"))
 
     def _ask(self, url: str) -> None:
         self._spawn(self._query(url), url)
@@ -270,10 +277,9 @@ class Consumer(Subscription[Link]):
 
         seconds = self._config.lookupd_poll_timeout
         try:
-            answer = await get(url, seconds, headers=self._discovery.headers, max_body=_ANSWER_MAX)
-        except PenstockError as error:
-            reason = error.reason if isinstance(error, HttpError) else str(error)
-            self._not_answered(url, LookupFailed(reason))
+            answer = await get(url, seconds, headers=self._discovery.headers, max_body=ANSWER_MAX)
+        except HttpError as error:
+            self._not_answered(url, lookup_failed(url, error.__cause__ or error, error.reason))
         else:
             self._answered(url, answer.status, answer.body)
 
@@ -296,6 +302,11 @@ class Consumer(Subscription[Link]):
         self._timer_at = None
         self._tick()
         self._rescheduled()
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _all(seconds: float, events: list[asyncio.Event]) -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
-from penstock.nsq.client.aio.link import Link
+from penstock.nsq.client.aio.connection import Connection
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import (
     ClientError,
     NotConnected,
-    ServerError,
     TimedOut,
     server_error,
 )
 from penstock.nsq.client.events import tell
-from penstock.nsq.client.publishing import Request
+from penstock.nsq.client.publishing import Request, Router
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, Frame, Response
 
@@ -30,30 +29,21 @@ RETRY_DELAY: Final = SECOND // 20
 RETRY_DELAY_MAX: Final = SECOND
 
 
-class Owner(Protocol):
-    """Who is told what became of the requests."""
-
-    def answered(self, request: Request) -> None:
-        """The node has it."""
-        ...
-
-    def refused(self, request: Request, error: ServerError, behind: Sequence[Request]) -> None:
-        """The node has refused it, and therefore not carried out those behind it."""
-        ...
-
-    def failed(self, request: Request, error: ClientError) -> None:
-        """The node has answered what nobody understands."""
-        ...
-
-    def lost(self, requests: Sequence[Request], error: ClientError, *, was_sent: bool) -> None:
-        """The node cannot be reached, or not any more."""
-        ...
-
-
 class Node:
-    """The connection to one address, made by the first request and again by one after a loss."""
+    """The connection to one address, made by the first request and again by one after a loss.
 
-    def __init__(self, address: str, config: Config, clock: Clock, owner: Owner) -> None:
+    ``router`` is told what became of each request. ``again`` gets those that are to be sent again,
+    often none: then it may still be time to send more.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        config: Config,
+        clock: Clock,
+        router: Router,
+        again: Callable[[Sequence[Request]], None],
+    ) -> None:
         self.address = address
         self.error: ClientError | None = None
         """Why the last connection ended, or could not be had."""
@@ -63,9 +53,10 @@ class Node:
         """What waits for the connection."""
         self._config = config
         self._clock = clock
-        self._owner = owner
-        self._link: Link | None = None
-        self._closing: Link | None = None
+        self._router = router
+        self._again = again
+        self._connection: Connection | None = None
+        self._closing: Connection | None = None
         self._opening: asyncio.Task[None] | None = None
         self._retry_at = 0
         self._retry_delay = 0
@@ -74,15 +65,15 @@ class Node:
     @property
     def is_connected(self) -> bool:
         """Whether requests go out at once."""
-        return self._link is not None and self._link.is_open
+        return self._connection is not None and self._connection.is_open
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Send these, once there is a connection; the owner hears of each of them later."""
-        if self._link is not None and self._link.is_open:
-            self._say(self._link, requests)
+        """Send these, once there is a connection; the router hears of each of them later."""
+        if self._connection is not None and self._connection.is_open:
+            self._say(self._connection, requests)
         elif self._opening is None and self._clock.monotonic_ns() < self._retry_at:
             assert self.error is not None
-            self._owner.lost(requests, self.error, was_sent=False)
+            self._again(self._router.lost(requests, self.error, was_sent=False))
         else:
             self.unsent += requests
             self._open()
@@ -91,9 +82,9 @@ class Node:
         """Connect if need be, and say NOP. Raises ClientError."""
         if not self.is_connected:
             await asyncio.wait([self._open()])
-        if self._link is None:
+        if self._connection is None:
             raise self.error or NotConnected(self.address, "the connection is gone")
-        self._link.send(encode.NOP)
+        self._connection.send(encode.NOP)
 
     def stop(self) -> list[Request]:
         """No more of it: what was under way is returned. ``close`` is to follow."""
@@ -121,7 +112,7 @@ class Node:
     async def _connect(self) -> None:
         self._tell(logging.INFO, "connecting", "connecting to nsqd")
         try:
-            link = await Link.open(
+            connection = await Connection.open(
                 self.address, self._config, on_frame=self._on_frame, on_lost=self._on_lost
             )
         except ClientError as error:
@@ -129,14 +120,14 @@ class Node:
             self._failed(error)
             return
         self._opening = None
-        if not link.is_open:  # lost between its opening and this line
+        if not connection.is_open:  # lost between its opening and this line
             self._failed(NotConnected(self.address, "the connection was lost at once"))
             return
-        self._link = link
+        self._connection = connection
         self._retry_at = self._retry_delay = 0
         self._tell(logging.DEBUG, "connected", "connected")
         requests, self.unsent = self.unsent, []
-        self._say(link, requests)
+        self._say(connection, requests)
 
     def _failed(self, error: ClientError) -> None:
         reason = error.reason if isinstance(error, NotConnected) else str(error)
@@ -145,32 +136,33 @@ class Node:
         self._retry_at = self._clock.monotonic_ns() + self._retry_delay
         self.error = error
         requests, self.unsent = self.unsent, []
-        self._owner.lost(requests, error, was_sent=False)
+        self._again(self._router.lost(requests, error, was_sent=False))
 
     # --- requests and answers --------------------------------------------------------------------
 
-    def _say(self, link: Link, requests: Sequence[Request]) -> None:
+    def _say(self, connection: Connection, requests: Sequence[Request]) -> None:
         now = self._clock.monotonic_ns()
         for request in requests:
             request.sent_at = now
-            link.send(request.command())
+            connection.send(request.command())
         self.waiting += requests
         if self._impatience is None and self.waiting:
             self._look_later(self._config.read_timeout)
 
-    def _on_frame(self, link: Link, frame: Frame) -> None:
-        if link is not self._link:
+    def _on_frame(self, connection: Connection, frame: Frame) -> None:
+        if connection is not self._connection:
             return
         if not self.waiting:
             self._lose(ClientError(f"{self.address}: an answer nobody waits for: {frame!r}"))
         elif frame == Response(b"OK"):
-            self._owner.answered(self.waiting.popleft())
+            self._router.succeeded(self.waiting.popleft())
+            self._again(())
         elif isinstance(frame, Error):
             self._on_error(frame)
         else:
             request = self.waiting.popleft()
             error = ClientError(f"{self.address}: unexpected answer to a publish: {frame!r}")
-            self._owner.failed(request, error)
+            self._router.fail(request, error)
             self._lose(error)
 
     def _on_error(self, frame: Error) -> None:
@@ -179,10 +171,10 @@ class Node:
         behind = list(self.waiting) if frame.is_fatal else []
         if frame.is_fatal:
             self._drop(frame.text)
-        self._owner.refused(request, server_error(frame.text), behind)
+        self._again([*self._router.refused(request, server_error(frame.text)), *behind])
 
-    def _on_lost(self, link: Link, error: NotConnected) -> None:
-        if link is self._link:
+    def _on_lost(self, connection: Connection, error: NotConnected) -> None:
+        if connection is self._connection:
             self._tell(logging.WARNING, "disconnected", f"IO error - {error.reason}")
             self._lose(error)
 
@@ -191,21 +183,21 @@ class Node:
         self.error = error
         sent = list(self.waiting)
         self._drop(str(error))
-        self._owner.lost(sent, error, was_sent=True)
+        self._again(self._router.lost(sent, error, was_sent=True))
 
     def _drop(self, reason: str) -> None:
-        link = self._detach()
-        if link is not None:
-            link.abort(reason)
+        connection = self._detach()
+        if connection is not None:
+            connection.abort(reason)
 
-    def _detach(self) -> Link | None:
+    def _detach(self) -> Connection | None:
         """Forget the connection, and what was sent over it."""
-        link, self._link = self._link, None
+        connection, self._connection = self._connection, None
         self.waiting.clear()
         if self._impatience is not None:
             self._impatience.cancel()
             self._impatience = None
-        return link
+        return connection
 
     # --- patience --------------------------------------------------------------------------------
 

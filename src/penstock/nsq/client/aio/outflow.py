@@ -10,15 +10,12 @@ class Outflow:
     """Writes to a transport; tells ``on_stall`` when nothing was taken for ``seconds``."""
 
     def __init__(self, seconds: float, on_stall: Callable[[str], None]) -> None:
-        self.flowing = asyncio.Event()
-        """All that was written is in the hands of the system."""
         self._seconds = seconds
         self._on_stall = on_stall
         self._written = 0
         self._taken = 0
         self._watch: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        self.flowing.set()
 
     def start(self, transport: asyncio.Transport) -> None:
         """Write there from now on, and be told of every byte that is not taken at once."""
@@ -33,12 +30,10 @@ class Outflow:
 
     def pause(self) -> None:
         """The node does not take all that was sent."""
-        self.flowing.clear()
         self._look_later()
 
     def resume(self) -> None:
         """It has taken all, or the connection is gone."""
-        self.flowing.set()
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None

@@ -12,7 +12,7 @@ from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.nsq.client.aio.node import Node
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import ClientError, ServerError, Stopped
+from penstock.nsq.client.errors import ClientError, Stopped
 from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
 from penstock.nsq.client.publishing import (
@@ -74,10 +74,11 @@ class Producer:
     ) -> None:
         config = (config or Config()).validate()
         hosts = hosts_of(mode, checked_addresses(addresses), clock, chance or SystemChance())
-        self._nodes = {
-            address: Node(address, config, clock, self) for address in dict.fromkeys(addresses)
-        }
         self._router = Router(hosts, resend, self._settled)
+        self._nodes = {
+            address: Node(address, config, clock, self._router, self._send_again)
+            for address in dict.fromkeys(addresses)
+        }
         self._topics = Topics()
         self._max_pending = max_pending
         self._max_pending_bytes = max_pending_bytes
@@ -281,23 +282,8 @@ class Producer:
                     waiter.set_result(None)
             self._idle.clear()
 
-    # --- what nodes tell -------------------------------------------------------------------------
-
-    def answered(self, request: Request) -> None:
-        self._router.succeeded(request)
-        if self._pile and not self._sending:
-            self._send_soon()
-
-    def refused(self, request: Request, error: ServerError, behind: Sequence[Request]) -> None:
-        self._send_again([*self._router.refused(request, error), *behind])
-
-    def failed(self, request: Request, error: ClientError) -> None:
-        self._router.fail(request, error)
-
-    def lost(self, requests: Sequence[Request], error: ClientError, *, was_sent: bool) -> None:
-        self._send_again(self._router.lost(requests, error, was_sent=was_sent))
-
     def _send_again(self, requests: Sequence[Request]) -> None:
+        """These, each by itself; and what was gathered meanwhile."""
         for request in requests:
             self._nodes[self._router.route([request])].send([request])
         if self._pile and not self._sending:

@@ -14,8 +14,8 @@ from typing import Final, TypeVar, cast
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.delivery import Delivery
-from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
-from penstock.nsq.client.lookup import fetch
+from penstock.nsq.client.errors import ClientError, NotConnected
+from penstock.nsq.client.lookup import fetch, lookup_failed
 from penstock.nsq.client.message import Message
 from penstock.nsq.client.subscription import Subscription
 from penstock.nsq.protocol import encode
@@ -251,7 +251,7 @@ class Consumer(Subscription[Connection]):
             try:
                 status, body = fetch(url, headers, seconds)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                found = LookupFailed(str(error) or repr(error))
+                found = lookup_failed(url, error, str(error) or repr(error))
                 return lambda: self._not_answered(url, found)
             return lambda: self._answered(url, status, body)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.nsq.tools.nsq_to_nsq.options import parse_options
+from penstock.nsq.tools.run import run_tool
+
 __all__ = ["run"]
 
 
 def run(argv: Sequence[str]) -> int:
     """nsq_to_nsq, until it is asked to end."""
-    from penstock.nsq.tools.nsq_to_nsq.options import parse_options
-    from penstock.nsq.tools.run import run_tool
-
     options = parse_options(argv)
-    from penstock.nsq.tools.nsq_to_nsq.program import forward
+    from penstock.nsq.tools.nsq_to_nsq.program import (
+        forward,  # late: a wrong flag is answered quickly
+    )
 
     return run_tool(lambda stop: forward(options, stop))

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.core.chance import Chance, SystemChance
+from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.nsq.client import Config, Producer
 from penstock.nsq.client.errors import BadBody, BadMessage, ClientError, ServerError
-from penstock.nsq.client.hosts import Turn, hosts_of
+from penstock.nsq.client.hosts import Turn
 from penstock.nsq.tools import lines
-from penstock.nsq.tools.errors import say
-from penstock.nsq.tools.timings import Timings
-
-EPSILON_GREEDY = "epsilon-greedy"
-ROUND_ROBIN = "round-robin"
+from penstock.nsq.tools.forwarding import EPSILON_GREEDY, Report, upstream_hosts
 
 
 class Destinations:
@@ -32,19 +28,13 @@ class Destinations:
         chance: Chance | None = None,
     ) -> None:
         """`max_pending` messages may be under way to each address."""
-        # Upstream counts up before it looks, so its round robin begins with the second address.
-        first = 1 if mode == ROUND_ROBIN else 0
-        self._hosts = hosts_of(mode, addresses, clock, chance or SystemChance(), first)
+        self._hosts = upstream_hosts(mode, addresses, clock, chance)
         self._clock = clock
         self._producers: dict[str, Producer] = {}
         for address in dict.fromkeys(addresses):
             self._producers[address] = Producer(address, config=config, max_pending=max_pending)
             lines.count_producer(address)
-        every = status_every if len(addresses) > 1 else 0
-        self._timings = {
-            address: Timings(f"[{address}]:", every, say) for address in self._producers
-        }
-        self._all_timings = Timings("[aggregate]:", status_every, say)
+        self._report = Report(addresses, status_every)
         # The quickest host is to get the most, so there a delivery stays together.
         self.shares = 1 if mode == EPSILON_GREEDY else len(self._producers)
         """Into how many runs to divide what came together, so that all destinations work."""
@@ -84,5 +74,5 @@ class Destinations:
     def _took(self, turn: Turn, started: int, count: int) -> None:
         """As upstream, every message that was answered counts, refusals as well."""
         duration = self._clock.monotonic_ns() - started
-        self._timings[turn.address].add(duration, count)
-        self._all_timings.add(duration, count)
+        self._report.of[turn.address].add(duration, count)
+        self._report.all.add(duration, count)

@@ -9,20 +9,13 @@ from penstock.core.options import option
 from penstock.nsq.client.hosts import MODES
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import (
-    CLIENT_OPTION,
     ClientPair,
     ConsumerFlags,
     check_sources,
+    client_options,
     parse,
 )
-
-
-def _passed_through(to: str) -> str:
-    """Upstream's other tools say this with a word less."""
-    return (
-        f"option to passthrough to {to} (may be given multiple times, see"
-        " http://godoc.org/github.com/nsqio/go-nsq#Config)"
-    )
+from penstock.nsq.tools.forwarding import mode_option
 
 
 class ToNsqdFlags(ConsumerFlags):
@@ -41,10 +34,7 @@ class ToNsqdFlags(ConsumerFlags):
     status_every: int = option(
         250, "the # of requests between logging status (per destination), 0 disables"
     )
-    mode: str = option(
-        "hostpool",
-        "the upstream request mode options: round-robin, hostpool (default), epsilon-greedy",
-    )
+    mode: str = mode_option()
     required_field: str = option(
         "",
         "for JSON messages: only pass messages that contain this field",
@@ -60,11 +50,11 @@ class ToNsqdFlags(ConsumerFlags):
         "for JSON messages: pass this field (may be given multiple times)",
         flag="whitelist-json-field",
     )
-    consumer_options: tuple[ClientPair, ...] = option(
-        (), _passed_through("nsq.Consumer"), flag="consumer-opt", kind=CLIENT_OPTION
+    consumer_options: tuple[ClientPair, ...] = client_options(
+        "consumer-opt", "nsq.Consumer", see="see "
     )
-    producer_options: tuple[ClientPair, ...] = option(
-        (), _passed_through("nsq.Producer"), flag="producer-opt", kind=CLIENT_OPTION
+    producer_options: tuple[ClientPair, ...] = client_options(
+        "producer-opt", "nsq.Producer", see="see "
     )
 
     @property

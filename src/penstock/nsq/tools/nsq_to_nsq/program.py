@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack
 
 from penstock.nsq.client import Consumer
 from penstock.nsq.client.hosts import MODES
-from penstock.nsq.tools import lines
+from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import say
-from penstock.nsq.tools.flags import check_lookupds, consumer_config, producer_config
-from penstock.nsq.tools.nsq_to_nsq.destinations import ROUND_ROBIN, Destinations
+from penstock.nsq.tools.flags import consumer_config, producer_config
+from penstock.nsq.tools.forwarding import ROUND_ROBIN
+from penstock.nsq.tools.nsq_to_nsq.destinations import Destinations
 from penstock.nsq.tools.nsq_to_nsq.forwarder import Forwarder
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter
 from penstock.nsq.tools.nsq_to_nsq.options import ToNsqdFlags
@@ -47,18 +48,4 @@ def _destinations(flags: ToNsqdFlags) -> Destinations:
 
 def _consumers(flags: ToNsqdFlags) -> list[Consumer]:
     config = consumer_config(flags, "nsq_to_nsq")
-    check_lookupds(flags.lookupd_http_addresses)
-    consumers = []
-    for topic in flags.topics:
-        consumers.append(
-            Consumer(
-                topic,
-                flags.channel,
-                nsqd_tcp_addresses=flags.nsqd_tcp_addresses,
-                lookupd_http_addresses=flags.lookupd_http_addresses,
-                config=config,
-                required=True,
-            )
-        )
-        lines.count_consumer(topic, flags.channel)
-    return consumers
+    return [new_consumer(flags, topic, flags.channel, config) for topic in flags.topics]

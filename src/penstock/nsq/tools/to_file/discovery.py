@@ -13,10 +13,9 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
-from penstock.nsq.client import Consumer
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.tools import lines
 from penstock.nsq.tools.cluster import Cluster, QueryFailed, Timeouts
+from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import describe
 from penstock.nsq.tools.flags import check_names
 from penstock.nsq.tools.run import Stop
@@ -60,7 +59,7 @@ class Topics:
             try:
                 check_names([name], self._flags.channel)
                 topic = self._topic(name)
-            except (PenstockError, ValueError) as error:  # the latter for an address
+            except PenstockError as error:
                 self._refused(name, str(error))
                 continue
             self._running[name] = topic
@@ -107,15 +106,7 @@ class Topics:
 
     def _topic(self, name: str) -> Topic:
         flags = self._flags
-        lines.count_consumer(name, flags.channel)
-        consumer = Consumer(
-            name,
-            flags.channel,
-            nsqd_tcp_addresses=flags.nsqd_tcp_addresses,
-            lookupd_http_addresses=flags.lookupd_http_addresses,
-            config=self._config,
-            required=True,
-        )
+        consumer = new_consumer(flags, name, flags.channel, self._config)
         filenames = Filenames(
             flags.layout,
             flags.datetime_format,

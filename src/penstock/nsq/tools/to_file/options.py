@@ -104,7 +104,7 @@ class ToFileFlags(ConsumerFlags):
         return ".gz" if self.gzip else ""
 
 
-def parse(argv: Sequence[str]) -> ToFileFlags:
+def parse_options(argv: Sequence[str]) -> ToFileFlags:
     """The options of a command line, checked; raises ToolError, and SystemExit as Go's flags do."""
     flags = parse_unchecked(ToFileFlags, argv)
     _check_before_version(flags)

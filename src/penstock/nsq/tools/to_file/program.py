@@ -13,7 +13,7 @@ from penstock.core.logs import NsqFormatter, parse_level
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.nsq.tools.flags import consumer_config
 from penstock.nsq.tools.run import Stop, run_tool
-from penstock.nsq.tools.to_file.options import NAME, ToFileFlags, parse
+from penstock.nsq.tools.to_file.options import NAME, ToFileFlags, parse_options
 
 if TYPE_CHECKING:
     from penstock.nsq.client import Config
@@ -29,7 +29,7 @@ def run(argv: Sequence[str]) -> int:
 
     The exit code is 1 when files cannot be written, and when there is no topic that could be.
     """
-    flags = parse(argv)
+    flags = parse_options(argv)
     config = consumer_config(flags, NAME)
     _log_to_stderr(flags)
     _warn_of_timeouts(flags, config)

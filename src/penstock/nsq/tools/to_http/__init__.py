@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.nsq.tools.run import run_tool
+from penstock.nsq.tools.to_http.options import parse_options
+
 __all__ = ["run"]
 
 
 def run(argv: Sequence[str]) -> int:
     """nsq_to_http, until it is asked to end."""
-    from penstock.nsq.tools.run import run_tool
-    from penstock.nsq.tools.to_http.options import parse_options
-
     options = parse_options(argv)
-    from penstock.nsq.tools.to_http.program import forward
+    from penstock.nsq.tools.to_http.program import forward  # late: a wrong flag is answered quickly
 
     return run_tool(lambda stop: forward(options, stop))

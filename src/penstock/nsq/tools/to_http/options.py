@@ -13,6 +13,7 @@ from penstock.core.units import SECOND
 from penstock.nsq.client.hosts import MODES
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import ConsumerFlags, check_names, check_sources, parse
+from penstock.nsq.tools.forwarding import mode_option
 from penstock.nsq.tools.to_http.hops import is_template
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
@@ -26,10 +27,7 @@ class ToHttpFlags(ConsumerFlags):
     topic: str = option("", "nsq topic")
     channel: str = option("nsq_to_http", "nsq channel")
     publishers: int = option(100, "number of concurrent publishers", flag="n")
-    mode: str = option(
-        "hostpool",
-        "the upstream request mode options: round-robin, hostpool (default), epsilon-greedy",
-    )
+    mode: str = mode_option()
     sample: float = option(1.0, "% of messages to publish (float b/w 0 -> 1)", kind=FLOAT)
     connect_timeout: int = option(
         2 * SECOND,

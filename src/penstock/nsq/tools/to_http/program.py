@@ -5,13 +5,13 @@ from __future__ import annotations
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
-from penstock.nsq.client import Consumer, Message
-from penstock.nsq.client.hosts import MODES, Hosts, hosts_of
-from penstock.nsq.tools import lines
+from penstock.nsq.client import Message
+from penstock.nsq.client.hosts import MODES, Hosts
+from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import say
-from penstock.nsq.tools.flags import check_lookupds, consumer_config
+from penstock.nsq.tools.flags import consumer_config
+from penstock.nsq.tools.forwarding import Report, upstream_hosts
 from penstock.nsq.tools.run import Stop, closed_on
-from penstock.nsq.tools.timings import Timings
 from penstock.nsq.tools.to_http.hops import Endpoint, header_fields
 from penstock.nsq.tools.to_http.options import ToHttpFlags
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
@@ -23,16 +23,7 @@ USER_AGENT = f"nsq_to_http v{NSQ_VERSION}"
 async def forward(flags: ToHttpFlags, stop: Stop) -> None:
     """Publish messages until asked to end."""
     config = consumer_config(flags, "nsq_to_http")
-    check_lookupds(flags.lookupd_http_addresses)
-    consumer = Consumer(
-        flags.topic,
-        flags.channel,
-        nsqd_tcp_addresses=flags.nsqd_tcp_addresses,
-        lookupd_http_addresses=flags.lookupd_http_addresses,
-        config=config,
-        required=True,
-    )
-    lines.count_consumer(flags.topic, flags.channel)
+    consumer = new_consumer(flags, flags.topic, flags.channel, config)
     publisher = Publisher(
         connect_timeout=flags.connect_timeout / SECOND if flags.connect_timeout else None,
         request_timeout=flags.request_timeout / SECOND if flags.request_timeout > 0 else None,
@@ -67,11 +58,7 @@ class Forwarder:
         self._clock = clock
         self._chance = chance or SystemChance()
         self._hosts = self._choice(flags)
-        every = flags.status_every if len(addresses) > 1 else 0
-        self._timings = {
-            address: Timings(f"[{address}]:", every, say) for address in self._endpoints
-        }
-        self._all_timings = Timings("[aggregate]:", flags.status_every, say)
+        self._report = Report(addresses, flags.status_every)
 
     async def handle(self, message: Message) -> None:
         """Publish one message, unless it is not in the sample. Raises PublishFailed."""
@@ -83,7 +70,7 @@ class Forwarder:
                 await self._publish(address, message.body, self._clock.monotonic_ns())
         else:
             await self._publish_in_turn(self._hosts, message.body, started)
-        self._all_timings.add(self._clock.monotonic_ns() - started)
+        self._report.all.add(self._clock.monotonic_ns() - started)
 
     async def _publish_in_turn(self, hosts: Hosts, body: bytes, started: int) -> None:
         turn = hosts.take()
@@ -96,13 +83,11 @@ class Forwarder:
 
     async def _publish(self, address: str, body: bytes, started: int) -> None:
         await self._publisher.publish(self._endpoints[address], body)
-        self._timings[address].add(self._clock.monotonic_ns() - started)
+        self._report.of[address].add(self._clock.monotonic_ns() - started)
 
     def _choice(self, flags: ToHttpFlags) -> Hosts | None:
         if flags.is_to_all:
             known = ", ".join(MODES)
             say(f"--mode={flags.mode} is none of {known}: every message goes to every address")
             return None
-        # Upstream counts up before it looks, so its round robin begins with the second address.
-        first = 1 if flags.mode == "round-robin" else 0
-        return hosts_of(flags.mode, self._order, self._clock, self._chance, first)
+        return upstream_hosts(flags.mode, self._order, self._clock, self._chance)

@@ -41,7 +41,7 @@ def consume(nsqd: FakeNsqd, max_in_flight: int = 10, **options: Any) -> Consumer
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110  # the condition is a matter of another thread
             await asyncio.sleep(0.005)
 
@@ -58,6 +58,18 @@ async def test_messages(nsqd: FakeNsqd) -> None:
     assert bodies == [b"a", b"b", b"c"]
     assert len(nsqd.finished) == 3
     assert nsqd.count(Close) == 1
+
+
+async def test_looking_without_waiting(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b")
+    async with consume(nsqd) as consumer:
+        await until(lambda: consumer.in_flight == 2)
+        for expected in (b"a", b"b"):
+            consumer._turn_ends = 0  # a while has passed since the last look
+            message = await consumer.get(0)
+            assert message is not None
+            assert message.body == expected
+        assert await consumer.get(0) is None
 
 
 async def test_requeue(nsqd: FakeNsqd) -> None:

@@ -38,7 +38,7 @@ async def running(
     task = asyncio.ensure_future(consumer.run(handler, concurrency))
     yield
     await consumer.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await task
 
 
@@ -87,13 +87,50 @@ async def test_a_handler_that_raises(nsqd: FakeNsqd, caplog: pytest.LogCaptureFi
         nsqd.put(b"good")
         await until(lambda: readies(nsqd) == [10, 0, 1, 10])
         assert consumer.backoff == (0, 0)
-    line = "Handler returned error (no sense in it) for msg 0000000000000001"
+    line = "[t/c] Handler returned error (no sense in it) for msg 0000000000000001"
     assert line in caplog.messages
-    assert "backing off for 20ms (backoff level 1), setting all to RDY 0" in caplog.messages
-    assert f"({nsqd.address}) backoff timeout expired, sending RDY 1" in caplog.messages
-    assert "exiting backoff, returning all to RDY 10" in caplog.messages
+    assert "[t/c] backing off for 20ms (backoff level 1), setting all to RDY 0" in caplog.messages
+    assert f"[t/c] ({nsqd.address}) backoff timeout expired, sending RDY 1" in caplog.messages
+    assert "[t/c] exiting backoff, returning all to RDY 10" in caplog.messages
+    assert 'raise ValueError("no sense in it")' in caplog.text  # its traceback
     events = {record.nsq["event"] for record in caplog.records}  # type: ignore[attr-defined]
     assert {"handler-failed", "backoff", "waters", "resume"} <= events
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_a_handler_that_something_inside_of_cancels(
+    nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture, concurrency: int
+) -> None:
+    async def handle(message: Message) -> None:
+        if message.body == b"bad":
+            raise asyncio.CancelledError  # as of a task that it waits for, not its own
+
+    nsqd.put(b"bad", b"bad", b"good")
+    consumer = consume(nsqd, max_backoff_duration=0, default_requeue_delay=3)
+    async with running(consumer, handle, concurrency):
+        await until(lambda: len(nsqd.requeued) == 2 and len(nsqd.finished) == 1)
+    assert "Handler returned error (CancelledError) for msg" in caplog.text
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_a_handler_that_hangs_is_cancelled_with_the_grace(
+    nsqd: FakeNsqd, concurrency: int
+) -> None:
+    started = asyncio.Event()
+
+    async def handle(_: Message) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    nsqd.put(b"a")
+    consumer = consume(nsqd)
+    running = asyncio.ensure_future(consumer.run(handle, concurrency))
+    async with asyncio.timeout(30):
+        await started.wait()
+        await consumer.close(grace=0.01)
+        await running
+    with pytest.raises(ValueError, match="concurrency 0"):
+        await consumer.run(handle, 0)
 
 
 async def test_a_handler_that_answers_itself(nsqd: FakeNsqd) -> None:
@@ -262,7 +299,7 @@ async def test_an_exception_in_the_block_waits_for_no_answers(nsqd: FakeNsqd) ->
             assert await consumer.get(5)
             raise KeyError
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(KeyError):
             await fail()
     assert nsqd.count(Close) == 1
@@ -354,6 +391,6 @@ async def test_closing_while_a_node_is_slow_to_answer(nsqd: FakeNsqd) -> None:
     consumer = consume(nsqd)
     consumer.start()
     await until(lambda: len(nsqd.asked) == 1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await consumer.close()
     await until(lambda: not nsqd._sessions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
@@ -11,32 +12,44 @@ from penstock.core.units import SECOND
 from penstock.nsq.client.aio.node import RETRY_DELAY, RETRY_DELAY_MAX, Node
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError, NotConnected, ServerError
-from penstock.nsq.client.publishing import Request
+from penstock.nsq.client.publishing import Request, Router
 from penstock.testing.clock import FakeClock
 from tests.unit.nsq.client.fakes import fake_nsqd, unused_address
 
 
 class Told:
-    """What the owner of a node hears."""
+    """What a node's router hears, and what is to be sent again."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Queue[str] = asyncio.Queue()
 
-    def answered(self, request: Request) -> None:
+    def succeeded(self, request: Request) -> None:
         self.heard.put_nowait("answered")
 
-    def refused(self, request: Request, error: ServerError, behind: Sequence[Request]) -> None:
-        self.heard.put_nowait(f"refused {error.code}, {len(behind)} behind")
+    def refused(self, request: Request, error: ServerError) -> list[Request]:
+        self.heard.put_nowait(f"refused {error.code}")
+        return []
 
-    def failed(self, request: Request, error: ClientError) -> None:
+    def fail(self, request: Request, error: ClientError) -> None:
         self.heard.put_nowait("failed")
 
-    def lost(self, requests: Sequence[Request], error: ClientError, *, was_sent: bool) -> None:
+    def lost(
+        self, requests: Sequence[Request], error: ClientError, *, was_sent: bool
+    ) -> list[Request]:
         self.heard.put_nowait(f"lost {len(requests)} {'sent' if was_sent else 'unsent'}")
+        return []
+
+    def again(self, requests: Sequence[Request]) -> None:
+        if requests:
+            self.heard.put_nowait(f"{len(requests)} again")
 
     async def next(self) -> str:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             return await self.heard.get()
+
+
+def node_of(address: str, config: Config, clock: FakeClock, told: Told) -> Node:
+    return Node(address, config, clock, cast(Router, told), told.again)
 
 
 def request(body: bytes = b"x") -> Request:
@@ -46,14 +59,15 @@ def request(body: bytes = b"x") -> Request:
 async def test_answers_and_refusals() -> None:
     with fake_nsqd() as nsqd:
         told = Told()
-        node = Node(nsqd.address, Config(), FakeClock(), told)
+        node = node_of(nsqd.address, Config(), FakeClock(), told)
         assert not node.is_connected
         node.send([request()])
         assert await told.next() == "answered"
         assert node.is_connected
         nsqd.refuse = lambda bodies: "E_BAD_MESSAGE no" if bodies == [b"bad"] else ""
         node.send([request(b"bad"), request(), request()])
-        assert await told.next() == "refused E_BAD_MESSAGE, 2 behind"
+        assert await told.next() == "refused E_BAD_MESSAGE"
+        assert await told.next() == "2 again"
         assert not node.is_connected
         assert node.stop() == []
         await node.close()
@@ -61,7 +75,7 @@ async def test_answers_and_refusals() -> None:
 
 async def test_an_unreachable_node_is_left_alone_for_longer_each_time() -> None:
     clock, told = FakeClock(), Told()
-    node = Node(unused_address(), Config(), clock, told)
+    node = node_of(unused_address(), Config(), clock, told)
     delay = RETRY_DELAY
     for _ in range(7):
         node.send([request(), request()])
@@ -79,7 +93,7 @@ async def test_an_unreachable_node_is_left_alone_for_longer_each_time() -> None:
 async def test_what_was_under_way_is_given_back_at_the_end() -> None:
     with fake_nsqd() as nsqd:
         told = Told()
-        node = Node(nsqd.address, Config(), FakeClock(), told)
+        node = node_of(nsqd.address, Config(), FakeClock(), told)
         waiting, sent = request(), request()
         node.send([waiting])
         assert node.stop() == [waiting]

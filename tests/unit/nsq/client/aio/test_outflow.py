@@ -35,8 +35,7 @@ async def test_nothing_taken() -> None:
     assert pipe.limit == 0
     outflow.write(b"x" * 10)
     outflow.pause()
-    assert not outflow.flowing.is_set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await told == "the server took nothing of what was sent for 0.02 s"
 
 
@@ -54,9 +53,9 @@ async def test_a_little_taken_each_time() -> None:
     outflow._look()
     assert len(stalls) == 1
     outflow.resume()
-    assert outflow.flowing.is_set()
+    assert outflow._watch is None
     outflow.pause()
     outflow.stop()
-    assert outflow.flowing.is_set()
+    assert outflow._watch is None
     outflow.write(b"gone")
     assert pipe.held == 10 - 9 + 18

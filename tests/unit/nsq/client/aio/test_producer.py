@@ -42,7 +42,7 @@ def two() -> Iterator[list[FakeNsqd]]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110  # the condition is a matter of another thread
             await asyncio.sleep(0.005)
 

@@ -89,7 +89,7 @@ async def test_one_that_is_refused_is_left_over_alone(caplog: pytest.LogCaptureF
     assert link.requeued() == [37]
     assert sorted([*link.finished(), 37]) == list(range(100))
     assert len(destinations.commands) <= 16
-    text = "Handler returned error (E_BAD_MESSAGE too big) for msg 0000000000000037"
+    text = "[from/c] Handler returned error (E_BAD_MESSAGE too big) for msg 0000000000000037"
     assert [record.getMessage() for record in caplog.records] == [text]
 
 
@@ -111,7 +111,7 @@ async def test_a_failure_requeues_all_and_is_told_once(
     assert len(destinations.commands) == 1
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
-    assert record.getMessage().startswith(f"Handler returned error ({shown}")
+    assert record.getMessage().startswith(f"[from/c] Handler returned error ({shown}")
     assert record.getMessage().endswith(") for msg 0000000000000000 and 2 more")
 
 
@@ -130,7 +130,8 @@ async def test_filtering(
         "ERROR: missing field to check required value",
     ]
     (record,) = caplog.records
-    assert record.getMessage() == "Handler returned error (backoff) for msg 0000000000000002"
+    text = "[from/c] Handler returned error (backoff) for msg 0000000000000002"
+    assert record.getMessage() == text
 
 
 async def test_nothing_passes() -> None:

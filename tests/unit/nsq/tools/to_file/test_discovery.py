@@ -15,7 +15,7 @@ from penstock.nsq.client.errors import NotConnected
 from penstock.nsq.tools.cluster import Cluster, QueryFailed
 from penstock.nsq.tools.run import Stop
 from penstock.nsq.tools.to_file.discovery import Topics
-from penstock.nsq.tools.to_file.options import ToFileFlags, parse
+from penstock.nsq.tools.to_file.options import ToFileFlags, parse_options
 from penstock.nsq.tools.to_file.topic import Topic
 
 LOOKUPD = "127.0.0.1:4161"
@@ -59,7 +59,7 @@ class Stage:
 
 
 def flags_of(tmp_path: Path, *more: str) -> ToFileFlags:
-    return parse([f"--output-dir={tmp_path}", *more])
+    return parse_options([f"--output-dir={tmp_path}", *more])
 
 
 async def test_each_topic_is_started_once_and_bad_ones_are_told(
@@ -111,7 +111,7 @@ async def test_discovery_asks_after_each_refresh_and_survives_failures(
     )
     answers += [["ta", "xa"], QueryFailed("failed to query any nsqlookupd"), ["ta", "tb"]]
     started: list[list[str]] = []
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         stage = Stage(flags, group)
         start = stage.topics.start
 
@@ -134,7 +134,7 @@ async def test_nothing_is_asked_before_the_first_refresh(
     tmp_path: Path, answers: list[list[str] | QueryFailed]
 ) -> None:
     flags = flags_of(tmp_path, f"--lookupd-http-address={LOOKUPD}", "--topic-pattern=.")
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         stage = Stage(flags, group)
         asyncio.get_running_loop().call_later(0.02, stage.stop.request)
         await stage.topics.discover()  # an answer would be missing

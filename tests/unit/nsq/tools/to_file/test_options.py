@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.nsq.tools.errors import ToolError
-from penstock.nsq.tools.to_file.options import parse
+from penstock.nsq.tools.to_file.options import parse_options
 from penstock.nsq.tools.to_file.rotation import Rotation
 
 NSQD = "--nsqd-tcp-address=127.0.0.1:4150"
@@ -17,7 +17,7 @@ TOPIC = "--topic=t"
 
 
 def test_defaults() -> None:
-    flags = parse([TOPIC, NSQD])
+    flags = parse_options([TOPIC, NSQD])
     assert flags.channel == "nsq_to_file"
     assert flags.max_in_flight == 200
     assert flags.output_dir == flags.work_dir == "/tmp"
@@ -50,7 +50,7 @@ def test_checks_come_in_gos_order(mistakes: list[tuple[str, list[str]]]) -> None
     for index, (text, _) in enumerate(mistakes):
         given = [flag for _, flags in reversed(mistakes[index:]) for flag in flags]
         with pytest.raises(ToolError) as caught:
-            parse([*always, *given])
+            parse_options([*always, *given])
         assert str(caught.value) == text
 
 
@@ -72,20 +72,20 @@ def test_checks_come_in_gos_order(mistakes: list[tuple[str, list[str]]]) -> None
 )
 def test_what_cannot_work_is_refused_at_once(flags: list[str], text: str) -> None:
     with pytest.raises(ToolError) as caught:
-        parse(flags)
+        parse_options(flags)
     assert str(caught.value).startswith(text)
     assert caught.value.code == 1
 
 
 def test_the_version_comes_after_two_checks(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
-        parse(["--version", "--channel=", "--gzip-level=99"])
+        parse_options(["--version", "--channel=", "--gzip-level=99"])
     assert left.value.code == 0
     assert capsys.readouterr().out == "nsq_to_file v1.3.0\n"
     with pytest.raises(ToolError, match="unknown arguments"):
-        parse(["--version", "foo"])
+        parse_options(["--version", "foo"])
     with pytest.raises(ToolError, match="--log-level is invalid"):
-        parse(["--version", "--log-level=loud"])
+        parse_options(["--version", "--log-level=loud"])
 
 
 @pytest.mark.parametrize(
@@ -93,22 +93,24 @@ def test_the_version_comes_after_two_checks(capsys: pytest.CaptureFixture[str]) 
 )
 def test_wrong_flags_leave_with_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
-        parse(flags)
+        parse_options(flags)
     assert left.value.code == 2
     assert "Usage of " in capsys.readouterr().err
 
 
 def test_the_same_directory_in_other_words_is_no_work_directory(tmp_path: Path) -> None:
-    flags = parse([TOPIC, NSQD, f"--output-dir={tmp_path}", f"--work-dir={tmp_path}/x/../"])
+    flags = parse_options([TOPIC, NSQD, f"--output-dir={tmp_path}", f"--work-dir={tmp_path}/x/../"])
     assert not flags.moves
     assert not flags.has_revisions
-    assert parse([TOPIC, NSQD, f"--output-dir={tmp_path}", f"--work-dir={tmp_path}/x"]).moves
+    assert parse_options(
+        [TOPIC, NSQD, f"--output-dir={tmp_path}", f"--work-dir={tmp_path}/x"]
+    ).moves
 
 
 def test_what_follows_from_the_options() -> None:
-    flags = parse([TOPIC, NSQD, "--gzip", "--rotate-size=5", "--rotate-interval=1h"])
+    flags = parse_options([TOPIC, NSQD, "--gzip", "--rotate-size=5", "--rotate-interval=1h"])
     assert flags.rotation == Rotation(5, HOUR)
     assert flags.exclusive
     assert flags.layout == "<TOPIC>.<HOST><REV>.<DATETIME>.log"
     assert flags.suffix == ".gz"
-    assert not parse([TOPIC, NSQD, "--rotate-size=5"]).exclusive
+    assert not parse_options([TOPIC, NSQD, "--rotate-size=5"]).exclusive

@@ -105,7 +105,7 @@ class Stage:
         self.said.append((level, text.replace(f"{self.home}/", "")))
 
     async def run(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self.topic.run(self.stop)
 
     def names(self) -> list[str]:

@@ -1,0 +1,169 @@
+"""What can be looked at: /api/topics, /api/nodes, /api/counter (reference 5.2)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from penstock.admin.cluster.fanout import NoAnswerError, Warnings
+from penstock.admin.cluster.producers import Producer
+from penstock.admin.cluster.reads import Cluster
+from penstock.admin.cluster.stats import (
+    ChannelStats,
+    TopicStats,
+    channels_named,
+    whole_channel,
+    whole_topic,
+)
+from penstock.admin.router import AdminRouter
+from penstock.core.gojson import dumps
+from penstock.core.quote import quote
+from penstock.net.http import Request, Response
+from penstock.nsq.http_api import NSQ_HEADER, ApiError, Query
+
+_JSON: Final = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9a-fA-F]{2})")
+
+
+class ReadApi:
+    """The handlers that change nothing."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/topics", answering(self._topics))
+        router.v1("GET", "/api/topics/:topic", answering(self._topic))
+        router.v1("GET", "/api/topics/:topic/:channel", answering(self._channel))
+        router.v1("GET", "/api/nodes", answering(self._nodes))
+        router.v1("GET", "/api/nodes/:node", answering(self._node))
+        router.v1("GET", "/api/counter", answering(self._counter))
+
+    async def _topics(self, request: Request) -> Any:
+        problem = _query_problem(request.query)
+        if problem:
+            raise ApiError(400, problem)
+        warnings = Warnings()
+        topics = await self._cluster.topics(warnings)
+        if Query.parse(request.query).get("inactive") == "true":
+            inactive = await self._cluster.inactive_topics(topics, warnings)
+            return {"topics": inactive, "message": warnings.message}
+        return {"topics": topics or None, "message": warnings.message}
+
+    async def _topic(self, request: Request) -> Response:
+        name, warnings = text_of(request.param), Warnings()
+        producers = await self._cluster.topic_producers(name, warnings)
+        if not producers:
+            return self._without_producers(name, warnings)
+        stats = await self._cluster.stats(producers, warnings, name, clients=False)
+        return with_message(whole_topic(name, stats), warnings)
+
+    def _without_producers(self, name: str, warnings: Warnings) -> Response:
+        """An nsqlookupd knows the topic, or else nobody does."""
+        if not self._cluster.addresses.lookupds:
+            raise _missing("TOPIC_NOT_FOUND", warnings)
+        return with_message(whole_topic(name, ()), warnings)
+
+    async def _channel(self, request: Request) -> Response:
+        topic, name = names(request)
+        warnings = Warnings()
+        producers = await self._cluster.topic_producers(topic, warnings)
+        found: list[ChannelStats] = []
+        if producers:
+            stats = await self._cluster.stats(producers, warnings, topic, name, clients=True)
+            found = channels_named(name, stats)
+        if not found:
+            raise _missing("CHANNEL_NOT_FOUND", warnings)
+        return with_message(whole_channel(name, found), warnings)
+
+    async def _nodes(self, request: Request) -> Any:
+        warnings = Warnings()
+        producers = await self._cluster.producers(warnings)
+        return {"nodes": producers or None, "message": warnings.message}
+
+    async def _node(self, request: Request) -> Any:
+        node, warnings = text_of(request.param), Warnings()
+        producers = await self._cluster.producers(warnings)
+        found = [each for each in producers if each.http_address == node]
+        if not found:
+            raise _missing("NODE_NOT_FOUND", warnings, by_itself=True)
+        topics = await self._cluster.stats(found[:1], warnings, clients=True)
+        return {
+            "node": node,
+            "topics": topics or None,
+            "total_messages": sum(each.message_count for each in topics),
+            "total_clients": _total_clients(topics),
+            "message": warnings.message,
+        }
+
+    async def _counter(self, request: Request) -> Any:
+        warnings = Warnings()
+        producers = await self._cluster.producers(warnings)
+        stats = await self._counted(producers, warnings)
+        counts = {
+            f"{each.topic_name}:{each.channel_name}:{each.node}": {
+                "node": each.node,
+                "topic_name": each.topic_name,
+                "channel_name": each.channel_name,
+                "message_count": each.message_count,
+            }
+            for topic in stats
+            for each in topic.channels or ()
+        }
+        return {"stats": dict(sorted(counts.items())), "message": warnings.message}
+
+    async def _counted(self, producers: list[Producer], warnings: Warnings) -> list[TopicStats]:
+        if not producers and self._cluster.addresses.lookupds:
+            return []
+        return await self._cluster.stats(producers, warnings, clients=False)
+
+
+def answering(handler: Any) -> Any:
+    """The handler, with 502 where no daemon could be asked."""
+
+    async def answer(request: Request) -> Any:
+        try:
+            return await handler(request)
+        except NoAnswerError as error:
+            raise ApiError(502, f"UPSTREAM_ERROR: {error}") from error
+
+    return answer
+
+
+def with_message(stats: TopicStats | ChannelStats, warnings: Warnings) -> Response:
+    """The object, with `message` as its last key."""
+    body = dumps(stats)[:-1] + b',"message":' + dumps(warnings.message) + b"}"
+    return Response(200, body, headers=_JSON)
+
+
+def names(request: Request) -> tuple[str, str]:
+    """The topic and the channel of a path that has both."""
+    topic, _, channel = text_of(request.param).partition("/")
+    return topic, channel
+
+
+def text_of(param: str) -> str:
+    """A part of the path as proper Unicode."""
+    return param.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _query_problem(query: bytes) -> str:
+    """What Go's parser says of a query that it does not take; empty for others."""
+    for pair in query.split(b"&"):
+        if b";" in pair:
+            return "invalid semicolon separator in query"
+        found = _BAD_ESCAPE.search(pair)
+        if found is not None:
+            return f"invalid URL escape {quote(pair[found.start() :][:3])}"
+    return ""
+
+
+def _missing(code: str, warnings: Warnings, *, by_itself: bool = False) -> ApiError:
+    """404; but who could not be asked may have it."""
+    if warnings.errors and not by_itself:
+        return ApiError(502, "UPSTREAM_ERROR: " + "\n".join(warnings.errors))
+    return ApiError(404, code)
+
+
+def _total_clients(topics: list[TopicStats]) -> int:
+    return sum(len(each.clients or ()) for topic in topics for each in topic.channels or ())

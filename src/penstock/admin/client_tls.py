@@ -1,0 +1,36 @@
+"""How nsqadmin speaks TLS to nodes: the four --http-client-tls options."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from penstock.admin.options import AdminOptions
+from penstock.core.errors import ConfigError
+from penstock.net.tls import client_context
+
+
+def client_tls(options: AdminOptions) -> ssl.SSLContext:
+    """For nodes that want HTTPS. Raises ConfigError with nsqadmin's texts."""
+    cert, key = options.http_client_tls_cert, options.http_client_tls_key
+    ca = options.http_client_tls_root_ca_file
+    for file in (cert, key):
+        _check_readable(file, f"failed to LoadX509KeyPair {cert}, {key}")
+    _check_readable(ca, f"failed to read TLS root CA file {ca}")
+    return client_context(
+        ca,
+        cert_file=cert,
+        key_file=key,
+        verify=not options.http_client_tls_insecure_skip_verify,
+    )
+
+
+def _check_readable(file: str, failed: str) -> None:
+    if not file:
+        return
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise ConfigError(f"{failed} - open {file}: {reason}") from error

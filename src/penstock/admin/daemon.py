@@ -1,0 +1,115 @@
+"""nsqadmin as a whole: what it asks, what it answers, what it tells others."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from penstock.admin.access import Access
+from penstock.admin.actions_api import ActionsApi
+from penstock.admin.api import ReadApi
+from penstock.admin.client_tls import client_tls
+from penstock.admin.cluster.asker import Asker, Timeouts
+from penstock.admin.cluster.reads import Addresses, Cluster
+from penstock.admin.cluster.writes import Changes
+from penstock.admin.config_api import ConfigApi
+from penstock.admin.graphite import GraphiteApi
+from penstock.admin.notifications import Notifier
+from penstock.admin.options import AdminOptions, checked
+from penstock.admin.pages import add_pages
+from penstock.admin.router import AdminRouter
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.units import SECOND
+from penstock.net import tcp
+from penstock.net.http import HttpServer, Request, Response
+from penstock.nsq.http_api import ApiError, plain_response
+from penstock.nsq.version import version_line
+
+if TYPE_CHECKING:
+    from penstock.admin.history.poller import Poller
+
+_log = logging.getLogger("penstock.nsqadmin")
+_PONG = plain_response("OK")
+
+
+class Nsqadmin:
+    """A running nsqadmin; `start` makes one, `close` ends it."""
+
+    def __init__(self, options: AdminOptions, clock: Clock) -> None:
+        """Inside a running loop. Raises ConfigError."""
+        access = Access(options)
+        graphite = GraphiteApi(options)
+        timeouts = Timeouts(
+            options.http_client_connect_timeout, options.http_client_request_timeout
+        )
+        self.asker = Asker(timeouts, client_tls(options))
+        addresses = Addresses(options.lookupd_http_addresses, options.nsqd_http_addresses)
+        self.cluster = Cluster(self.asker, addresses, clock)
+        self.notifier = Notifier(options.notification_http_endpoint, *timeouts, clock)
+        self.poller: Poller | None = None
+        self._options, self._clock = options, clock
+        self._router = router = AdminRouter(options.base_path)
+        router.add("GET", "/ping", _ping)
+        ReadApi(self.cluster).add_routes(router)
+        ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
+        ConfigApi(options, access, self.cluster).add_routes(router)
+        graphite.add_routes(router)
+        add_pages(router)
+        self._http = HttpServer(router, log=_log, clock=clock)
+        self._listener: tcp.Listener
+
+    @classmethod
+    async def start(cls, options: AdminOptions, clock: Clock = SYSTEM_CLOCK) -> Nsqadmin:
+        """Listens. Raises ConfigError and ListenError, with nothing left open."""
+        admin = cls(checked(options), clock)
+        _log.info(version_line("nsqadmin"))
+        try:
+            admin._listener = await tcp.listen(admin._http, options.http_address, "HTTP", _log)
+        except tcp.ListenError:
+            await admin._end()
+            raise
+        admin._watch()
+        return admin
+
+    @property
+    def http_port(self) -> int:
+        return self._listener.port
+
+    async def close(self) -> None:
+        """Stops listening and ends all connections; what is to be told is told, if it is quick."""
+        await self._listener.close()
+        self._http.close_connections()
+        await self._end()
+        _log.info("bye")
+
+    def _watch(self) -> None:
+        """Starts the history; it is what takes longest to load, so it comes last."""
+        interval = self._options.history_interval / SECOND
+        if not interval:
+            for path in ("/api/history", "/api/events"):
+                self._router.v1("GET", path, _no_history)
+            return
+        from penstock.admin.history.api import HistoryApi
+        from penstock.admin.history.events import Events
+        from penstock.admin.history.history import History
+        from penstock.admin.history.poller import Poller
+
+        history = History(interval)
+        events = Events(history)
+        HistoryApi(history, events).add_routes(self._router)
+        self.poller = Poller(self.cluster, history, interval, self._clock, events.refreshed)
+        self.poller.start()
+
+    async def _end(self) -> None:
+        if self.poller is not None:
+            await self.poller.close()
+        await self.notifier.close()
+        await self.asker.close()
+
+
+def _ping(request: Request) -> Response:
+    return _PONG
+
+
+def _no_history(request: Request) -> Response:
+    raise ApiError(404, "HISTORY_OFF")

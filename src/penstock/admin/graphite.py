@@ -1,0 +1,129 @@
+"""Graphite behind nsqadmin: the rate of one series, and its pictures by proxy (reference 5.5)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from penstock.admin.options import AdminOptions
+from penstock.admin.router import AdminRouter
+from penstock.core.errors import ConfigError
+from penstock.core.malformed import MALFORMED
+from penstock.core.quote import quote
+from penstock.core.units import SECOND
+from penstock.net import http_client
+from penstock.net.http import Request, Response
+from penstock.nsq.http_api import ApiError, Query, plain_response
+
+_log = logging.getLogger("penstock.nsqadmin")
+
+NOT_KNOWN: Final = "N/A"
+_ANSWER_MAX: Final = 16 << 20
+_PASSED_ON: Final = (b"accept", b"accept-language", b"accept-encoding", b"cache-control",
+                     b"if-modified-since", b"if-none-match", b"user-agent")  # fmt: skip
+_PASSED_BACK: Final = ("content-type", "content-encoding", "cache-control", "etag", "expires",
+                       "last-modified", "vary")  # fmt: skip
+
+
+class _Series(msgspec.Struct):
+    datapoints: list[list[float | None]] | None = None
+
+
+class GraphiteApi:
+    """/api/graphite, and /render with --proxy-graphite."""
+
+    def __init__(self, options: AdminOptions) -> None:
+        """Raises ConfigError when requests are to be handed on to what is no address."""
+        self._options = options
+        self._interval_s = options.statsd_interval // SECOND
+        if options.proxy_graphite:
+            _check_url(options.graphite_url)
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/graphite", self._rate)
+        if self._options.proxy_graphite:
+            router.add("GET", "/render", self._render)
+
+    async def _rate(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        if query.get("metric") != "rate":
+            raise ApiError(400, "INVALID_ARG_METRIC")
+        target = query.get("target")
+        if target is None:
+            raise ApiError(400, "INVALID_ARG_TARGET")
+        asked = {
+            "format": "json",
+            "from": f"-{2 * self._options.statsd_interval // SECOND}sec",
+            "target": target,
+            "until": f"-{self._interval_s}sec",
+        }
+        return {"rate": self._shown(await self._series(urlencode(asked, errors="replace")))}
+
+    async def _series(self, query: str) -> list[_Series] | None:
+        url = f"{self._options.graphite_url}/render?{query}"
+        _log.info("GRAPHITE: %s", url)
+        try:
+            answer = await self._get(url, {})
+            if answer.status != 200:
+                raise ValueError(f"got response {answer.status}")
+            return msgspec.json.decode(answer.body, type=list[_Series] | None)
+        except (http_client.HttpError, ValueError, *MALFORMED) as error:
+            _log.error("graphite request failed - %s", error)
+            raise ApiError(500, "INTERNAL_ERROR") from error
+
+    def _shown(self, series: list[_Series] | None) -> str:
+        points = series[0].datapoints if series else None
+        value = points[0][0] if points and points[0] else None
+        if value is None or value < 0 or not self._interval_s:
+            return NOT_KNOWN
+        return f"{value / self._interval_s:.2f}"
+
+    async def _render(self, request: Request) -> Response:
+        found = request.headers
+        headers = {each.decode(): _text(found[each]) for each in _PASSED_ON if each in found}
+        headers["Host"] = _text(found.get(b"host", b""))
+        headers["X-Forwarded-For"] = request.remote.rpartition(":")[0].strip("[]")
+        url = f"{self._options.graphite_url.rstrip('/')}/render"
+        url += f"?{_text(request.query)}" if request.query else ""
+        try:
+            answer = await self._get(url, headers)
+        except http_client.HttpError as error:
+            _log.error("graphite request failed - %s", error)
+            return plain_response("graphite cannot be reached\n", 502)
+        kept = tuple(
+            (name.title(), answer.headers[name]) for name in _PASSED_BACK if name in answer.headers
+        )
+        return Response(answer.status, answer.body, headers=kept)
+
+    async def _get(self, url: str, headers: dict[str, str]) -> http_client.Answer:
+        options = self._options
+        return await http_client.request(
+            "GET",
+            url,
+            options.http_client_request_timeout / SECOND,
+            headers=headers,
+            connect_timeout=options.http_client_connect_timeout / SECOND,
+            max_body=_ANSWER_MAX,
+        )
+
+
+def _check_url(url: str) -> None:
+    reason = ""
+    try:
+        parts = urlsplit(url)
+        if not parts.scheme and url.startswith(":"):
+            reason = "missing protocol scheme"
+        elif parts.scheme not in ("http", "https") or not parts.hostname:
+            reason = "no address of http"
+    except ValueError as error:
+        reason = str(error)
+    if reason:
+        message = f"failed to parse --graphite-url ({url}) - parse {quote(url)}: {reason}"
+        raise ConfigError(message)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("latin-1")

@@ -1,0 +1,1 @@
+"""The last hour of a cluster, sampled and kept in memory, for charts without graphite."""

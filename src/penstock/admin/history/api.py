@@ -1,0 +1,56 @@
+"""/api/history and /api/events: what charts are drawn of. Ours, not upstream's."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.admin.history.events import Events, Wish
+from penstock.admin.history.history import FIGURES, History
+from penstock.admin.history.rows import Key
+from penstock.admin.router import AdminRouter
+from penstock.net.http import Request, Response
+from penstock.nsq.http_api import ApiError, Query
+
+_NUMBERS_KEPT: Final = 3
+
+
+class HistoryApi:
+    """The two endpoints."""
+
+    def __init__(self, history: History, events: Events) -> None:
+        self._history = history
+        self._events = events
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/history", self._series)
+        router.v1("GET", "/api/events", self._watch)
+
+    def _series(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        key = Key(*(query.get(name) or "" for name in Key._fields))
+        series = self._history.series(key)
+        if series is None:
+            raise ApiError(404, "HISTORY_NOT_FOUND")
+        values = [[_shown(value) for value in each] for each in series.values]
+        return {
+            **key._asdict(),
+            "times": [round(time, _NUMBERS_KEPT) for time in series.times],
+            **dict(zip(FIGURES, values, strict=False)),
+            "latencies": [
+                {"quantile": quantile, "values": each}
+                for quantile, each in zip(
+                    self._history.quantiles, values[len(FIGURES) :], strict=False
+                )
+            ],
+        }
+
+    def _watch(self, request: Request) -> Response:
+        query = Query.parse(request.query)
+        stream = self._events.watch(Wish(query.get("topic") or "", query.get("node") or ""))
+        if stream is None:
+            raise ApiError(503, "TOO_MANY_WATCHERS")
+        return stream
+
+
+def _shown(value: float) -> float | None:
+    return None if value != value else round(value, _NUMBERS_KEPT)

@@ -1,0 +1,224 @@
+"""What samples of nodes become: rates, sums over nodes, an hour of both.
+
+Two tables. Sums (cluster, topic, channel, node) have a point for every sample; the parts, which are
+a topic's or channel's on one node and many more, have one a minute. Rates come of the differences
+of counters on each node before they are summed up, so that a node that comes or goes makes no peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.admin.history.ring import Ring, Table
+from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.sample import Names, Sample
+
+HOUR_S: Final = 3600.0
+SUMS_MAX: Final = 16_384
+PARTS_MAX: Final = 131_072
+POINTS_MAX: Final = 720
+PART_S: Final = 60.0
+"""A part has a point in so many seconds."""
+QUANTILES_MAX: Final = 3
+FIGURES: Final = ("depth", "in", "out", "in_flight", "requeues", "timeouts")
+"""Messages, and messages a second; nanoseconds of latency for each quantile follow them."""
+_DEPTH, _IN, _OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS = range(len(FIGURES))
+_RATES: Final = [_IN, _OUT, _REQUEUES, _TIMEOUTS]
+_OF_CHANNELS: Final = (_OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS)
+"""What a topic has of its channels."""
+
+Indices = NDArray[np.intp]
+Block = NDArray[np.float64]
+
+
+class Series(NamedTuple):
+    """An hour of one key: times in unix seconds, for each figure its values (NaN: not known)."""
+
+    times: list[float]
+    values: list[list[float]]
+
+
+class _Known:
+    """Where a node's rows are: the same from sample to sample, unless its topics change."""
+
+    def __init__(
+        self, names: Names, parts: Indices, own: Indices, above: Indices, always: Indices
+    ) -> None:
+        self.names = names
+        self.parts = parts
+        self.own = own
+        """The sums of the same topics and channels; -1: no room for one."""
+        self.above = above
+        """The sums of the channels' topics."""
+        self.always = always
+        """The rows of the node and of the cluster, which are there without topics too."""
+        self.counters: Block | None = None
+        """The counters of the sample before, NaN in new rows."""
+        self.time = 0.0
+
+    def inherit(self, old: _Known) -> None:
+        """Takes over the counters of rows that were there before."""
+        if old.counters is None:
+            return
+        where = {row: at for at, row in enumerate(old.parts.tolist()) if row >= 0}
+        found = np.array([where.get(row, -1) for row in self.parts.tolist()], np.intp)
+        self.counters = np.where(found >= 0, old.counters[:, found], np.nan)
+        self.time = old.time
+
+
+class History:
+    """The last hour. `interval` is the time between samples, in seconds."""
+
+    def __init__(self, interval: float) -> None:
+        points = min(max(int(HOUR_S / interval), 1), POINTS_MAX)
+        self.sums, self.parts = Rows(SUMS_MAX), Rows(PARTS_MAX)
+        self._sum_ring, self._part_ring = Ring(points), Ring(int(HOUR_S / PART_S))
+        self._nodes: dict[str, _Known] = {}
+        self._seen: dict[int, NDArray[np.float64]] = {}
+        self.quantiles: list[float] = []
+        """Of the latencies: those that were seen first, the highest first."""
+        self.now: Table = np.empty((len(FIGURES), 0), np.float32)
+        """The newest figures of the sums; NaN in rows that are not there."""
+        self._gathered: Table | None = None
+        self._gathered_since = 0.0
+        self._gathered_count = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the hour so far."""
+        return self._sum_ring.nbytes + self._part_ring.nbytes
+
+    def take(self, time: float, samples: Iterable[tuple[str, Sample]]) -> None:
+        """The samples of one refresh, by node; `time` in unix seconds."""
+        given = list(samples)
+        known = [self._locate(node, sample, time) for node, sample in given]
+        self._learn_quantiles(sample for _, sample in given)
+        figures = len(FIGURES) + len(self.quantiles)
+        sums = np.zeros((figures, len(self.sums)))
+        seen = np.zeros(len(self.sums), bool)
+        parts = np.full((figures, len(self.parts)), np.nan, np.float32)
+        for (_, sample), place in zip(given, known, strict=True):
+            block = self._figures(sample, place, time)
+            has_room = place.parts >= 0
+            parts[:, place.parts[has_room]] = block[:, has_room]
+            _add_up(block, place, sums, seen)
+        sums[:, ~seen] = np.nan
+        self.now = sums.astype(np.float32)
+        self._sum_ring.add(time, self.now)
+        self._gather(time, parts)
+        self._forget(time, {node for node, _ in given})
+
+    def series(self, key: Key) -> Series | None:
+        """An hour of this topic, channel, node, or of a pair of them; None when it is not known."""
+        is_part = bool(key.node and key.topic)
+        rows, ring = (self.parts, self._part_ring) if is_part else (self.sums, self._sum_ring)
+        row = rows.find(key)
+        if row is None:
+            return None
+        return Series(*ring.series(row, rows.born[row]))
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _locate(self, node: str, sample: Sample, time: float) -> _Known:
+        known = self._nodes.get(node)
+        if known is None or known.names != sample.names:
+            placed = self._nodes[node] = self._placed(node, sample.names, time)
+            if known is not None and known.names and sample.names:
+                placed.inherit(known)
+            return placed
+        return known
+
+    def _placed(self, node: str, names: Names, time: float) -> _Known:
+        topics = [Key(topic) for topic, _ in names]
+        channels = [Key(topic, channel) for topic, found in names for channel in found]
+        keys = topics + channels
+        parts = [self.parts.row(key._replace(node=node), time) for key in keys]
+        own = [self.sums.row(key, time) for key in keys]
+        # What goes out of a topic is what goes out of its channels.
+        above = [own[at] for at, (_, found) in enumerate(names) for _ in found]
+        always = [self.sums.row(Key(node=node), time), self.sums.row(Key(), time)]
+        columns = (parts, own, above, [row for row in always if row >= 0])
+        return _Known(names, *(np.array(each, np.intp) for each in columns))
+
+    def _forget(self, time: float, nodes: set[str]) -> None:
+        """Frees what has been away for an hour; a node's rates begin anew when it comes back."""
+        for node in self._nodes.keys() - nodes:
+            del self._nodes[node]
+        for number, rows in enumerate((self.sums, self.parts)):
+            last = self._seen.get(number, np.empty(0))
+            last = np.concatenate([last, np.full(len(rows) - len(last), time)])
+            self._seen[number] = last
+            for known in self._nodes.values():
+                for each in [known.own, known.always] if number == 0 else [known.parts]:
+                    last[each[each >= 0]] = time
+            gone = np.flatnonzero(last < time - (0 if rows.refused else HOUR_S)).tolist()
+            if gone:
+                rows.release(gone)
+                last[gone] = np.inf  # until it is somebody's again
+
+    # --- figures -------------------------------------------------------------------------------
+
+    def _figures(self, sample: Sample, place: _Known, time: float) -> Block:
+        """A node's figures by row. Rates are 0 the first time, and after counters went back."""
+        block = np.zeros((len(FIGURES) + len(self.quantiles), len(sample.depth)))
+        block[len(FIGURES) :] = np.nan
+        block[_DEPTH], block[_IN_FLIGHT] = sample.depth, sample.in_flight
+        counters = np.stack((sample.messages, sample.held, sample.requeues, sample.timeouts))
+        if place.counters is not None and time > place.time:
+            came, held, requeues, timeouts = counters - place.counters
+            rates = np.stack((came, came - held, requeues, timeouts))
+            rates[1, : len(sample.names)] = 0  # a topic has no consumers of its own
+            rates = np.where(came < 0, 0, np.nan_to_num(rates).clip(0))
+            block[_RATES] = rates / (time - place.time)
+        place.counters, place.time = counters, time
+        for row, latencies in sample.latencies:
+            for quantile, value in latencies:
+                if quantile in self.quantiles:
+                    block[len(FIGURES) + self.quantiles.index(quantile), row] = value
+        return block
+
+    def _learn_quantiles(self, samples: Iterable[Sample]) -> None:
+        if not self.quantiles:
+            found = {pair[0] for each in samples for _, pairs in each.latencies for pair in pairs}
+            self.quantiles = sorted(found, reverse=True)[:QUANTILES_MAX]
+
+    def _gather(self, time: float, parts: Table) -> None:
+        """Parts get the mean of a minute's rates, and the last of the rest."""
+        before = self._gathered
+        if before is not None:
+            width = before.shape[1]
+            old, new = before[_RATES], parts[_RATES]
+            new[:, :width] = np.where(np.isnan(old), new[:, :width], old + new[:, :width])
+            parts[_RATES] = new
+        self._gathered = parts
+        self._gathered_count += 1
+        if time - self._gathered_since >= PART_S:
+            parts[_RATES] /= self._gathered_count
+            self._part_ring.add(time, parts)
+            self._gathered, self._gathered_since, self._gathered_count = None, time, 0
+
+
+def _add_up(block: Block, place: _Known, sums: Block, seen: NDArray[np.bool_]) -> None:
+    """Adds a node's rows to what they are parts of; of latencies the highest counts."""
+    count, topics = len(FIGURES), len(place.names)
+    own = place.own
+    has_room = own >= 0
+    if not has_room.all():
+        own, block_there = own[has_room], block[:, has_room]
+    else:
+        block_there = block
+    sums[:count, own] += block_there[:count]
+    sums[count:, own] = np.fmax(sums[count:, own], np.nan_to_num(block_there[count:]))
+    seen[own] = True
+    under = place.above >= 0
+    for figure in _OF_CHANNELS:
+        values = block[figure, topics:][under]
+        sums[figure] += np.bincount(place.above[under], values, minlength=sums.shape[1])
+    everything = block[:count].sum(axis=1)
+    everything[_IN] = block[_IN, :topics].sum()  # what its topics get, not their channels as well
+    sums[:count, place.always] += everything[:, None]
+    seen[place.always] = True

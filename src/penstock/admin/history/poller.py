@@ -1,0 +1,80 @@
+"""Looks at all nodes again and again, for the history and those who watch it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.admin.cluster.fanout import NoAnswerError, Warnings, ask_all
+from penstock.admin.cluster.reads import Cluster
+from penstock.admin.history.history import History
+from penstock.admin.history.sample import TARGET, Sample, look_of, sample_of
+from penstock.core.clock import Clock
+from penstock.core.units import SECOND
+from penstock.net.tasks import spawn
+
+_log = logging.getLogger("penstock.nsqadmin")
+
+
+class Poller:
+    """`start` begins, `close` ends it. `interval` in seconds."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        history: History,
+        interval: float,
+        clock: Clock,
+        refreshed: Callable[[float, str], None],
+    ) -> None:
+        """`refreshed` is told the time, in unix seconds, and the warnings of every refresh."""
+        self._cluster = cluster
+        self._history = history
+        self._interval = interval
+        self._clock = clock
+        self._refreshed = refreshed
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """From now on all nodes are looked at once in every interval."""
+        self._task = spawn(self._run(), "history")
+
+    async def close(self) -> None:
+        """Stops."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def refresh(self) -> str:
+        """Looks once; the warnings. A cluster that cannot be asked has a gap in its history."""
+        warnings = Warnings()
+        samples: dict[str, Sample] = {}
+        try:
+            producers = await self._cluster.producers(warnings)
+            addresses = list(dict.fromkeys(each.http_address for each in producers))
+            if addresses:
+                found = await ask_all("nsqd", addresses, self._look)
+                warnings.add(found.errors)
+                samples = dict(found.answers)
+            message = warnings.message
+        except NoAnswerError as error:
+            message = f"UPSTREAM_ERROR: {error}"
+        time = self._clock.wall_ns() / SECOND
+        self._history.take(time, samples.items())
+        self._refreshed(time, message)
+        return message
+
+    async def _look(self, address: str) -> Sample:
+        return sample_of(await self._cluster.asker.get_as(address, TARGET, look_of))
+
+    async def _run(self) -> None:
+        told = ""
+        while True:
+            began = self._clock.monotonic_ns()
+            message = await self.refresh()
+            if message != told:
+                _log.warning("history: %s", message or "all nodes answer again")
+                told = message
+            took = (self._clock.monotonic_ns() - began) / SECOND
+            await asyncio.sleep(max(self._interval - took, self._interval / 10))

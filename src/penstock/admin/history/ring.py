@@ -1,0 +1,37 @@
+"""The newest so many tables of figures, one for each point in time; older ones go."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+Table = NDArray[np.float32]
+"""Figures by rows; NaN where nothing is known. Tables of a ring grow with time, never shrink."""
+
+
+class Ring:
+    """Up to `points` tables, with their times in unix seconds."""
+
+    def __init__(self, points: int) -> None:
+        self._tables: deque[tuple[float, Table]] = deque(maxlen=points)
+
+    def add(self, time: float, table: Table) -> None:
+        """The newest table, which is the ring's from now on."""
+        self._tables.append((time, table))
+
+    def series(self, row: int, since: float) -> tuple[list[float], list[list[float]]]:
+        """The times from `since` on and, for each figure, the values of a row at these times."""
+        found = [(time, table) for time, table in self._tables if time >= since]
+        figures = max((len(table) for _, table in found), default=0)
+        values = np.full((figures, len(found)), np.nan, np.float32)
+        for point, (_, table) in enumerate(found):
+            if row < table.shape[1]:
+                values[: len(table), point] = table[:, row]
+        return [time for time, _ in found], values.tolist()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all tables."""
+        return sum(table.nbytes for _, table in self._tables)

@@ -1,0 +1,68 @@
+"""Numbers for what is sampled: each (topic, channel, node) that is there has a row of its own.
+
+A row that was not seen for an hour is free again, and so is one that is needed when there are too
+many; a row knows since when it is its key's, so that no key gets the past of another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """What a row is of; empty parts stand for all of them."""
+
+    topic: str = ""
+    channel: str = ""
+    node: str = ""
+
+
+class Rows:
+    """The rows of one table; `capacity` is how many there may be. Times in seconds."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._index: dict[Key, int] = {}
+        self._free: list[int] = []
+        self.keys: list[Key | None] = []
+        """By row."""
+        self.born: list[float] = []
+        """Since when a row is its key's."""
+        self.refused = 0
+        """Keys that found no room since the last release."""
+
+    def __len__(self) -> int:
+        """Rows that have ever been in use: the width of a table."""
+        return len(self.keys)
+
+    def find(self, key: Key) -> int | None:
+        """The row of a key."""
+        return self._index.get(key)
+
+    def row(self, key: Key, now: float) -> int:
+        """The row of a key, given to it now if it had none; -1 when there is no room."""
+        row = self._index.get(key)
+        if row is not None:
+            return row
+        if self._free:
+            row = self._free.pop()
+            self.keys[row], self.born[row] = key, now
+        elif len(self.keys) < self._capacity:
+            row = len(self.keys)
+            self.keys.append(key)
+            self.born.append(now)
+        else:
+            self.refused += 1
+            return -1
+        self._index[key] = row
+        return row
+
+    def release(self, rows: list[int]) -> None:
+        """Frees rows."""
+        for row in rows:
+            key = self.keys[row]
+            if key is not None:
+                del self._index[key]
+                self.keys[row] = None
+                self._free.append(row)
+        self.refused = 0

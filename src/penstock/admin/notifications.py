@@ -1,0 +1,140 @@
+"""What administrators did, POSTed to --notification-http-endpoint (reference 5.4).
+
+One at a time and in order, beside the requests that caused them. An endpoint that cannot be reached
+is logged; while it is slow a bounded number waits, and what comes on top is dropped and logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import os
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from penstock.core.clock import Clock
+from penstock.core.gojson import dumps
+from penstock.core.units import SECOND
+from penstock.net import http_client
+from penstock.net.http import Request
+from penstock.net.tasks import spawn
+from penstock.nsq.version import NSQ_VERSION
+
+_log = logging.getLogger("penstock.nsqadmin")
+
+WAITING_MAX: Final = 1000
+LAST_WORDS_S: Final = 2.0
+"""How long an end waits for what is still to be told."""
+_ANSWER_MAX: Final = 64 * 1024
+
+
+class Action(NamedTuple):
+    """What was done to what."""
+
+    action: str
+    topic: str
+    channel: str = ""
+    node: str = ""
+
+
+class Notifier:
+    """Tells one endpoint, or (empty) none. Times in nanoseconds."""
+
+    def __init__(
+        self, endpoint: str, connect_timeout: int, request_timeout: int, clock: Clock
+    ) -> None:
+        self._endpoint = endpoint
+        self._connect_s = connect_timeout / SECOND
+        self._request_s = request_timeout / SECOND
+        self._clock = clock
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
+        self._task = spawn(self._run(), "notifications") if endpoint else None
+
+    def tell(self, action: Action, request: Request) -> None:
+        """Has it told later; `request` is the one that asked for it."""
+        if self._task is None:
+            return
+        body = dumps(described(action, request, self._clock.wall_ns() // SECOND))
+        try:
+            self._waiting.put_nowait(body)
+        except asyncio.QueueFull:
+            _log.error("dropped a notification - %d are waiting already", WAITING_MAX)
+
+    async def close(self) -> None:
+        """Tells what waits, within a short time."""
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._waiting.join()
+        except TimeoutError:
+            _log.error("%d notifications are lost", self._waiting.qsize())
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            body = await self._waiting.get()
+            await self._post(body)
+            self._waiting.task_done()
+
+    async def _post(self, body: bytes) -> None:
+        _log.info("POSTing notification to %s", self._endpoint)
+        headers = {"Content-Type": "application/json", "User-Agent": f"nsqadmin/{NSQ_VERSION}"}
+        try:
+            answer = await http_client.request(
+                "POST",
+                self._endpoint,
+                self._request_s,
+                body=body,
+                headers=headers,
+                connect_timeout=self._connect_s,
+                max_body=_ANSWER_MAX,
+            )
+        except http_client.HttpError as error:
+            _log.error("failed to POST notification - %s", error)
+        else:
+            if answer.status >= 400:
+                _log.error("failed to POST notification - got response %d", answer.status)
+
+
+def described(action: Action, request: Request, timestamp: int) -> dict[str, Any]:
+    """The notification as its receivers read it; `timestamp` in unix seconds."""
+    found: dict[str, Any] = {"action": action.action, "topic": action.topic}
+    if action.channel:
+        found["channel"] = action.channel
+    if action.node:
+        found["node"] = action.node
+    found["timestamp"] = timestamp
+    user = _basic_user(request.headers.get(b"authorization", b""))
+    if user:
+        found["user"] = user
+    found["remote_ip"] = request.remote
+    found["user_agent"] = _text(request.headers.get(b"user-agent", b""))
+    found["url"] = _url(request)
+    found["via"] = os.uname().nodename
+    return found
+
+
+def _basic_user(authorization: bytes) -> str:
+    kind, _, encoded = authorization.partition(b" ")
+    if kind != b"Basic":
+        return ""
+    try:
+        user, colon, _ = base64.b64decode(encoded, validate=True).partition(b":")
+    except binascii.Error:
+        return ""
+    return _text(user) if colon else ""
+
+
+def _url(request: Request) -> str:
+    """The whole address, the path decoded and escaped again."""
+    scheme = "https" if request.headers.get(b"x-scheme") == b"https" else "http"
+    path = quote(request.path, safe="$&+,/:;=@", errors="surrogateescape")
+    query = f"?{_text(request.query)}" if request.query else ""
+    return f"{scheme}://{_text(request.headers.get(b'host', b''))}{path}{query}"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,129 @@
+"""Every flag of nsqadmin, once: with its TOML key, default and help (reference 5.7)."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import socket
+
+from penstock.core.errors import ConfigError
+from penstock.core.option_kinds import DURATION, LOG_LEVEL
+from penstock.core.options import Options, option
+from penstock.core.units import MINUTE, SECOND
+
+
+class AdminOptions(Options):
+    """The options of one nsqadmin; durations in nanoseconds."""
+
+    log_level: int = option(
+        logging.INFO, "log verbosity: debug, info, warn, error, or fatal", kind=LOG_LEVEL
+    )
+    log_prefix: str = option("[nsqadmin] ", "what every log line starts with")
+    verbose: bool = option(False, "[deprecated] has no effect, use --log-level")
+    http_address: str = option("0.0.0.0:4171", "<addr>:<port> to listen on for HTTP clients")
+    base_path: str = option("/", "path under which everything is, as behind a proxy")
+    dev_static_dir: str = option("", "(development only) directory of the pages' files")
+
+    lookupd_http_addresses: tuple[str, ...] = option(
+        (), "HTTP address of an nsqlookupd (may be given several times)",
+        flag="lookupd-http-address", key="nsqlookupd_http_addresses",
+    )  # fmt: skip
+    nsqd_http_addresses: tuple[str, ...] = option(
+        (), "HTTP address of an nsqd (may be given several times)",
+        flag="nsqd-http-address", key="nsqd_http_addresses",
+    )  # fmt: skip
+    http_client_connect_timeout: int = option(
+        2 * SECOND, "time to connect to a node", kind=DURATION
+    )
+    http_client_request_timeout: int = option(
+        5 * SECOND, "time for a whole request to a node", kind=DURATION
+    )
+    http_client_tls_insecure_skip_verify: bool = option(
+        False, "take any certificate that a node shows"
+    )
+    http_client_tls_root_ca_file: str = option("", "certificates that nodes' ones are checked with")
+    http_client_tls_cert: str = option("", "certificate file to show to nodes")
+    http_client_tls_key: str = option("", "key file of that certificate")
+
+    graphite_url: str = option("", "address of graphite, http://host[:port]")
+    proxy_graphite: bool = option(False, "hand requests for /render on to graphite")
+    statsd_prefix: str = option(
+        "nsq.%s", "prefix of the nodes' keys in statsd (%s: the host; must be as at nsqd)"
+    )
+    statsd_counter_format: str = option(
+        "stats.counters.%s.count", "how this statsd writes the keys of counters; empty: as they are"
+    )
+    statsd_gauge_format: str = option(
+        "stats.gauges.%s", "how this statsd writes the keys of gauges; empty: as they are"
+    )
+    statsd_interval: int = option(
+        MINUTE, "interval at which nsqd pushes to statsd (must be as at nsqd)", kind=DURATION
+    )
+
+    notification_http_endpoint: str = option(
+        "", "URL to which actions of administrators are POSTed"
+    )
+    allow_config_from_cidr: str = option(
+        "127.0.0.1/8", "network from which /config may be used; empty: any"
+    )
+    acl_http_header: str = option(
+        "X-Forwarded-User", "header in which a proxy says who the user is"
+    )
+    admin_users: tuple[str, ...] = option(
+        (), "user who may change things, as that header has it; without this flag everybody may "
+        "(may be given several times)", flag="admin-user", key="admin_users",
+    )  # fmt: skip
+    trusted_proxies: tuple[str, ...] = option(
+        (), "network of the proxies whose header is believed; without this flag anybody's is "
+        "(may be given several times)", flag="trusted-proxy", key="trusted_proxies",
+    )  # fmt: skip
+    history_interval: int = option(
+        10 * SECOND, "time between looks at all nodes for the history; 0: no history", kind=DURATION
+    )
+
+
+def checked(options: AdminOptions) -> AdminOptions:
+    """The options as they are used. Raises ConfigError with nsqadmin's texts."""
+    lookupds, nsqds = options.lookupd_http_addresses, options.nsqd_http_addresses
+    if not nsqds and not lookupds:
+        raise ConfigError("--nsqd-http-address or --lookupd-http-address required")
+    if nsqds and lookupds:
+        raise ConfigError("use --nsqd-http-address or --lookupd-http-address not both")
+    pair = ("--http-client-tls-cert", "--http-client-tls-key")
+    if bool(options.http_client_tls_cert) != bool(options.http_client_tls_key):
+        given, missing = pair if options.http_client_tls_cert else pair[::-1]
+        raise ConfigError(f"{missing} must be specified with {given}")
+    for flag, addresses in (("--lookupd-http-address", lookupds), ("--nsqd-http-address", nsqds)):
+        for address in addresses:
+            try:
+                resolve(address)
+            except ValueError as error:
+                raise ConfigError(f"failed to resolve {flag} ({address}) - {error}") from error
+    if options.history_interval and options.history_interval < SECOND:
+        raise ConfigError("--history-interval must be 1s at least, or 0")
+    return options.replace(base_path=clean_base_path(options.base_path))
+
+
+def clean_base_path(path: str) -> str:
+    """`nsq/admin/` is `/nsq/admin`, nothing is `/`."""
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def resolve(address: str) -> None:
+    """Whether host and port mean something; ValueError with Go's text when not."""
+    head, colon, port = address.rpartition(":")
+    if not colon:
+        raise ValueError(f"address {address}: missing port in address")
+    if ":" in head and not (head.startswith("[") and head.endswith("]")):
+        raise ValueError(f"address {address}: too many colons in address")
+    try:
+        number = int(port) if port.isascii() and port.isdigit() else socket.getservbyname(port)
+    except OSError:
+        raise ValueError(f"lookup tcp/{port}: unknown port") from None
+    if number > 65535:
+        raise ValueError(f"address {port}: invalid port")
+    host = head.strip("[]")
+    try:
+        socket.getaddrinfo(host or None, number, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise ValueError(f"lookup {host}: no such host") from None

@@ -1,0 +1,50 @@
+"""nsqadmin's routes: all of them under the base path, and every answer compressed on demand."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Awaitable
+from typing import Any
+
+from penstock.admin.compression import compressed
+from penstock.net.http import Handler, Later, Request, Response
+from penstock.net.http_router import Route
+from penstock.nsq.http_api import NsqRouter
+
+
+class AdminRouter(NsqRouter):
+    """Paths are given as without a base path."""
+
+    def __init__(self, base_path: str = "/") -> None:
+        super().__init__()
+        self.base_path = base_path
+
+    def under_base(self, path: str) -> str:
+        """The path as clients see it."""
+        return posixpath.join(self.base_path, path[1:]) if path != "/" else self.base_path
+
+    def add(self, method: str, path: str, handler: Handler, **details: Any) -> None:
+        super().add(method, self.under_base(path), _compressing(handler), **details)
+
+    def _constant(self, response: Response, *, quiet: bool = False) -> Route:
+        route = super()._constant(response, quiet=quiet)
+        if response.status >= 400:
+            route.handler = _compressing(route.handler)
+        return route
+
+
+def _compressing(handler: Handler) -> Handler:
+    def answer(request: Request) -> Response | Later | Awaitable[Response]:
+        answered = handler(request)
+        accepted = request.headers.get(b"accept-encoding", b"")
+        if not accepted or isinstance(answered, Later):
+            return answered
+        if isinstance(answered, Response):
+            return compressed(answered, accepted)
+        return _compressed_later(answered, accepted)
+
+    return answer
+
+
+async def _compressed_later(answer: Awaitable[Response], accepted: bytes) -> Response:
+    return compressed(await answer, accepted)

@@ -1,0 +1,40 @@
+"""The `nsqadmin` command."""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.admin.options import AdminOptions
+from penstock.core.options import load
+from penstock.nsq.version import version_line
+
+
+def main() -> None:
+    """Runs nsqadmin until SIGINT or SIGTERM; exit code 1 when it cannot start."""
+    options = load(AdminOptions, sys.argv[1:], "nsqadmin", version_line("nsqadmin"))
+    # The daemon's modules are imported only now, so that --version and --help stay quick.
+    from penstock.core import logs
+    from penstock.net.loop import run
+
+    logs.setup(options.log_prefix, options.log_level)
+    sys.exit(run(_serve(options)))
+
+
+async def _serve(options: AdminOptions) -> int:
+    from penstock.admin.daemon import Nsqadmin
+    from penstock.core.errors import PenstockError
+    from penstock.core.logs import die
+    from penstock.net.loop import calm_garbage_collector, stop_requested
+
+    try:
+        admin = await Nsqadmin.start(options)
+    except PenstockError as error:
+        die(options.log_prefix, f"failed to instantiate nsqadmin - {error}")
+    calm_garbage_collector()
+    await stop_requested()
+    await admin.close()
+    return 0
+
+
+if __name__ == "__main__":
+    main()

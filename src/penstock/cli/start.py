@@ -1,0 +1,13 @@
+"""Where the `penstock` command begins: Ctrl-C while it is being loaded ends it without a word."""
+
+from __future__ import annotations
+
+import signal
+
+
+def main() -> None:
+    """Load the command and run it; from then on it has a way of its own with SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from penstock.cli import penstock
+
+    penstock.main()

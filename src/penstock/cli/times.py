@@ -1,0 +1,77 @@
+"""Times and durations as people type them and as they read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from penstock.core.errors import ConfigError
+from penstock.core.units import MICROSECOND, SECOND, parse_duration
+
+_RFC3339 = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?"
+)
+_DAYS = re.compile(r"(\d+)d")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def seconds(flag: str, text: str) -> float:
+    """A positive duration such as ``500ms`` or ``2s``. Raises ConfigError."""
+    ns = _duration(text)
+    if ns is None or ns <= 0:
+        raise ConfigError(f"{flag} {text}: give a duration such as 500ms, 2s or 1m")
+    return ns / SECOND
+
+
+def moment_ns(flag: str, text: str, now_ns: int) -> int:
+    """A time in wall-clock ns: RFC 3339, or how long ago (``2h``, ``3d``). Raises ConfigError.
+
+    A time without an offset is this machine's local time.
+    """
+    found = _RFC3339.fullmatch(text)
+    if found is not None:
+        try:
+            return _parsed(*found.groups())
+        except ValueError as error:
+            raise ConfigError(f"{flag} {text}: {error}") from error
+    ago = _duration(text)
+    if ago is None or ago < 0:
+        raise ConfigError(
+            f"{flag} {text}: give a time such as 2026-11-21T14:00:00Z, or how long ago, as 2h or 3d"
+        )
+    return now_ns - ago
+
+
+def rfc3339(ns: int) -> str:
+    """A time in wall-clock ns as UTC with microseconds."""
+    moment = _EPOCH + timedelta(microseconds=ns // MICROSECOND)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def ago(ns: int) -> str:
+    """An age in its largest unit: 12s, 5m, 3h, 2d."""
+    age = max(0, ns) // SECOND
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if age >= size:
+            return f"{age // size}{unit}"
+    return f"{age}s"
+
+
+def _parsed(day: str, time: str, fraction: str | None, zone: str | None) -> int:
+    text = f"{day}T{time}"
+    if zone is None:
+        moment = datetime.fromisoformat(text).astimezone()
+    else:
+        moment = datetime.fromisoformat(text + ("+00:00" if zone in "Zz" else zone))
+    since = moment - _EPOCH
+    return (since.days * 86400 + since.seconds) * SECOND + int((fraction or "0").ljust(9, "0"))
+
+
+def _duration(text: str) -> int | None:
+    days = _DAYS.fullmatch(text)
+    if days is not None:
+        return int(days[1]) * 24 * 3600 * SECOND
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return None

@@ -1,0 +1,64 @@
+"""A blocking HTTP/1.1 client: one connection to one server, kept for the next request.
+
+For commands and clients that have no event loop; those that have one use ``http_pool``.
+"""
+
+from __future__ import annotations
+
+import http.client
+from typing import NamedTuple
+
+
+class Reply(NamedTuple):
+    """An answer; names of headers may be in either case."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+
+class KeptConnection:
+    """Connects with the first request; for one thread at a time.
+
+    ``seconds`` is for each wait on the network, ``max_body`` in bytes.
+    """
+
+    def __init__(self, host: str, port: int, seconds: float, max_body: int) -> None:
+        self._connection = http.client.HTTPConnection(host, port, timeout=seconds)
+        self._max_body = max_body
+
+    def close(self) -> None:
+        """Give the connection back; a later request opens another."""
+        self._connection.close()
+
+    def ask(self, method: str, target: str, body: bytes | None = None) -> Reply:
+        """One exchange, of a request that may be repeated: the server may have closed a connection
+        that was kept, and then it is sent again. Raises OSError and http.client's HTTPException.
+        """
+        kept = self._connection.sock is not None
+        try:
+            return self._exchange(method, target, body)
+        except ConnectionError:
+            if not kept:
+                raise
+        return self._exchange(method, target, body)
+
+    def _exchange(self, method: str, target: str, body: bytes | None) -> Reply:
+        try:
+            self._connection.request(method, target, body)
+            response = self._connection.getresponse()
+            return Reply(response.status, response.headers, self._whole(response))
+        except BaseException:
+            self._connection.close()  # half an exchange leaves the connection of no use
+            raise
+
+    def _whole(self, response: http.client.HTTPResponse) -> bytes:
+        if response.chunked:
+            body = response.read(self._max_body + 1)
+            too_long = len(body) > self._max_body
+        else:
+            too_long = (response.length or 0) > self._max_body
+            body = b"" if too_long else response.read()
+        if too_long:
+            raise http.client.HTTPException(f"an answer of more than {self._max_body} bytes")
+        return body

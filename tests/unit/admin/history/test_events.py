@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.admin.history import events as events_module
+from penstock.admin.history.events import Events, Wish
+from penstock.admin.history.history import History
+from penstock.net.http import Stream
+from tests.unit.admin.history.test_history import busy, sample
+
+FIRST = 1_000_000.0
+
+
+class Watched:
+    """A history and those who watch it; what they were sent is in the streams' `_early`."""
+
+    def __init__(self) -> None:
+        self.history = History(10)
+        self.events = Events(self.history)
+        self.count = 0
+
+    def refresh(self, *samples: tuple[str, Any], message: str = "") -> None:
+        time = FIRST + 10 * self.count
+        self.count += 1
+        self.history.take(time, samples)
+        self.events.refreshed(time, message)
+
+    def watch(self, **wish: str) -> Stream:
+        stream = self.events.watch(Wish(**wish))
+        assert stream is not None
+        return stream
+
+
+def taken(stream: Stream) -> list[tuple[str, dict[str, Any]]]:
+    """The events that came since the last time."""
+    found = []
+    for text in stream._early:
+        event, data = text.decode().removesuffix("\n\n").split("\n")
+        found.append((event.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    stream._early.clear()
+    return found
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_all_rows_and_then_what_changes(watched: Watched) -> None:
+    watched.refresh(("a", busy(1, 5)))
+    stream = watched.watch()
+    ((name, state),) = taken(stream)
+    assert name == "state"
+    assert state["figures"] == ["depth", "in", "out", "in_flight", "requeues", "timeouts"]
+    assert sorted(row[:4] for row in state["rows"]) == [
+        ["", "", "", 5], ["", "", "a", 5], ["t", "", "", 0], ["t", "c", "", 5],
+    ]  # fmt: skip
+    watched.refresh(("a", busy(1, 5)), message="WARNING: x")
+    ((name, nothing),) = taken(stream)
+    assert (name, nothing["rows"], nothing["message"]) == ("refresh", [], "WARNING: x")
+    watched.refresh(("a", busy(1, 6)))
+    ((_, more),) = taken(stream)
+    changed = sorted(row[:3] for row in more["rows"])
+    assert changed == [["", "", ""], ["", "", "a"], ["t", "c", ""]]
+
+
+def test_what_goes(watched: Watched) -> None:
+    watched.refresh(("a", busy(1, 1)))
+    stream = watched.watch()
+    watched.refresh(("a", sample()))
+    (_, (_, found)) = taken(stream)
+    assert found["gone"] == [["t", "", ""], ["t", "c", ""]]
+    watched.refresh(("a", sample()))
+    ((_, found),) = taken(stream)
+    assert found["gone"] == []
+
+
+def test_only_what_is_wished_for(watched: Watched) -> None:
+    watched.refresh(("a", busy(1, 1)))
+    by_topic, by_node = watched.watch(topic="t"), watched.watch(node="a")
+    watched.refresh(("a", busy(1, 2)))
+    assert [[row[:3] for row in event["rows"]] for _, event in taken(by_topic)] == [
+        [["t", "", ""], ["t", "c", ""]], [["t", "c", ""]],
+    ]  # fmt: skip
+    assert [[row[:3] for row in event["rows"]] for _, event in taken(by_node)] == [
+        [["", "", "a"]], [["", "", "a"]],
+    ]  # fmt: skip
+
+
+def test_before_the_first_refresh(watched: Watched) -> None:
+    ((name, state),) = taken(watched.watch())
+    assert (name, state["rows"]) == ("state", [])
+
+
+def test_latencies_that_begin(watched: Watched) -> None:
+    from penstock.admin.history.sample import Sample
+
+    plain: Sample = busy(1, 1)
+    watched.refresh(("a", plain))
+    stream = watched.watch()
+    timed = busy(1, 1)
+    timed.latencies = [(1, [(0.99, 7.0)])]
+    watched.refresh(("a", timed))
+    (_, (_, found)) = taken(stream)
+    assert found["quantiles"] == [0.99]
+    (channel_row,) = (row for row in found["rows"] if row[1] == "c")
+    assert channel_row[-1] == 7
+
+
+def test_watchers_are_bounded_and_go(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "WATCHERS_MAX", 2)
+    first, _ = watched.watch(), watched.watch()
+    assert watched.events.watch(Wish()) is None
+    first.lost()
+    first.lost()
+    assert len(watched.events) == 1
+    watched.watch()

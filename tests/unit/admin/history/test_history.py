@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+import math
+
+import msgspec
+import pytest
+
+from penstock.admin.history import history as history_module
+from penstock.admin.history.history import FIGURES, HOUR_S, History
+from penstock.admin.history.rows import Key
+from penstock.admin.history.sample import Sample, look_of, sample_of
+from tests.unit.admin.conftest import channel, topic
+
+FIRST = 1_000_000.0
+
+
+def sample(*topics: object) -> Sample:
+    body = json.dumps({"topics": topics}).encode()
+    return sample_of(msgspec.json.decode(body, type=look_of(body)))
+
+
+def busy(messages: int, depth: int, *, name: str = "c", **more: int) -> Sample:
+    """A topic t with one channel."""
+    own = channel(name, message_count=messages, depth=depth, **more)
+    return sample(topic("t", own, message_count=messages))
+
+
+def newest(history: History, *key: str) -> dict[str, float]:
+    series = history.series(Key(*key))
+    assert series is not None
+    return dict(zip(FIGURES, (values[-1] for values in series.values), strict=False))
+
+
+def test_rates_and_sums() -> None:
+    history = History(10)
+    history.take(FIRST, [("a", busy(100, 5)), ("b", busy(10, 1))])
+    assert newest(history, "t", "c")["in"] == 0  # nothing to compare with
+    history.take(FIRST + 10, [
+        ("a", busy(150, 15, requeue_count=20, in_flight_count=3)),
+        ("b", busy(30, 1, timeout_count=10)),
+    ])  # fmt: skip
+    expected = {"depth": 16, "in": 7, "out": 5.7, "in_flight": 3, "requeues": 2, "timeouts": 1}
+    assert newest(history, "t", "c") == pytest.approx(expected)
+    assert newest(history, "t") == pytest.approx({**expected, "depth": 0})
+    assert newest(history) == pytest.approx(expected)
+    assert newest(history, "", "", "b") == pytest.approx(
+        {"depth": 1, "in": 2, "out": 2, "in_flight": 0, "requeues": 0, "timeouts": 1}
+    )
+    assert history.series(Key("t", "x")) is None
+
+
+def test_a_node_that_restarts_comes_and_goes_makes_no_peak() -> None:
+    history = History(10)
+    for number, samples in enumerate((
+        [("a", busy(1000, 0)), ("b", busy(5000, 0))],
+        [("a", busy(1010, 0))],
+        [("a", busy(10, 0)), ("b", busy(6000, 0))],
+        [("a", busy(20, 0)), ("b", busy(6010, 0))],
+    )):  # fmt: skip
+        history.take(FIRST + 10 * number, samples)
+    series = history.series(Key("t", "c"))
+    assert series is not None
+    assert series.values[FIGURES.index("in")] == [0, 1, 0, 2]
+
+
+def test_a_new_channel_does_not_disturb_the_others() -> None:
+    history = History(10)
+    history.take(FIRST, [("a", busy(100, 0))])
+    both = [channel("b", message_count=900), channel("c", message_count=110)]
+    history.take(FIRST + 10, [("a", sample(topic("t", *both, message_count=110)))])
+    assert newest(history, "t", "c")["in"] == 1
+    assert newest(history, "t", "b")["in"] == 0
+
+
+def test_what_is_gone_has_no_figures() -> None:
+    history = History(10)
+    history.take(FIRST, [("a", busy(1, 1)), ("b", sample())])
+    history.take(FIRST + 10, [("b", sample())])
+    assert math.isnan(newest(history, "t", "c")["depth"])
+    assert newest(history, "", "", "b")["depth"] == 0  # a node without topics is there
+    history.take(FIRST + 20, [])
+    assert math.isnan(newest(history)["depth"])
+
+
+def test_parts_have_a_point_a_minute() -> None:
+    history = History(10)
+    for number in range(13):
+        history.take(FIRST + 10 * number, [("a", busy(number * 60, number))])
+    series = history.series(Key("t", "c", "a"))
+    assert series is not None
+    assert series.times == [FIRST, FIRST + 60, FIRST + 120]
+    assert series.values[FIGURES.index("depth")] == [0, 6, 12]
+    assert series.values[FIGURES.index("in")] == pytest.approx([0, 6, 6])
+    assert history.series(Key("t", "", "a")) is not None
+
+
+def test_latencies() -> None:
+    def timed(value: int) -> Sample:
+        latency = {"count": 1, "percentiles": [{"quantile": 0.5, "value": 1}, {"quantile": 0.99,
+                   "value": value}]}  # fmt: skip
+        return sample(topic("t", channel("c", e2e_processing_latency=latency)))
+
+    history = History(10)
+    history.take(FIRST, [("a", busy(1, 1))])
+    history.take(FIRST + 10, [("a", timed(7)), ("b", timed(9))])
+    assert history.quantiles == [0.99, 0.5]
+    series = history.series(Key("t", "c"))
+    assert series is not None
+    high, low = series.values[len(FIGURES) :]
+    assert (high[1], low[1]) == (9, 1)
+    assert math.isnan(high[0])
+
+
+def test_rows_that_are_gone_for_an_hour_are_others() -> None:
+    history = History(10)
+    history.take(FIRST, [("a", busy(1, 1, name="old"))])
+    history.take(FIRST + HOUR_S + 1, [("a", busy(1, 1, name="c"))])
+    assert history.series(Key("t", "old")) is None
+    history.take(FIRST + HOUR_S + 11, [("a", busy(1, 1, name="new"))])
+    series = history.series(Key("t", "new"))
+    assert series is not None
+    assert series.times == [FIRST + HOUR_S + 11]
+
+
+def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_module, "SUMS_MAX", 4)
+    monkeypatch.setattr(history_module, "PARTS_MAX", 3)
+    history = History(10)
+    many = sample(*(topic(f"t{number}", channel("c", depth=1)) for number in range(10)))
+    for number in range(30):
+        history.take(FIRST + number, [("a", many)])
+    assert (len(history.sums), len(history.parts)) == (4, 3)
+    assert history.nbytes < 10_000
+
+
+def test_points_are_bounded() -> None:
+    history = History(1)
+    for number in range(history_module.POINTS_MAX + 5):
+        history.take(FIRST + number, [])
+    history.take(FIRST + 1000, [("a", sample())])
+    series = history.series(Key())
+    assert series is not None
+    assert len(series.times) == 1

@@ -1,0 +1,64 @@
+"""The program as a user starts it; what it says at the start is compared in tests/conformance."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from penstock.testing import run_nsqadmin
+
+PROGRAM = [sys.executable, "-m", "penstock.cli.nsqadmin"]
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=30)
+
+
+def test_it_runs_until_it_is_told_to_stop() -> None:
+    with run_nsqadmin("--nsqd-http-address=127.0.0.1:9") as admin:
+        with urllib.request.urlopen(f"http://{admin.http}/ping", timeout=10) as answer:
+            assert answer.read() == b"OK"
+        assert admin.stop() == 0
+        assert "bye" in admin.log()
+        admin.start()
+
+
+def test_what_it_cannot_start_with(tmp_path: Path) -> None:
+    done = run("--nsqd-http-address=127.0.0.1")
+    assert done.returncode == 1
+    assert "FATAL: failed to instantiate nsqadmin - failed to resolve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version_and_the_usage_are_quick() -> None:
+    """No web server, no numpy: nothing of what runs is imported."""
+    code = (
+        "import sys; sys.argv[1:] = ['--version']\n"
+        "from penstock.cli.nsqadmin import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(*(name for name in ('numpy', 'msgspec', 'asyncio') if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    first, second = done.stdout.splitlines()
+    assert first.startswith("nsqadmin v1.3.0 (built w/")
+    assert second == ""
+
+
+def test_a_signal_while_a_node_hangs() -> None:
+    """The end does not wait for it."""
+    process = subprocess.Popen(
+        [*PROGRAM, "--http-address=127.0.0.1:0", "--nsqd-http-address=192.0.2.1:4151"],
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    while b"listening" not in process.stderr.readline():
+        assert process.poll() is None
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert time.monotonic() - began < 10

@@ -1,0 +1,93 @@
+"""A blocking connection that is kept."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.net.http_kept import KeptConnection
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: v\r\n\r\nhi"
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., list[bytes]]]:
+    """Starts a server with a list of answers for each connection; gives back what it was sent."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def start(*connections: list[bytes]) -> list[bytes]:
+        heard: list[bytes] = []
+
+        def run() -> None:
+            for answers in connections:
+                peer, _ = listener.accept()
+                with peer:
+                    for answer in answers:
+                        heard.append(_request(peer))
+                        peer.sendall(answer)
+
+        threading.Thread(target=run, daemon=True).start()
+        return heard
+
+    start.port = listener.getsockname()[1]  # type: ignore[attr-defined]
+    yield start
+    listener.close()
+
+
+def _request(peer: socket.socket) -> bytes:
+    data = peer.recv(65536)
+    while data.startswith(b"POST") and not data.endswith(b"body"):
+        data += peer.recv(65536)
+    return data
+
+
+def connection(serve: Callable[..., list[bytes]]) -> KeptConnection:
+    return KeptConnection("127.0.0.1", serve.port, 5.0, 100)  # type: ignore[attr-defined]
+
+
+def test_one_connection_for_several_requests(serve: Callable[..., list[bytes]]) -> None:
+    heard = serve([OK, OK])
+    kept = connection(serve)
+    reply = kept.ask("GET", "/a?b")
+    assert (reply.status, reply.headers["x-name"], reply.body) == (200, "v", b"hi")
+    assert kept.ask("POST", "/c", b"body").body == b"hi"
+    assert heard[0].startswith(b"GET /a?b HTTP/1.1\r\n")
+    assert heard[1].endswith(b"\r\n\r\nbody")
+    kept.close()
+
+
+def test_one_that_was_closed_meanwhile_is_replaced(serve: Callable[..., list[bytes]]) -> None:
+    heard = serve([OK], [OK])
+    kept = connection(serve)
+    for _ in range(2):
+        assert kept.ask("GET", "/").status == 200
+    assert len(heard) == 2
+    kept.close()
+
+
+def test_a_new_one_that_fails_is_not(serve: Callable[..., list[bytes]]) -> None:
+    serve([b""], [OK])
+    with pytest.raises(ConnectionError):
+        connection(serve).ask("GET", "/")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 101\r\n\r\n" + b"x" * 101,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n"
+        + b"x" * 101
+        + b"\r\n0\r\n\r\n",
+    ],
+)
+def test_an_answer_has_a_limit(serve: Callable[..., list[bytes]], answer: bytes) -> None:
+    serve([answer], [OK])
+    kept = connection(serve)
+    with pytest.raises(http.client.HTTPException, match="more than 100 bytes"):
+        kept.ask("GET", "/")
+    assert kept.ask("GET", "/").body == b"hi"  # over another connection
+    kept.close()
