@@ -42,6 +42,8 @@ nsqlookupd &
 until_up 4161
 nsqd --lookupd-tcp-address=127.0.0.1:4160 &
 until_up 4151
+nsqadmin --lookupd-http-address=127.0.0.1:4161 &
+until_up 4171
 curl -d 'hello world 1' 'http://127.0.0.1:4151/pub?topic=test'
 nsq_to_file --topic=test --output-dir=/tmp --lookupd-http-address=127.0.0.1:4161 &
 tool=$!
@@ -49,6 +51,7 @@ until_channel nsq_to_file
 curl -d 'hello world 2' 'http://127.0.0.1:4151/pub?topic=test'
 curl -d 'hello world 3' 'http://127.0.0.1:4151/pub?topic=test'
 until_lines test 3
+curl -s 'http://127.0.0.1:4171/api/topics/test'
 kill -INT $tool; wait $tool; echo "exit $?"
 kill $(jobs -p); wait
 """
@@ -106,6 +109,8 @@ def test_word_for_word(commands: str, topic: str, lines: list[str], tmp_path: Pa
     (archive,) = Path("/tmp").glob(f"{topic}.{HOST}.*.log")
     assert sorted(archive.read_text().splitlines()) == lines, done.stderr
     assert "exit 0" in done.stdout, done.stderr
+    if "nsqadmin" in commands:
+        assert '"topic_name":"test","depth":0' in done.stdout
     assert "Traceback" not in done.stderr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.fuzz.targets import (
     Target,
     access_rules,
+    admin,
     commands,
     forwarding,
     http,
@@ -33,6 +34,7 @@ TARGETS: dict[str, Target] = {
     **popping.TARGETS,
     **access_rules.TARGETS,
     **forwarding.TARGETS,
+    **admin.TARGETS,
 }
 
 if __name__ == "__main__":

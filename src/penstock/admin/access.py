@@ -25,7 +25,9 @@ class Access:
 
     def __init__(self, options: AdminOptions) -> None:
         """Raises ConfigError when a network is none."""
-        self._users = frozenset(user.encode() for user in options.admin_users)
+        self._is_open = not options.admin_users
+        # An empty name, as of a variable that is not set, is nobody's: it would match no header.
+        self._users = frozenset(user.encode() for user in options.admin_users if user)
         self._header = options.acl_http_header.lower().encode()
         self._proxies = [network("--trusted-proxy", text) for text in options.trusted_proxies]
         text = options.allow_config_from_cidr
@@ -33,7 +35,7 @@ class Access:
 
     def is_admin(self, request: Request) -> bool:
         """Whether this request may change things."""
-        if not self._users:
+        if self._is_open:
             return True
         if request.headers.get(self._header, b"") not in self._users:
             return False

@@ -39,9 +39,7 @@ class Nsqadmin:
         """Inside a running loop. Raises ConfigError."""
         access = Access(options)
         graphite = GraphiteApi(options)
-        timeouts = Timeouts(
-            options.http_client_connect_timeout, options.http_client_request_timeout
-        )
+        timeouts = Timeouts(options.connect_s, options.request_s)
         self.asker = Asker(timeouts, client_tls(options))
         addresses = Addresses(options.lookupd_http_addresses, options.nsqd_http_addresses)
         self.cluster = Cluster(self.asker, addresses, clock)

@@ -103,9 +103,9 @@ class GraphiteApi:
         return await http_client.request(
             "GET",
             url,
-            options.http_client_request_timeout / SECOND,
+            options.request_s,
             headers=headers,
-            connect_timeout=options.http_client_connect_timeout / SECOND,
+            connect_timeout=options.connect_s,
             max_body=_ANSWER_MAX,
         )
 

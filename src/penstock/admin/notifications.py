@@ -40,14 +40,12 @@ class Action(NamedTuple):
 
 
 class Notifier:
-    """Tells one endpoint, or (empty) none. Times in nanoseconds."""
+    """Tells one endpoint, or (empty) none."""
 
-    def __init__(
-        self, endpoint: str, connect_timeout: int, request_timeout: int, clock: Clock
-    ) -> None:
+    def __init__(self, endpoint: str, connect_s: float, request_s: float, clock: Clock) -> None:
         self._endpoint = endpoint
-        self._connect_s = connect_timeout / SECOND
-        self._request_s = request_timeout / SECOND
+        self._connect_s = connect_s
+        self._request_s = request_s
         self._clock = clock
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
         self._task = spawn(self._run(), "notifications") if endpoint else None

@@ -9,7 +9,7 @@ import socket
 from penstock.core.errors import ConfigError
 from penstock.core.option_kinds import DURATION, LOG_LEVEL
 from penstock.core.options import Options, option
-from penstock.core.units import MINUTE, SECOND
+from penstock.core.units import HOUR, MINUTE, SECOND
 
 
 class AdminOptions(Options):
@@ -81,6 +81,16 @@ class AdminOptions(Options):
         10 * SECOND, "time between looks at all nodes for the history; 0: no history", kind=DURATION
     )
 
+    @property
+    def connect_s(self) -> float:
+        """Seconds to connect; 0 means that nobody wants a bound, and so is one that is far off."""
+        return _seconds(self.http_client_connect_timeout)
+
+    @property
+    def request_s(self) -> float:
+        """Seconds for a whole request, likewise."""
+        return _seconds(self.http_client_request_timeout)
+
 
 def checked(options: AdminOptions) -> AdminOptions:
     """The options as they are used. Raises ConfigError with nsqadmin's texts."""
@@ -102,6 +112,10 @@ def checked(options: AdminOptions) -> AdminOptions:
     if options.history_interval and options.history_interval < SECOND:
         raise ConfigError("--history-interval must be 1s at least, or 0")
     return options.replace(base_path=clean_base_path(options.base_path))
+
+
+def _seconds(ns: int) -> float:
+    return (ns if ns > 0 else HOUR) / SECOND
 
 
 def clean_base_path(path: str) -> str:

@@ -15,7 +15,6 @@ from penstock.admin.cluster.reads import Addresses, Cluster
 from penstock.admin.daemon import Nsqadmin
 from penstock.admin.options import AdminOptions
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.http import HttpServer, Later, Request, Response, Router
 from penstock.net.http_client import request
@@ -113,7 +112,7 @@ async def fake() -> AsyncIterator[StartFake]:
 
 @pytest.fixture
 async def asker() -> AsyncIterator[Asker]:
-    asker = Asker(Timeouts(2 * SECOND, 5 * SECOND))
+    asker = Asker(Timeouts(2, 5))
     yield asker
     await asker.close()
 

@@ -44,6 +44,12 @@ def test_who_may(header: str, allowed: bool) -> None:
             rules.check_admin(request(header))
 
 
+def test_an_empty_name_is_nobody() -> None:
+    rules = access(admin_users=("",))
+    assert not rules.is_admin(request())
+    assert not rules.is_admin(request("X-Forwarded-User:"))
+
+
 def test_another_header() -> None:
     rules = access(admin_users=("alice",), acl_http_header="X-Remote-User")
     assert rules.is_admin(request("x-remote-user: alice"))

@@ -10,7 +10,6 @@ import pytest
 
 from penstock.admin import notifications
 from penstock.admin.notifications import Action, Notifier, described
-from penstock.core.units import SECOND
 from penstock.net.http import Request
 from penstock.net.http_head import parse_head
 from penstock.nsq.http_api import EMPTY, error_response
@@ -53,7 +52,7 @@ def test_no_user(authorization: str) -> None:
 
 
 def notifier(endpoint: str) -> Notifier:
-    return Notifier(endpoint, SECOND, 5 * SECOND, FakeClock())
+    return Notifier(endpoint, 1, 5, FakeClock())
 
 
 async def test_one_after_another(fake: StartFake) -> None:

@@ -21,6 +21,8 @@ def test_defaults() -> None:
         2 * SECOND, 5 * SECOND,
     )  # fmt: skip
     assert options.trusted_proxies == ()
+    assert (options.connect_s, options.request_s) == (2, 5)
+    assert AdminOptions(http_client_request_timeout=0).request_s == 3600  # no bound
 
 
 def test_every_key_of_the_configuration_file(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ import msgspec
 from penstock.core.errors import PenstockError
 from penstock.core.malformed import MALFORMED
 from penstock.core.quote import quote
-from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
 from penstock.net.http_answer import Answer, AnswerReader, request_head
 from penstock.net.http_link import Origin
@@ -47,10 +46,10 @@ class UpstreamError(PenstockError):
 
 
 class Timeouts(NamedTuple):
-    """Nanoseconds: for the connection, and for a whole request."""
+    """Seconds: for the connection, and for a whole request."""
 
-    connect: int
-    request: int
+    connect: float
+    request: float
 
 
 class _Refusal(msgspec.Struct):
@@ -69,9 +68,8 @@ class Asker:
     """Asks daemons at `host:port` over HTTP; to be made inside the loop, and closed."""
 
     def __init__(self, timeouts: Timeouts, tls: ssl.SSLContext | None = None) -> None:
-        connect = timeouts.connect / SECOND if timeouts.connect > 0 else None
-        self._seconds = timeouts.request / SECOND if timeouts.request > 0 else None
-        self._pool = HttpPool(connect_timeout=connect, kept_per_origin=_KEPT, tls=tls)
+        self._seconds = timeouts.request
+        self._pool = HttpPool(connect_timeout=timeouts.connect, kept_per_origin=_KEPT, tls=tls)
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def get(self, address: str, target: str, kind: type[T]) -> T:

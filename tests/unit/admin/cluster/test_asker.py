@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from penstock.admin.cluster import asker as asker_module
 from penstock.admin.cluster.asker import Asker, Timeouts, UpstreamError, escaped
-from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.http import Response
 from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
 from tests.unit.admin.conftest import StartFake, hang
@@ -70,7 +69,7 @@ async def test_what_is_not_expected(fake: StartFake, asker: Asker, body: bytes) 
 async def test_a_daemon_that_hangs(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers["/topics"] = hang()
-    asker = Asker(Timeouts(SECOND, 30 * MILLISECOND))
+    asker = Asker(Timeouts(1, 0.03))
     assert "context deadline exceeded" in await failure(asker, daemon.address)
     await asker.close()
 

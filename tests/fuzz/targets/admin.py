@@ -1,0 +1,97 @@
+"""What nsqadmin reads: bodies of requests, and what the nodes of a cluster answer."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from penstock.admin.cluster import semver
+from penstock.admin.cluster.producers import ToldNodes, distinct, united
+from penstock.admin.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
+from penstock.admin.history.history import History
+from penstock.admin.history.sample import look_of, sample_of
+from penstock.admin.json_body import read_strings
+from penstock.core.gojson import dumps
+from penstock.core.malformed import MALFORMED
+from tests.fuzz.targets import Target
+
+_PLACE = Place("n:1", "h")
+
+
+def bodies(data: bytes) -> None:
+    """Strings that can be written again, or one line of Go's."""
+    try:
+        found = read_strings(data, ("topic", "channel"))
+    except ValueError as error:
+        assert "\n" not in str(error)
+        return
+    for text in found:
+        text.encode()
+
+
+def stats(data: bytes) -> None:
+    """Any /stats can be summed up and shown, or is refused as a whole."""
+    try:
+        read = msgspec.json.decode(data, type=NodeStats)
+    except MALFORMED:
+        return
+    topics = settled(read, _PLACE, "", 0)
+    whole = whole_topic("t", topics)
+    assert whole.message_count == sum(each.message_count for each in topics)
+    channels = [each for topic in topics for each in topic.channels or ()]
+    shown = dumps(whole) + (dumps(whole_channel("c", channels)) if channels else b"")
+    assert b"<" not in shown
+    json.loads(dumps(whole))
+
+
+def looks(data: bytes) -> None:
+    """Any /stats has a history, or is refused as a whole."""
+    try:
+        sample = sample_of(msgspec.json.decode(data, type=look_of(data)))
+    except MALFORMED:
+        return
+    history = History(10)
+    for time in (1.0, 11.0):
+        history.take(time, [("n", sample), ("m", sample)])
+    assert history.now.shape[1] == len(history.sums)
+
+
+def nodes(data: bytes) -> None:
+    """Any list of nodes can be put together with itself."""
+    try:
+        told = msgspec.json.decode(data, type=ToldNodes)
+    except MALFORMED:
+        return
+    found = united([("l", told), ("k", told)])
+    assert len(distinct([("l", told)])) <= len(told.producers or ())
+    for each in found:
+        assert semver.parse(each.version) >= semver.parse("0.0.0-0") or each.out_of_date
+    dumps({"nodes": found})
+
+
+_LATENCY = b'"e2e_processing_latency":{"count":2,"percentiles":[{"quantile":0.99,"value":1.5}]}'
+_STATS = (
+    b'{"topics":[{"topic_name":"t","channels":[{"channel_name":"c","depth":9,"message_count":3,'
+    b'"clients":[{"client_id":"<x>","connect_ts":1}],%s}],"message_count":5,%s}],"memory":{}}'
+    % (_LATENCY, _LATENCY)
+)
+_WORDS = [b"null", b"[]", b"{}", b"[", b"]", b"{", b"}", b",", b"-1", b"1e308", b"NaN", b"true",
+          b'"depth":', b'"\\ud800"', b'"quantile":', b"9223372036854775808"]  # fmt: skip
+TARGETS = {
+    "admin_bodies": Target(
+        bodies,
+        [b'{"topic":"t","channel":"c"} x', b'{"TOPIC":null}', b'{"action":"pause"}', b" [1]"],
+        _WORDS,
+    ),
+    "admin_stats": Target(stats, [_STATS, b'{"topics":null}'], _WORDS),
+    "admin_looks": Target(looks, [_STATS, b'{"topics":[{}]}'], _WORDS),
+    "admin_nodes": Target(
+        nodes,
+        [
+            b'{"producers":[{"hostname":"h","broadcast_address":"::1","tcp_port":1,"http_port":2,'
+            b'"version":"1.3.0-x.1+b","topics":["b","a"],"tombstones":[true]},{"version":"weird"}]}'
+        ],
+        _WORDS,
+    ),
+}
