@@ -1,10 +1,10 @@
 """Connections of an HTTP client that are kept for the next request.
 
-    pool = HttpPool(connect_timeout=2.0, kept_per_origin=100)
-    reader = await pool.ask(
-        Origin(False, "127.0.0.1", 8080), request, lambda: AnswerReader("POST", 1 << 20)
-    )
-    await pool.close()
+pool = HttpPool(connect_timeout=2.0, kept_per_origin=100)
+reader = await pool.ask(
+    Origin(False, "127.0.0.1", 8080), request, lambda: AnswerReader("POST", 1 << 20)
+)
+await pool.close()
 """
 
 from __future__ import annotations
