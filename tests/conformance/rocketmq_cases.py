@@ -254,16 +254,19 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         34,
-        "Popping, acknowledgements of several at once, notices; in order it is refused. Delays of "
+        "Popping, acknowledgements of several at once, notices; in order, too. Delays of "
         "any length; taking a message back is refused.",
         (*_dialects("popping", "popped_messages_are_hidden_until_they_are_acknowledged",
                     "what_is_not_acknowledged_comes_again",
                     "what_failed_too_often_goes_to_the_dead_letters",
                     "a_notice_that_there_is_something"),
          *_broker("pop_acks", "several"),
-         *_broker("pop_notices", "in_order_is_refused"),
+         *_broker("pop_notices", "in_order_nothing_is_there_while_a_batch_is_out"),
+         *_dialects("popping_in_order", "one_batch_at_a_time",
+                    "what_is_not_acknowledged_in_time_comes_again_in_order"),
          *_broker("delays/timers", "a_time_of_its_own_on_the_wire"),
-         "interop/test_rocketmq_pop.py::test_a_java_consumer_pops"),
+         "interop/test_rocketmq_pop.py::test_a_java_consumer_pops",
+         "interop/test_rocketmq_pop.py::test_a_java_client_pops_in_order"),
     ),
 )  # fmt: skip
 

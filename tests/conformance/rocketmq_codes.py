@@ -74,12 +74,18 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.LOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back", "through_real_connections"),
     C.UNLOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back"),
     # Popping
-    C.POP_MESSAGE: _broker("pop", "an_answer", "refusals"),
+    C.POP_MESSAGE: (
+        *_broker("pop", "an_answer", "refusals"),
+        *_broker("ordered_pops", "one_batch_of_a_queue_at_a_time"),
+    ),
     C.ACK_MESSAGE: _broker("pop_acks", "one", "refusals"),
     C.BATCH_ACK_MESSAGE: _broker("pop_acks", "several", "nothing"),
     C.PEEK_MESSAGE: _broker("pop", "looking"),
     C.CHANGE_MESSAGE_INVISIBLETIME: _broker("pop_acks", "another_time"),
-    C.NOTIFICATION: _broker("pop_notices", "there_is_something", "nothing_comes"),
+    C.NOTIFICATION: _broker(
+        "pop_notices", "there_is_something", "nothing_comes",
+        "in_order_nothing_is_there_while_a_batch_is_out",
+    ),
     C.POLLING_INFO: _broker("pop", "how_many_wait"),
     C.QUERY_ASSIGNMENT: _broker(
         "request_modes", "who_pulls_has_queues_of_its_own", "who_pops_shares"

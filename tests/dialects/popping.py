@@ -44,6 +44,9 @@ class Popper:
                              bornTime=1, initMode=0), **more},
         )  # fmt: skip
 
+    def pop_in_order(self, count: int = 32, invisible_ms: int = 60_000, **more: Any) -> Command:
+        return self.ask(count, invisible_ms, order="true", **more)
+
     def pop(self, count: int = 32, invisible_ms: int = 60_000, **more: Any) -> list[Popped]:
         return popped(self.ask(count, invisible_ms, **more))
 

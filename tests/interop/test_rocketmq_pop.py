@@ -63,3 +63,45 @@ def test_a_java_consumer_pops(tmp_path: Path) -> None:
                             maxMsgNums=32)  # fmt: skip
         assert peeked.code == ResponseCode.PULL_NOT_FOUND
         client.close()
+
+
+STEPS = """\
+FOUND
+a 0
+b 0
+POLLING_NOT_FOUND
+changed OK true
+changed OK true
+FOUND
+a 1
+b 1
+acknowledged OK
+acknowledged OK
+FOUND
+c 0
+"""
+
+
+def test_a_java_client_pops_in_order(tmp_path: Path) -> None:
+    """One batch of a queue at a time, counted and acknowledged by receipts that Java makes."""
+    reason = missing()
+    folder = newest() if reason is None else None
+    if folder is None:
+        pytest.skip(reason or "no client of version 5 is at hand")
+    class_path = compile_java(folder, tmp_path / "classes", "PopInOrder")
+    with run_mqbroker() as broker:
+        client = RawClient(broker.port)
+        client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
+        with Producer(broker.tcp) as producer:
+            producer.multi_publish("T", [b"a", b"b", b"c"])
+        ended = subprocess.run(
+            ["nice", "java", *JVM, f"-Duser.home={tmp_path}", "-cp", class_path, "PopInOrder",
+             f"127.0.0.1:{broker.port}", "T", "G"],
+            capture_output=True, text=True, timeout=SECONDS, env={**os.environ},
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert ended.stdout == STEPS
+        offset = client.ask(RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup="G", topic="T",
+                            queueId=0)  # fmt: skip
+        assert offset.ext == {"offset": "2"}
+        client.close()

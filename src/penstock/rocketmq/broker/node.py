@@ -88,6 +88,8 @@ class Node:
         self.services: list[Service] = []
         self.topics_listeners: list[Callable[[], None]] = []
         """Told when the table of topics has changed: who registers at name servers."""
+        self.offset_listeners: list[Callable[[tuple[str, str], int], None]] = []
+        """Told the topic and group, and the queue, when a client commits an offset."""
         state.add(files.TOPICS, self.topics.as_json, self.topics.load)
         state.add(files.GROUPS, self.groups.as_json, self.groups.load)
         state.add(files.OFFSETS, self.offsets.as_json, self.offsets.load)

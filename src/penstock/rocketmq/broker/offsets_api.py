@@ -49,8 +49,11 @@ def update_consumer_offset(node: Node, connection: Connection, request: Command)
     """Any topic, group and queue will do: that they exist is not checked, as in 4.9."""
     group, topic = request.text("consumerGroup"), request.text("topic")
     queue, offset = request.int32("queueId"), request.int64("commitOffset")
-    if offset >= 0:  # some clients commit -1 for a queue they have not read yet
+    known = node.offsets.query(topic, group, queue)
+    if offset >= 0 and offset != known:  # -1: of a queue that the client has not read yet
         node.offsets.commit(topic, group, queue, offset)
+        for listener in node.offset_listeners:
+            listener((topic, group), queue)
     return request.answer(ext={})
 
 

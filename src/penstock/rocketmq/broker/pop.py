@@ -1,7 +1,7 @@
 """Popping: messages of a topic that are hidden from others until they are acknowledged, or until
 their time is over (reference 2.7).
 
-A request without messages to have waits for them. Popping in order is not supported.
+A request without messages to have waits for them. Popping in order is in ``ordered_pops``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.units import HOUR, MILLISECOND, SECOND
 from penstock.rocketmq.broker import group_topics, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.ordered_pops import OrderedRequest
 from penstock.rocketmq.broker.pop_channel import PopChannel, Popped
 from penstock.rocketmq.broker.sql92 import ExpressionError
 from penstock.rocketmq.broker.subscriptions import SQL92, Subscription
@@ -40,12 +41,17 @@ _REVIVE_QUEUE: Final = 0
 def pop(node: Node, connection: Connection, request: Command) -> None:
     """Answered as soon as there is something, or when the time to wait is over."""
     topic, group = checked(node, connection, request)
-    refuse_order(request)
     count = _within(request, "maxMsgNums", 1, MESSAGES_MAX)
     invisible_ms = _within(request, "invisibleTime", 1, INVISIBLE_MS_MAX)
     poll_ms = min(max(0, request.int64("pollTime")), POLL_MS_MAX)
     subscription = _subscription(node, request, topic)
     from_end = request.int32("initMode", 0) == _FROM_END
+    if request.boolean("order"):
+        found = OrderedRequest(
+            connection, request, (topic, group), count, invisible_ms, subscription
+        )
+        _pop_in_order(node, found, poll_ms, from_end=from_end)
+        return
     channel = node.pops.channel(topic, group, from_end=from_end)
     waiting = PopRequest(node, connection, request, channel, count, invisible_ms, subscription)
     if channel.waiting >= WAITING_OF_GROUP_MAX or len(node.pops) >= WAITING_MAX:
@@ -55,6 +61,17 @@ def pop(node: Node, connection: Connection, request: Command) -> None:
     else:
         remark = f"the group {group} uses too many different invisible times at once"
         raise RefusedError(ResponseCode.SYSTEM_BUSY, remark)
+
+
+def _pop_in_order(node: Node, request: OrderedRequest, poll_ms: int, *, from_end: bool) -> None:
+    ordered = node.pops.ordered
+    queues = node.pops.in_order(*request.key, from_end=from_end)
+    if ordered.pop(request, queues):
+        return
+    if ordered.waiting(request.key) >= WAITING_OF_GROUP_MAX or len(node.pops) >= WAITING_MAX:
+        ordered.refuse(request, ResponseCode.POLLING_FULL)
+    else:
+        ordered.wait(request, poll_ms)
 
 
 class PopRequest:
@@ -144,7 +161,8 @@ def peek(node: Node, connection: Connection, request: Command) -> Command | None
 def polling_info(node: Node, connection: Connection, request: Command) -> Command:
     topic, group = checked(node, connection, request)
     channel = node.pops.find(topic, group)
-    waiting = channel.waiting if channel is not None else 0
+    waiting = node.pops.ordered.waiting((topic, group))
+    waiting += channel.waiting if channel is not None else 0
     return request.answer(ext={"pollingNum": str(waiting)})
 
 
@@ -169,13 +187,6 @@ def checked(node: Node, connection: Connection, request: Command) -> tuple[str, 
         remark = f"subscription group no permission, {group}"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
     return topic, group
-
-
-def refuse_order(request: Command) -> None:
-    """Raises RefusedError for a request that wants messages in order."""
-    if request.boolean("order"):
-        remark = "popping in order is not supported; consume in order by pulling"
-        raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
 def _within(request: Command, name: str, least: int, most: int) -> int:

@@ -1,7 +1,8 @@
 """What becomes of popped messages: they are done, or hidden for another time (reference 2.7).
 
 A receipt is good until the invisible time it speaks of is over; then the message may be somebody
-else's. As with Java's brokers, one that is too late is answered like any other.
+else's. As with Java's brokers, one that is too late is answered like any other. One of a batch that
+was popped in order is good until the batch is popped again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def ack(node: Node, connection: Connection, request: Command) -> Command:
         remark = f"offset is illegal, key:{topic}@{queue}, commit:{offset}, store:{low}~{high}"
         raise RefusedError(ResponseCode.NO_MESSAGE, remark)
     receipt = Receipt.parse(request.text("extraInfo"))
-    _finish(node, topic, request.text("consumerGroup"), queue, [offset], receipt)
+    strangers = _finish(node, topic, request.text("consumerGroup"), queue, [offset], receipt)
+    _refuse_strangers(topic, queue, strangers)
     return request.answer()
 
 
@@ -39,10 +41,14 @@ def batch_ack(node: Node, connection: Connection, request: Command) -> Command:
     acks = BatchAck.parse_all(request.body)
     if not acks:
         raise RefusedError(ResponseCode.NO_MESSAGE, "a request that acknowledges nothing")
+    wrong: list[tuple[BatchAck, list[int]]] = []
     for each in acks:
         low, high = node.store.bounds(each.topic, each.queue)
         offsets = [offset for offset in each.offsets if low <= offset < high]
-        _finish(node, each.topic, each.group, each.queue, offsets, each.receipt)
+        strangers = _finish(node, each.topic, each.group, each.queue, offsets, each.receipt)
+        wrong.append((each, strangers))
+    for each, strangers in wrong:  # the others are done by now
+        _refuse_strangers(each.topic, each.queue, strangers)
     return request.answer()
 
 
@@ -55,6 +61,8 @@ def change_invisible_time(node: Node, connection: Connection, request: Command) 
     low, high = node.store.bounds(topic, queue)
     if not low <= offset < high:
         raise RefusedError(ResponseCode.NO_MESSAGE, f"no message {offset} in {topic}@{queue}")
+    if receipt.is_in_order:
+        return _change_in_order(node, request, topic, queue, offset, invisible_ms, receipt)
     channel = node.pops.find(topic, request.text("consumerGroup"))
     if channel is not None and not _is_late(node, receipt):
         for place in channel.topic.queues.locate(queue, offset, 1):
@@ -63,6 +71,28 @@ def change_invisible_time(node: Node, connection: Connection, request: Command) 
         ext={
             "popTime": str(node.now_ms),
             "invisibleTime": str(invisible_ms),
+            "reviveQid": str(receipt.revive_queue),
+        }
+    )
+
+
+def _change_in_order(
+    node: Node,
+    request: Command,
+    topic: str,
+    queue: int,
+    offset: int,
+    invisible_ms: int,
+    receipt: Receipt,
+) -> Command:
+    """The batch stays what it was when it was popped, so its receipts stay good."""
+    visible_ms = node.now_ms + invisible_ms
+    key = (topic, request.text("consumerGroup"))
+    node.pops.ordered.hide(key, queue, offset, receipt.pop_ms, visible_ms)
+    return request.answer(
+        ext={
+            "popTime": str(receipt.pop_ms),
+            "invisibleTime": str(visible_ms - receipt.pop_ms),
             "reviveQid": str(receipt.revive_queue),
         }
     )
@@ -83,12 +113,23 @@ def _place(node: Node, connection: Connection, request: Command) -> tuple[str, i
 
 def _finish(
     node: Node, topic: str, group: str, queue: int, offsets: list[int], receipt: Receipt
-) -> None:
+) -> list[int]:
+    """Take note; offsets that the receipt cannot be for are returned."""
+    if receipt.is_in_order:
+        return node.pops.ordered.finish((topic, group), queue, offsets, receipt.pop_ms)
     channel = node.pops.find(topic, group)
     if channel is None or _is_late(node, receipt):
-        return
+        return []
     locate = channel.topic.queues.locate
     channel.finish([place for offset in offsets for place in locate(queue, offset, 1)])
+    return []
+
+
+def _refuse_strangers(topic: str, queue: int, offsets: list[int]) -> None:
+    """Raises RefusedError if there are any."""
+    if offsets:
+        remark = f"offset is illegal, key:{topic}@{queue}, not popped then:{offsets[0]}"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
 
 
 def _is_late(node: Node, receipt: Receipt) -> bool:

@@ -14,6 +14,7 @@ from penstock.rocketmq.broker import send_back
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.offsets_api import YOUNG_BYTES_MAX
+from penstock.rocketmq.broker.ordered_pops import OrderedPops
 from penstock.rocketmq.broker.pop_channel import PopChannel, Popped, popped
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message import decode
@@ -36,6 +37,7 @@ class Pops:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._channels: dict[tuple[str, str], PopChannel] = {}
+        self.ordered = OrderedPops(node)
         node.store.deleted.append(self._deleted)
 
     def find(self, topic: str, group: str) -> PopChannel | None:
@@ -65,7 +67,10 @@ class Pops:
         Raises RefusedError for a name that no channel can have, StorageError.
         """
         known = self.find(topic, group)
+        was_ordered = self.ordered.table.leave((topic, group))
         if known is not None:
+            if was_ordered:
+                known.topic.seek(known.channel, self._start(known.topic, group, from_end))
             return known
         if not is_valid_name(group):
             remark = (
@@ -82,6 +87,19 @@ class Pops:
         assert found is not None
         return found
 
+    def in_order(self, topic: str, group: str, *, from_end: bool) -> int:
+        """A group pops a topic in order from now on; how many queues that has.
+
+        What it had popped otherwise comes again, from where its channel had done all.
+        Raises BodyError when there are too many such groups, StorageError.
+        """
+        key, config = (topic, group), self._node.topics.get(topic)
+        queues = config.read_queues if config is not None else 1
+        if key not in self.ordered.table and key in self._channels:
+            self._commit(topic, group)
+        self.ordered.enter(key, queues, from_end=from_end)
+        return queues
+
     def _start(self, topic: Topic, group: str, from_end: bool) -> int:
         if self._node.offsets.of(topic.name, group):
             return self._node.retention.log_offset(topic, group)
@@ -90,10 +108,12 @@ class Pops:
 
     def __len__(self) -> int:
         """Requests that wait."""
-        return sum(channel.waiting for channel in self._channels.values())
+        waiting = sum(channel.waiting for channel in self._channels.values())
+        return waiting + len(self.ordered)
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone, and its requests with it."""
+        self.ordered.forget(connection)
         for channel in self._channels.values():
             channel.forget(connection)
 
@@ -123,6 +143,9 @@ class Pops:
 
     def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
         """The first messages that wait, and how many wait behind them. Raises StorageError."""
+        config = self._node.topics.get(topic)
+        if (topic, group) in self.ordered.table and config is not None:
+            return self.ordered.peek((topic, group), config.read_queues, count)
         waiting = self.waiting(topic, group)
         found: list[Popped] = []
         made = self._node.store.topic(topic)
@@ -156,12 +179,15 @@ class Pops:
     def commit(self) -> None:
         """Note for each queue below which offset a group has done all."""
         for topic, group in list(self._channels):
-            found = self.find(topic, group)
-            config = self._node.topics.get(topic)
-            if found is None or config is None:
-                continue
-            floor = found.channel.floor()
-            for queue in range(config.read_queues):
-                offset = found.topic.queues.search(queue, floor)
-                if self._node.offsets.query(topic, group, queue) != offset:
-                    self._node.offsets.commit(topic, group, queue, offset)
+            if (topic, group) not in self.ordered.table:
+                self._commit(topic, group)
+
+    def _commit(self, topic: str, group: str) -> None:
+        found, config = self.find(topic, group), self._node.topics.get(topic)
+        if found is None or config is None:
+            return
+        floor = found.channel.floor()
+        for queue in range(config.read_queues):
+            offset = found.topic.queues.search(queue, floor)
+            if self._node.offsets.query(topic, group, queue) != offset:
+                self._node.offsets.commit(topic, group, queue, offset)

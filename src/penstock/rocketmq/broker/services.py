@@ -11,6 +11,7 @@ from penstock.rocketmq.broker.admin import runtime_info
 from penstock.rocketmq.broker.delays.schedule import Schedule
 from penstock.rocketmq.broker.delays.timers import Timers
 from penstock.rocketmq.broker.key_index import KeyIndex
+from penstock.rocketmq.broker.ordered_pops import OLD_SCAN_S
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.broker.pop_notices import Arrivals
 from penstock.rocketmq.broker.pops import COMMIT_S, Pops
@@ -46,6 +47,7 @@ def add_services(node: Node, disk: Disk) -> None:
         node.transactions,
         TransactionChecks(node),
         Periodic("offsets of popping groups", COMMIT_S, node.pops.commit),
+        Periodic("old batches of ordered pops", OLD_SCAN_S, node.pops.ordered.forget_old),
         Periodic("groups that hold NSQ's topics", HOLD_S, node.retention.hold),
     ]
     if node.settings.acl_enable:

@@ -18,6 +18,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 NORMAL: Final = "0"
 """The retry flag of a message that comes from its own topic."""
 _FIELDS_MIN: Final = 4
+IN_ORDER: Final = 999
+"""The revive queue in receipts of messages that were popped in order."""
 BITS_MAX: Final = 64 * 1024
 """A client may acknowledge so many messages of a queue at once."""
 
@@ -40,6 +42,10 @@ class Receipt(NamedTuple):
         if len(numbers) < _FIELDS_MIN:
             raise BodyError(f"no extra info of a popped message: {shortened(text)}")
         return cls(*numbers[1:])
+
+    @property
+    def is_in_order(self) -> bool:
+        return self.revive_queue == IN_ORDER
 
 
 class BatchAck(NamedTuple):
@@ -113,3 +119,23 @@ def message_offset_info(offsets: Mapping[int, Iterable[int]]) -> str:
     return ";".join(
         f"{NORMAL} {queue} {','.join(map(str, found))}" for queue, found in offsets.items()
     )
+
+
+class QueueCounts(NamedTuple):
+    """How often messages of a queue were popped in order before.
+
+    ``least`` is that of all messages that were popped; ``counts`` has those above 0 by offset.
+    """
+
+    queue: int
+    least: int
+    counts: Mapping[int, int]
+
+
+def order_count_info(found: Iterable[QueueCounts]) -> str:
+    """Of each message that was popped before how often, then of its queue, for older clients."""
+    words = []
+    for queue, least, counts in found:
+        words += [f"{NORMAL} qo{queue}%{offset} {count}" for offset, count in counts.items()]
+        words.append(f"{NORMAL} {queue} {least}")
+    return ";".join(words)

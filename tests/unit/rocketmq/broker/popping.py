@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.pop_channel import PopChannel, Popped
+from penstock.rocketmq.broker.pop_notices import Arrivals
 from penstock.rocketmq.broker.pops import Pops
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -43,6 +44,7 @@ class Request:
 def with_pops(node: Node, queues: int = 1) -> Pops:
     """The node's popping groups, and a topic T."""
     node.pops = Pops(node)
+    node.arrivals = Arrivals(node.store)
     node.topics.put(TopicConfig("T", queues, queues), node.now_ms)
     return node.pops
 

@@ -64,7 +64,6 @@ def test_an_answer(client: RawClient) -> None:
         ({"maxMsgNums": 33}, ResponseCode.INVALID_PARAMETER, "maxMsgNums is 33"),
         ({"maxMsgNums": 0}, ResponseCode.INVALID_PARAMETER, "maxMsgNums is 0"),
         ({"invisibleTime": 0}, ResponseCode.INVALID_PARAMETER, "invisibleTime is 0"),
-        ({"order": "true"}, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "in order"),
         ({"exp": "a >", "expType": "SQL92"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse"),
         ({"consumerGroup": "a b"}, ResponseCode.SYSTEM_ERROR, "illegal characters"),
         ({"consumerGroup": "a|b"}, ResponseCode.SYSTEM_ERROR, "cannot pop"),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.broker import pop_notices
-from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.node import Node
-from penstock.rocketmq.broker.pop_notices import Arrivals, notification
+from penstock.rocketmq.broker.pop_notices import notification
+from penstock.rocketmq.broker.pop_orders import OpenBatch
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 
@@ -24,7 +24,6 @@ PEER = FakePeer().connection
 @pytest.fixture
 def topic(node: Node) -> Node:
     with_pops(node)
-    node.arrivals = Arrivals(node.store)
     return node
 
 
@@ -65,6 +64,15 @@ async def test_too_many_wait(topic: Node, monkeypatch: pytest.MonkeyPatch) -> No
     assert (await ask(topic)).ext == {"hasMsg": "false", "pollingFull": "true"}
 
 
-async def test_in_order_is_refused(topic: Node) -> None:
-    with pytest.raises(RefusedError, match="in order"):
-        await ask(topic, order="true")
+async def test_in_order_nothing_is_there_while_a_batch_is_out(topic: Node) -> None:
+    ordered, key = topic.pops.ordered, ("T", "G")
+    await store(topic, "T", 0, b"a", b"b")
+    assert (await ask(topic, order="true")).ext == {"hasMsg": "true", "pollingFull": "false"}
+    now_ms = topic.now_ms
+    ordered.table.put(key, 0, OpenBatch([0], now_ms, 60_000))
+    answer = await ask(topic, order="true", pollTime=10)
+    assert answer.ext == {"hasMsg": "false", "pollingFull": "false"}
+    waiting = asyncio.ensure_future(ask(topic, order="true"))
+    await asyncio.sleep(0)
+    assert ordered.finish(key, 0, [0], now_ms) == []
+    assert (await waiting).ext == {"hasMsg": "true", "pollingFull": "false"}

@@ -11,8 +11,10 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.pop_info import (
     BITS_MAX,
     BatchAck,
+    QueueCounts,
     Receipt,
     message_offset_info,
+    order_count_info,
     start_offset_info,
 )
 
@@ -33,6 +35,13 @@ def test_places() -> None:
     assert start_offset_info(offsets) == "0 0 5;0 3 1"
     assert message_offset_info(offsets) == "0 0 5,6,9;0 3 1"
     assert start_offset_info({}) == message_offset_info({}) == ""
+
+
+def test_how_often_messages_were_popped_in_order() -> None:
+    found = [QueueCounts(0, 1, {5: 1, 6: 2}), QueueCounts(3, 0, {})]
+    assert order_count_info(found) == "0 qo0%5 1;0 qo0%6 2;0 0 1;0 3 0"
+    assert Receipt(1700, 60000, 999).is_in_order
+    assert not Receipt(1700, 60000, 0).is_in_order
 
 
 def entry(**changes: Any) -> dict[str, Any]:
