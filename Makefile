@@ -32,7 +32,7 @@ up: install  ## nsqlookupd, nsqd and the archive of every topic until Ctrl-C
 	@$(BIN)/penstock up
 
 test: install  ## all tests, two files at a time
-	@$(PYTEST) -q -n 2 --dist loadgroup
+	@$(PYTEST) -q -n 2 --dist loadscope
 
 lint: install  ## ruff: style and format
 	@$(BIN)/ruff check .

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # In CI the same examples every time; `make decoders` looks for new ones, for long.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -26,13 +28,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests stay together where several run at once: those of a file, and all with Spark, as
-    a process has one session.
+class ByFile(LoadScopeScheduling):
+    """Where several tests run at once, those of a file stay together, for what they share; and all
+    with Spark, as a process has one session.
     """
-    for item in items:
-        is_spark = "spark" in item.path.relative_to(Path(__file__).parent).parts
-        item.add_marker(pytest.mark.xdist_group("spark" if is_spark else str(item.path)))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    # In the order of collection: the long ones come first.
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

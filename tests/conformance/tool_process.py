@@ -131,6 +131,7 @@ def _enter(words: list[str], stdin: str, stdout: str, stderr: str) -> None:
     sys.stdin, sys.stdout = os.fdopen(0, "r", closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
     sys.argv = words
     module = Path(words[0]).name
     importlib.import_module(f"penstock.cli.{module}").main()

@@ -69,6 +69,7 @@ async def test_looking_without_waiting(nsqd: FakeNsqd) -> None:
             message = await consumer.get(0)
             assert message is not None
             assert message.body == expected
+            message.finish()
         assert await consumer.get(0) is None
 
 
