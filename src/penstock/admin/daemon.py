@@ -9,7 +9,7 @@ from penstock.admin.access import Access
 from penstock.admin.actions_api import ActionsApi
 from penstock.admin.api import ReadApi
 from penstock.admin.client_tls import client_tls
-from penstock.admin.cluster.asker import Asker, Timeouts
+from penstock.admin.cluster.asker import Asker
 from penstock.admin.cluster.reads import Addresses, Cluster
 from penstock.admin.cluster.writes import Changes
 from penstock.admin.config_api import ConfigApi
@@ -23,6 +23,7 @@ from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.http import HttpServer, Request, Response
 from penstock.nsq.http_api import ApiError, plain_response
+from penstock.nsq.http_query import Timeouts
 from penstock.nsq.version import version_line
 
 if TYPE_CHECKING:

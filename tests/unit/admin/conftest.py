@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.cluster.asker import Asker, Timeouts
+from penstock.admin.cluster.asker import Asker
 from penstock.admin.cluster.reads import Addresses, Cluster
 from penstock.admin.daemon import Nsqadmin
 from penstock.admin.options import AdminOptions
@@ -19,6 +19,7 @@ from penstock.net import tcp
 from penstock.net.http import HttpServer, Later, Request, Response, Router
 from penstock.net.http_client import request
 from penstock.nsq.http_api import error_response, json_response
+from penstock.nsq.http_query import Timeouts
 
 TIMEOUT_S = 10.0
 

@@ -7,11 +7,10 @@ it does becomes an UpstreamError with one line: it is never anybody's traceback.
 from __future__ import annotations
 
 import asyncio
-import http
 import re
 import ssl
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote_plus
 
 import msgspec
@@ -25,6 +24,7 @@ from penstock.net.http_link import Origin
 from penstock.net.http_pool import ConnectFailed, HttpPool
 from penstock.net.tls import go_words
 from penstock.nsq.client.dial import dial_reason
+from penstock.nsq.http_query import ACCEPT, LATE, Timeouts, status_text
 from penstock.nsq.version import NSQ_VERSION
 
 T = TypeVar("T")
@@ -36,20 +36,11 @@ QUOTED_MAX: Final = 1024
 AT_ONCE: Final = 64
 """Requests under way at the same time, whatever their number."""
 _KEPT: Final = 2
-_LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-_ACCEPT: Final = "application/vnd.nsq; version=1.0"
 _POSITION: Final = re.compile(r" \(byte \d+\)| - at `.*")
 
 
 class UpstreamError(PenstockError):
     """A daemon could not be asked, or gave no usable answer; the text is Go's where it has one."""
-
-
-class Timeouts(NamedTuple):
-    """Seconds: for the connection, and for a whole request."""
-
-    connect: float
-    request: float
 
 
 class _Refusal(msgspec.Struct):
@@ -104,7 +95,7 @@ class Asker:
                 url, answer = await self._exchange(method, "https", secure, target)
         if answer.status != 200:
             said = quote(answer.body[:QUOTED_MAX])
-            raise UpstreamError(f"got response {_status(answer.status)} {said}")
+            raise UpstreamError(f"got response {status_text(answer.status)} {said}")
         return url, answer
 
     async def _exchange(
@@ -125,7 +116,7 @@ class Asker:
         except ConnectFailed as error:
             raise UpstreamError(what + _no_connection(address, error.cause)) from error
         except TimeoutError:
-            raise UpstreamError(what + _LATE) from None
+            raise UpstreamError(what + LATE) from None
         except EOFError:
             raise UpstreamError(what + "EOF") from None
         except ssl.SSLError as error:
@@ -143,7 +134,7 @@ def escaped(name: str) -> str:
 
 
 def _fields(method: str, address: str) -> dict[str, str]:
-    fields = {"Host": address, "User-Agent": f"nsqadmin/{NSQ_VERSION}", "Accept": _ACCEPT}
+    fields = {"Host": address, "User-Agent": f"nsqadmin/{NSQ_VERSION}", "Accept": ACCEPT}
     if method == "POST":
         fields["Content-Length"] = "0"
     return fields
@@ -192,10 +183,3 @@ def _no_connection(address: str, error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return go_words(error)
     return dial_reason(address, error)
-
-
-def _status(status: int) -> str:
-    try:
-        return f"{status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)

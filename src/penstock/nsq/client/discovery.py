@@ -15,7 +15,8 @@ from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.lookup import ACCEPT, lookup_url
+from penstock.nsq.client.lookup import lookup_url
+from penstock.nsq.http_query import ACCEPT
 
 
 class Discovery:

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlsplit
 from penstock.net.address import join_host_port
 from penstock.nsq.client.dial import dial_reason
 from penstock.nsq.client.errors import LookupFailed
+from penstock.nsq.http_query import ACCEPT
 
-ACCEPT = "application/vnd.nsq; version=1.0"
 ANSWER_MAX = 16 << 20
 """Bytes of an answer of nsqlookupd."""
 

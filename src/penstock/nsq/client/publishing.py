@@ -221,6 +221,13 @@ class Topics:
             self._known.add(topic)
 
 
+def checked_delay(delay: float) -> int:
+    """Seconds as the milliseconds of DPUB. Raises ValueError for less than none."""
+    if not delay >= 0:
+        raise ValueError(f"a delay of {delay} s is none")
+    return round(delay * 1000)
+
+
 def checked_body(body: bytes, command: str) -> bytes:
     """The body as bytes. Raises BadMessage for an empty one, which no node takes; TypeError."""
     if type(body) is not bytes:

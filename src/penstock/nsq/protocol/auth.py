@@ -14,9 +14,10 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import Kind, dumps, loads_struct
 from penstock.core.quote import quote
+from penstock.nsq.http_query import ACCEPT
 from penstock.nsq.protocol.authorizations import Authorizations
 
-_ACCEPT = {"Accept": "application/vnd.nsq; version=1.0"}
+_ACCEPT = {"Accept": ACCEPT}
 _POST_HEADERS = {**_ACCEPT, "Content-Type": "application/json"}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _BECOMES_GET = (301, 302, 303)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import http
 import json
 import socket
 from collections.abc import Coroutine, Iterable, Sequence
@@ -19,23 +18,14 @@ from penstock.core.errors import PenstockError
 from penstock.core.quote import quote
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.http_client import Answer, HttpError, request
+from penstock.nsq.http_query import ACCEPT, LATE, Timeouts, status_text
 from penstock.nsq.version import NSQ_VERSION
 
 T = TypeVar("T")
 
-_ACCEPT = {"Accept": "application/vnd.nsq; version=1.0"}
-_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-
 
 class QueryFailed(PenstockError):
     """A daemon could not be asked, or gave no usable answer; the text is Go's."""
-
-
-class Timeouts(NamedTuple):
-    """Seconds: for the TCP connection, and for a whole request."""
-
-    connect: float
-    request: float
 
 
 class Figures(NamedTuple):
@@ -65,7 +55,7 @@ class Cluster:
 
     def __init__(self, timeouts: Timeouts, user_agent: str = f"nsq/{NSQ_VERSION}") -> None:
         self._timeouts = timeouts
-        self._headers = {**_ACCEPT, "User-Agent": user_agent}
+        self._headers = {"Accept": ACCEPT, "User-Agent": user_agent}
 
     async def topics(self, lookupds: Sequence[str]) -> list[str]:
         """The topics that these nsqlookupds know, sorted."""
@@ -132,7 +122,7 @@ class Cluster:
             url = _https_url(url, answer.body)
             answer = await self._exchange(url)
         if answer.status != 200:
-            raise QueryFailed(f"got response {_status(answer.status)} {quote(answer.body)}")
+            raise QueryFailed(f"got response {status_text(answer.status)} {quote(answer.body)}")
         return _object(url, answer.body)
 
     async def _exchange(self, url: str) -> Answer:
@@ -194,13 +184,6 @@ def _object(url: str, body: bytes) -> dict[str, Any]:
     return found
 
 
-def _status(status: int) -> str:
-    try:
-        return f"{status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
-
-
 def _reason(error: HttpError, url: str) -> str:
     address = urlsplit(url).netloc
     cause = error.__cause__
@@ -212,4 +195,4 @@ def _reason(error: HttpError, url: str) -> str:
         return f"dial tcp {address}: connect: {error.reason}"
     if error.reason == "connecting timed out":
         return f"dial tcp {address}: i/o timeout"
-    return _LATE if error.reason == "timed out" else error.reason
+    return LATE if error.reason == "timed out" else error.reason

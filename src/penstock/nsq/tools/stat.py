@@ -14,7 +14,8 @@ from penstock.core.option_kinds import DURATION, Kind
 from penstock.core.options import option
 from penstock.core.quote import quote
 from penstock.core.units import SECOND
-from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed, Timeouts
+from penstock.nsq.http_query import Timeouts
+from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed
 from penstock.nsq.tools.errors import ToolError, writing_stdout
 from penstock.nsq.tools.flags import ToolFlags, check_addresses, parse, user_agent
 from penstock.nsq.tools.run import STOP_SIGNALS, Stop, run_tool, until

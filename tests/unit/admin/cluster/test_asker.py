@@ -6,9 +6,10 @@ import pytest
 from msgspec import Struct
 
 from penstock.admin.cluster import asker as asker_module
-from penstock.admin.cluster.asker import Asker, Timeouts, UpstreamError, escaped
+from penstock.admin.cluster.asker import Asker, UpstreamError, escaped
 from penstock.net.http import Response
 from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
+from penstock.nsq.http_query import Timeouts
 from tests.unit.admin.conftest import StartFake, hang
 
 DEAD = "127.0.0.1:9"

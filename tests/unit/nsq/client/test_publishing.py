@@ -23,6 +23,7 @@ from penstock.nsq.client.publishing import (
     Router,
     Topics,
     checked_body,
+    checked_delay,
     parts_of,
 )
 from penstock.nsq.protocol import encode
@@ -177,3 +178,13 @@ def test_parts() -> None:
         assert len(encode.multi_body(part)) <= 100
     assert [len(part) for part in parts_of([b"x" * 500, b"y"], 100)] == [1, 1]
     assert parts_of([], 100) == []
+
+
+@pytest.mark.parametrize("delay", [-1, -0.001, float("nan")])
+def test_no_delay(delay: float) -> None:
+    with pytest.raises(ValueError, match="a delay of"):
+        checked_delay(delay)
+
+
+def test_delays_are_sent_in_milliseconds() -> None:
+    assert [checked_delay(delay) for delay in (0, 0.0004, 1.5)] == [0, 0, 1500]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed, Timeouts
+from penstock.nsq.http_query import Timeouts
+from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed
 
 CHANNEL = {"channel_name": "c", "depth": 5, "backend_depth": 2, "in_flight_count": 1,
            "deferred_count": 3, "requeue_count": 4, "timeout_count": 6, "message_count": 9,

@@ -22,6 +22,7 @@ from penstock.nsq.client.publishing import (
     Router,
     Topics,
     checked_body,
+    checked_delay,
     parts_of,
 )
 
@@ -157,9 +158,12 @@ class Producer:
                 raise outcome
 
     async def deferred_publish(self, topic: str, delay: float, body: bytes) -> None:
-        """Publish a message that is delivered no sooner than ``delay`` seconds from now."""
+        """Publish a message that is delivered no sooner than ``delay`` seconds from now.
+
+        Raises ValueError for a negative delay.
+        """
         self._topics.check(topic, "DPUB")
-        delay_ms = round(delay * 1000)
+        delay_ms = checked_delay(delay)
         await (await self._alone(topic, [checked_body(body, "DPUB")], delay_ms))
 
     async def flush(self) -> None:

@@ -21,6 +21,7 @@ from penstock.nsq.client.publishing import (
     Router,
     Topics,
     checked_body,
+    checked_delay,
     parts_of,
 )
 from penstock.nsq.protocol import encode
@@ -136,9 +137,12 @@ class Producer:
         self._finish([self._put(topic, part) for part in parts_of(checked, self._max_body_size)])
 
     def deferred_publish(self, topic: str, delay: float, body: bytes) -> None:
-        """Publish a message that is delivered no sooner than ``delay`` seconds from now."""
+        """Publish a message that is delivered no sooner than ``delay`` seconds from now.
+
+        Raises ValueError for a negative delay.
+        """
         self._topics.check(topic, "DPUB")
-        self._finish([self._put(topic, [checked_body(body, "DPUB")], round(delay * 1000))])
+        self._finish([self._put(topic, [checked_body(body, "DPUB")], checked_delay(delay))])
 
     def publish_soon(self, topic: str, body: bytes) -> Outcome:
         """Publish one message without waiting for the answer, which the outcome will have."""

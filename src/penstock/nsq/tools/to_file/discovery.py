@@ -14,7 +14,8 @@ from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.tools.cluster import Cluster, QueryFailed, Timeouts
+from penstock.nsq.http_query import Timeouts
+from penstock.nsq.tools.cluster import Cluster, QueryFailed
 from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import describe
 from penstock.nsq.tools.flags import check_names

@@ -14,13 +14,13 @@ from penstock.net.http_link import Origin
 from penstock.net.http_pool import ConnectFailed, HttpPool
 from penstock.net.tls import go_words
 from penstock.nsq.client.dial import dial_reason
+from penstock.nsq.http_query import LATE
 from penstock.nsq.tools.to_http.hops import HOPS_MAX, Endpoint, Hop, failure
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable
 
 BODY_MAX: Final = 1 << 20
 """Bytes of an answer's body that are read, and dropped, for the connection to stay usable."""
 
-_LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 _BROKEN: Final = "net/http: HTTP/1.x transport connection broken"
 
 
@@ -59,7 +59,7 @@ class Publisher:
         except TimeoutError:
             # A status that came in time counts, as with Go, however long the rest may take.
             if not (status := journey.last_status):
-                raise journey.failed(_LATE) from None
+                raise journey.failed(LATE) from None
         if not endpoint.accepts(status):
             raise PublishFailed(f"got status code {status}")
 
