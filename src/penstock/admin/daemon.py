@@ -14,9 +14,10 @@ from penstock.admin.cluster.reads import Addresses, Cluster
 from penstock.admin.cluster.writes import Changes
 from penstock.admin.config_api import ConfigApi
 from penstock.admin.graphite import GraphiteApi
+from penstock.admin.groups_api import GroupsApi
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
-from penstock.admin.pages import add_pages
+from penstock.admin.pages import Pages
 from penstock.admin.router import AdminRouter
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
@@ -50,10 +51,11 @@ class Nsqadmin:
         self._router = router = AdminRouter(options.base_path)
         router.add("GET", "/ping", _ping)
         ReadApi(self.cluster).add_routes(router)
+        GroupsApi(self.cluster).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
-        add_pages(router)
+        Pages(options, access).add_routes(router)
         self._http = HttpServer(router, log=_log, clock=clock)
         self._listener: tcp.Listener
 

@@ -1,34 +1,119 @@
-"""The pages' paths. There are no pages yet: each says so, and where the API is."""
+"""The pages: one HTML document for all of them, which says what this nsqadmin is (reference 5.6).
+
+Its files stand under ``/static/<version>/``, where the version is that of their contents: a browser
+keeps them for ever, and sees an upgrade at once.
+"""
 
 from __future__ import annotations
 
 import html
+from functools import partial
+from pathlib import Path
+from string import Template
+from typing import Any, Final
 
+import msgspec
+
+from penstock.admin.access import Access
+from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
+from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file
+from penstock.core.errors import ConfigError
+from penstock.core.units import SECOND
 from penstock.net.http import Request, Response
-from penstock.nsq.http_api import plain_response
+from penstock.nsq.version import NSQ_VERSION
 
-_PATHS = ("/", "/topics", "/topics/:topic", "/topics/:topic/:channel", "/nodes", "/nodes/:node",
-          "/counter", "/lookup")  # fmt: skip
-
-
-def add_pages(router: AdminRouter) -> None:
-    """Routes every path that has a page in nsqadmin, and those of the pages' files."""
-    page = _page(router.under_base("/api/topics"))
-    for path in _PATHS:
-        router.add("GET", path, lambda request: page)
-    for path in ("/static/:asset", "/fonts/:asset"):
-        router.add("GET", path, _no_asset)
+PATHS: Final = (
+    "/", "/topics", "/topics/:topic", "/topics/:topic/:channel", "/nodes", "/nodes/:node",
+    "/counter", "/lookup", "/groups", "/deadletters", "/deadletters/:topic",
+)  # fmt: skip
+_FOLDER: Final = Path(__file__).parent / "web"
+_INDEX: Final = "index.html"
 
 
-def _page(api: str) -> Response:
-    link = f'<a href="{html.escape(api)}">{html.escape(api)}</a>'
-    text = (
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>nsqadmin</title>\n'
-        f"<p>nsqadmin has no pages yet; its HTTP API is at {link}.</p>\n</html>\n"
+class Pages:
+    """The document and its files. Raises ConfigError when --dev-static-dir has none."""
+
+    def __init__(self, options: AdminOptions, access: Access) -> None:
+        self._options, self._access = options, access
+        self._is_live = bool(options.dev_static_dir)
+        self._folder = Path(options.dev_static_dir) if self._is_live else _FOLDER
+        try:
+            self._files = WebFiles(self._folder, is_live=self._is_live)
+            self._template = self._read_template()
+        except OSError as error:
+            text = f"--dev-static-dir: {error.filename}: {error.strerror}"
+            raise ConfigError(text) from error
+        self._base = self._static = ""
+
+    def add_routes(self, router: AdminRouter) -> None:
+        """Routes every path that has a page, and every file."""
+        self._base = "" if router.base_path == "/" else router.base_path
+        static = f"/static/{self._files.version}"
+        self._static = self._base + static
+        for path in PATHS:
+            router.add("GET", path, self._page)
+        for name in self._files.names:
+            router.add("GET", f"{static}/{name}", partial(self._file, name))
+        for path in ("/static/:asset", "/fonts/:asset"):
+            router.add("GET", path, no_file)
+
+    def _file(self, name: str, request: Request) -> Response:
+        return self._files.answer(name)
+
+    def _page(self, request: Request) -> Response:
+        template = self._read_template() if self._is_live else self._template
+        body = template.substitute(
+            static=html.escape(self._static),
+            api=html.escape(self._base + "/api/topics"),
+            styles=self._links("stylesheet", ".css"),
+            modules=self._links("modulepreload", ".js"),
+            settings=_in_html(self._settings(request)),
+        )
+        headers = (("Content-Security-Policy", _policy(self._options)), NEVER_KEPT, NO_GUESSES,
+                   ("Referrer-Policy", "same-origin"))  # fmt: skip
+        return Response(200, body.encode(), "text/html", headers)
+
+    def _links(self, relation: str, suffix: str) -> str:
+        """Told in the head, so that no file waits for another to ask for it."""
+        urls = [html.escape(f"{self._static}/{name}") for name in self._files.named(suffix)]
+        return "\n".join(f'<link rel="{relation}" href="{url}">' for url in urls)
+
+    def _settings(self, request: Request) -> dict[str, Any]:
+        """What web/js/settings.js describes."""
+        options = self._options
+        return {
+            "basePath": self._base,
+            "version": NSQ_VERSION,
+            "isAdmin": self._access.is_admin(request),
+            "lookupds": options.lookupd_http_addresses,
+            "historyInterval": options.history_interval / SECOND,
+            "graphite": {
+                "enabled": bool(options.graphite_url),
+                "url": self._base if options.proxy_graphite else options.graphite_url,
+                "prefix": options.statsd_prefix,
+                "counterFormat": options.statsd_counter_format,
+                "gaugeFormat": options.statsd_gauge_format,
+                "interval": options.statsd_interval / SECOND,
+            },
+        }
+
+    def _read_template(self) -> Template:
+        return Template((self._folder / _INDEX).read_text("utf-8"))
+
+
+def _in_html(value: Any) -> str:
+    """JSON that neither ends a script element nor begins a comment."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
+
+
+def _policy(options: AdminOptions) -> str:
+    """What the document may load: from this server alone, and graphite's images."""
+    images = "'self'"
+    if options.graphite_url and not options.proxy_graphite:
+        scheme, _, rest = options.graphite_url.partition("://")
+        images += f" {scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
-    return Response(200, text.encode(), "text/html")
-
-
-def _no_asset(request: Request) -> Response:
-    return plain_response("NOT_FOUND", 404)

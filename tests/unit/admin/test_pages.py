@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.admin.options import AdminOptions
+from penstock.admin.pages import PATHS
+from penstock.core.errors import ConfigError
+from penstock.net.http_client import request
+
 from .conftest import StartAdmin
 
+NODES = ("127.0.0.1:9",)
 
-async def test_every_page_says_where_the_api_is(admin: StartAdmin) -> None:
-    running = await admin(nsqd_http_addresses=("127.0.0.1:9",), base_path="/x")
-    for path in ("", "/topics", "/topics/t", "/topics/t/c", "/nodes", "/nodes/n", "/counter",
-                 "/lookup"):  # fmt: skip
-        status, body = await running.ask("GET", "/x" + path)
+
+async def test_every_path_has_the_page_and_its_files_are_there(admin: StartAdmin) -> None:
+    running = await admin(nsqd_http_addresses=NODES, base_path="/x")
+    for path in PATHS:
+        status, body = await running.ask("GET", "/x" + re.sub(":[a-z]+", "a", path).rstrip("/"))
         assert status == 200
-        assert '<a href="/x/api/topics">' in body
-    for path in ("/x/static/a.js", "/x/fonts/a.woff"):
-        assert await running.ask("GET", path) == (404, "NOT_FOUND")
+        assert body.startswith("<!doctype html>")
+    files = re.findall(r'(?:href|src)="(/x/static/[^"]+)"', body)
+    assert {Path(file).suffix for file in files} == {".js", ".css", ".svg"}
+    for file in files:
+        assert (await running.ask("GET", file))[0] == 200

@@ -43,10 +43,21 @@ class UpstreamError(PenstockError):
     """A daemon could not be asked, or gave no usable answer; the text is Go's where it has one."""
 
 
-class _Refusal(msgspec.Struct):
-    """What an nsqd answers that is to be spoken to over HTTPS."""
+class RefusedError(UpstreamError):
+    """A daemon answered, with another status than 200; ``code`` is NSQ's, empty when none came."""
 
-    https_port: int
+    def __init__(self, answer: Answer) -> None:
+        said = quote(answer.body[:QUOTED_MAX])
+        super().__init__(f"got response {status_text(answer.status)} {said}")
+        self.status = answer.status
+        self.code = _refusal(answer.body).message
+
+
+class _Refusal(msgspec.Struct):
+    """What an nsqd answers that refuses; the port when it is to be spoken to over HTTPS."""
+
+    message: str = ""
+    https_port: int = 0
 
 
 class _Wrapped(msgspec.Struct):
@@ -70,46 +81,50 @@ class Asker:
     async def get_as(self, address: str, target: str, kind_of: Callable[[bytes], type[T]]) -> T:
         """As `get`, with a kind that is chosen by the JSON."""
         url, answer = await self._asked("GET", address, target)
-        try:
-            body = _unwrapped(answer)
-            return _decoder(kind_of(body)).decode(body)
-        except MALFORMED as error:
-            words = _POSITION.sub("", str(error))
-            raise UpstreamError(f"Get {quote(url)}: the answer is not what is expected: {words}"
-                                ) from error  # fmt: skip
+        return _read("Get", url, answer, kind_of)
+
+    async def get_bytes(self, address: str, target: str) -> bytes:
+        """The body at `target` as it is. Raises UpstreamError."""
+        return (await self._asked("GET", address, target))[1].body
 
     async def post(self, address: str, target: str) -> None:
         """Has a daemon do something. Raises UpstreamError."""
         await self._asked("POST", address, target)
 
+    async def post_as(self, address: str, target: str, body: bytes, kind: type[T]) -> T:
+        """Has a daemon do something with a body, and answer a `kind`. Raises UpstreamError."""
+        url, answer = await self._asked("POST", address, target, body)
+        return _read("Post", url, answer, lambda _: kind)
+
     async def close(self) -> None:
         """End all connections."""
         await self._pool.close()
 
-    async def _asked(self, method: str, address: str, target: str) -> tuple[str, Answer]:
+    async def _asked(
+        self, method: str, address: str, target: str, content: bytes = b""
+    ) -> tuple[str, Answer]:
         """The URL that answered 200 in the end, and what."""
         async with self._room:
-            url, answer = await self._exchange(method, "http", address, target)
+            url, answer = await self._exchange(method, "http", address, target, content)
             if answer.status == 403 and (port := _https_port(answer.body)):
                 secure = join_host_port(_host_and_port(address)[0], port)
-                url, answer = await self._exchange(method, "https", secure, target)
+                url, answer = await self._exchange(method, "https", secure, target, content)
         if answer.status != 200:
-            said = quote(answer.body[:QUOTED_MAX])
-            raise UpstreamError(f"got response {status_text(answer.status)} {said}")
+            raise RefusedError(answer)
         return url, answer
 
     async def _exchange(
-        self, method: str, scheme: str, address: str, target: str
+        self, method: str, scheme: str, address: str, target: str, content: bytes
     ) -> tuple[str, Answer]:
         url = f"{scheme}://{address}{target}"
         what = f"{method.title()} {quote(url)}: "
         try:
             host, port = _host_and_port(address)
-            head = request_head(method, target, _fields(method, address))
+            head = request_head(method, target, _fields(method, address, len(content)))
             async with asyncio.timeout(self._seconds):
                 reader = await self._pool.ask(
                     Origin(scheme == "https", host, port),
-                    head,
+                    head + content,
                     lambda: AnswerReader(method, ANSWER_MAX),
                 )
             return url, reader.answer()
@@ -133,11 +148,22 @@ def escaped(name: str) -> str:
     return quote_plus(name)
 
 
-def _fields(method: str, address: str) -> dict[str, str]:
+def _fields(method: str, address: str, length: int) -> dict[str, str]:
     fields = {"Host": address, "User-Agent": f"nsqadmin/{NSQ_VERSION}", "Accept": ACCEPT}
     if method == "POST":
-        fields["Content-Length"] = "0"
+        fields["Content-Length"] = str(length)
     return fields
+
+
+def _read(what: str, url: str, answer: Answer, kind_of: Callable[[bytes], type[T]]) -> T:
+    """The JSON of an answer as a kind that is chosen by it. Raises UpstreamError."""
+    try:
+        body = _unwrapped(answer)
+        return _decoder(kind_of(body)).decode(body)
+    except MALFORMED as error:
+        words = _POSITION.sub("", str(error))
+        raise UpstreamError(f"{what} {quote(url)}: the answer is not what is expected: {words}"
+                            ) from error  # fmt: skip
 
 
 def _unwrapped(answer: Answer) -> bytes:
@@ -159,11 +185,15 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def _https_port(refusal: bytes) -> int:
-    try:
-        port = msgspec.json.decode(refusal, type=_Refusal).https_port
-    except MALFORMED:
-        return 0
+    port = _refusal(refusal).https_port
     return port if 0 < port < 65536 else 0
+
+
+def _refusal(body: bytes) -> _Refusal:
+    try:
+        return msgspec.json.decode(body, type=_Refusal)
+    except MALFORMED:
+        return _Refusal()
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from penstock.admin.cluster.asker import Asker, escaped
 from penstock.admin.cluster.fanout import NoAnswerError, Warnings, ask_all, try_all
+from penstock.admin.cluster.groups import NodeGroups
 from penstock.admin.cluster.producers import (
     Info,
     Producer,
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 STATS: Final = "/stats?format=json"
 NO_CLIENTS: Final = "&include_clients=false"
+FIGURES_ONLY: Final = NO_CLIENTS + "&include_mem=false"
 
 
 class Addresses(NamedTuple):
@@ -173,6 +175,14 @@ class Cluster:
         warnings.add(found.errors)
         topics = [each for _, stats in found.answers for each in stats]
         return sorted(topics, key=lambda each: (each.hostname, each.node, each.topic_name))
+
+    async def groups(self, topic: str, warnings: Warnings) -> list[tuple[str, NodeGroups]]:
+        """What each node tells of the groups of this topic, or of all; by the node's address."""
+        producers = await (self.topic_producers(topic, warnings) if topic
+                           else self.producers(warnings))  # fmt: skip
+        target = STATS + FIGURES_ONLY + (f"&topic={escaped(topic)}" if topic else "")
+        addresses = list(dict.fromkeys(each.http_address for each in producers))
+        return await self._all("nsqd", addresses, target, NodeGroups, warnings) if producers else []
 
     # --- asking --------------------------------------------------------------------------------
 

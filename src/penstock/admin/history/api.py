@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.history.events import Events, Wish
+from penstock.admin.history.events import LEVELS, Events, Wish
 from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.rows import Key
 from penstock.admin.router import AdminRouter
@@ -46,7 +46,10 @@ class HistoryApi:
 
     def _watch(self, request: Request) -> Response:
         query = Query.parse(request.query)
-        stream = self._events.watch(Wish(query.get("topic") or "", query.get("node") or ""))
+        wish = Wish(*(query.get(name) or "" for name in Wish._fields))
+        if wish.level not in LEVELS:
+            raise ApiError(400, "INVALID_ARG_LEVEL")
+        stream = self._events.watch(wish)
         if stream is None:
             raise ApiError(503, "TOO_MANY_WATCHERS")
         return stream

@@ -2,7 +2,7 @@
 
 A watcher gets an event `state` with all rows, then after every refresh one named `refresh` with the
 rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and the
-figures that `figures` names. A watcher may ask for one topic, or one node.
+figures that `figures` names. A watcher may ask for one topic, one node, or no channels.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from penstock.net.http import Stream
 
 WATCHERS_MAX: Final = 256
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
+LEVELS: Final = ("", "topics")
 _NUMBERS_KEPT: Final = 3
 _encode = msgspec.json.Encoder().encode  # NaN becomes null
 
@@ -29,10 +30,14 @@ class Wish(NamedTuple):
 
     topic: str = ""
     node: str = ""
+    level: str = ""
+    """`topics`: no channels and no groups."""
 
     def wants(self, key: Key) -> bool:
-        return (not self.topic or key.topic == self.topic) and (
-            not self.node or key.node == self.node
+        return (
+            (not self.topic or key.topic == self.topic)
+            and (not self.node or key.node == self.node)
+            and not (self.level and key.channel)
         )
 
 

@@ -1,6 +1,6 @@
 """What samples of nodes become: rates, sums over nodes, an hour of both.
 
-Two tables. Sums (cluster, topic, channel, node) have a point for every sample; the parts, which are
+Two tables. Sums (cluster, topic, channel, group, node) have a point for every sample; the parts, which are
 a topic's or channel's on one node and many more, have one a minute. Rates come of the differences
 of counters on each node before they are summed up, so that a node that comes or goes makes no peak.
 """
@@ -46,26 +46,32 @@ class _Known:
     """Where a node's rows are: the same from sample to sample, unless its topics change."""
 
     def __init__(
-        self, names: Names, parts: Indices, own: Indices, above: Indices, always: Indices
+        self, sample: Sample, parts: Indices, own: Indices, above: Indices, always: Indices
     ) -> None:
-        self.names = names
+        self.names, self.groups = sample.names, sample.groups.names
         self.parts = parts
+        """The rows of topics, channels and groups on this node; -1: no room for one."""
         self.own = own
-        """The sums of the same topics and channels; -1: no room for one."""
+        """The sums of the same."""
         self.above = above
         """The sums of the channels' topics."""
         self.always = always
         """The rows of the node and of the cluster, which are there without topics too."""
         self.counters: Block | None = None
-        """The counters of the sample before, NaN in new rows."""
+        """The counters of the sample before, NaN in new rows; groups have none."""
         self.time = 0.0
+
+    def fits(self, sample: Sample) -> bool:
+        """Whether a sample is of the same topics, channels and groups."""
+        return self.names == sample.names and self.groups == sample.groups.names
 
     def inherit(self, old: _Known) -> None:
         """Takes over the counters of rows that were there before."""
         if old.counters is None:
             return
-        where = {row: at for at, row in enumerate(old.parts.tolist()) if row >= 0}
-        found = np.array([where.get(row, -1) for row in self.parts.tolist()], np.intp)
+        before, now = (each.parts[: len(each.parts) - len(each.groups)] for each in (old, self))
+        where = {row: at for at, row in enumerate(before.tolist()) if row >= 0}
+        found = np.array([where.get(row, -1) for row in now.tolist()], np.intp)
         self.counters = np.where(found >= 0, old.counters[:, found], np.nan)
         self.time = old.time
 
@@ -125,24 +131,25 @@ class History:
 
     def _locate(self, node: str, sample: Sample, time: float) -> _Known:
         known = self._nodes.get(node)
-        if known is None or known.names != sample.names:
-            placed = self._nodes[node] = self._placed(node, sample.names, time)
+        if known is None or not known.fits(sample):
+            placed = self._nodes[node] = self._placed(node, sample, time)
             if known is not None and known.names and sample.names:
                 placed.inherit(known)
             return placed
         return known
 
-    def _placed(self, node: str, names: Names, time: float) -> _Known:
-        topics = [Key(topic) for topic, _ in names]
-        channels = [Key(topic, channel) for topic, found in names for channel in found]
-        keys = topics + channels
+    def _placed(self, node: str, sample: Sample, time: float) -> _Known:
+        names = sample.names
+        keys = [Key(topic) for topic, _ in names]
+        keys += [Key(topic, channel) for topic, found in names for channel in found]
+        keys += [Key(*name) for name in sample.groups.names]
         parts = [self.parts.row(key._replace(node=node), time) for key in keys]
         own = [self.sums.row(key, time) for key in keys]
         # What goes out of a topic is what goes out of its channels.
         above = [own[at] for at, (_, found) in enumerate(names) for _ in found]
         always = [self.sums.row(Key(node=node), time), self.sums.row(Key(), time)]
         columns = (parts, own, above, [row for row in always if row >= 0])
-        return _Known(names, *(np.array(each, np.intp) for each in columns))
+        return _Known(sample, *(np.array(each, np.intp) for each in columns))
 
     def _forget(self, time: float, nodes: set[str]) -> None:
         """Frees what has been away for an hour; a node's rates begin anew when it comes back."""
@@ -164,16 +171,18 @@ class History:
 
     def _figures(self, sample: Sample, place: _Known, time: float) -> Block:
         """A node's figures by row. Rates are 0 the first time, and after counters went back."""
-        block = np.zeros((len(FIGURES) + len(self.quantiles), len(sample.depth)))
+        plain = len(sample.depth)
+        block = np.zeros((len(FIGURES) + len(self.quantiles), len(place.parts)))
         block[len(FIGURES) :] = np.nan
-        block[_DEPTH], block[_IN_FLIGHT] = sample.depth, sample.in_flight
+        block[_DEPTH, :plain], block[_IN_FLIGHT, :plain] = sample.depth, sample.in_flight
+        block[_DEPTH, plain:], block[_OUT, plain:] = sample.groups.lags, sample.groups.rates
         counters = np.stack((sample.messages, sample.held, sample.requeues, sample.timeouts))
         if place.counters is not None and time > place.time:
             came, held, requeues, timeouts = counters - place.counters
             rates = np.stack((came, came - held, requeues, timeouts))
             rates[1, : len(sample.names)] = 0  # a topic has no consumers of its own
             rates = np.where(came < 0, 0, np.nan_to_num(rates).clip(0))
-            block[_RATES] = rates / (time - place.time)
+            block[_RATES, :plain] = rates / (time - place.time)
         place.counters, place.time = counters, time
         for row, latencies in sample.latencies:
             for quantile, value in latencies:
@@ -203,8 +212,12 @@ class History:
 
 
 def _add_up(block: Block, place: _Known, sums: Block, seen: NDArray[np.bool_]) -> None:
-    """Adds a node's rows to what they are parts of; of latencies the highest counts."""
+    """Adds a node's rows to what they are parts of; of latencies the highest counts.
+
+    Groups read the log beside the channels: they are no part of a topic, a node or the cluster.
+    """
     count, topics = len(FIGURES), len(place.names)
+    plain = block.shape[1] - len(place.groups)
     own = place.own
     has_room = own >= 0
     if not has_room.all():
@@ -216,9 +229,9 @@ def _add_up(block: Block, place: _Known, sums: Block, seen: NDArray[np.bool_]) -
     seen[own] = True
     under = place.above >= 0
     for figure in _OF_CHANNELS:
-        values = block[figure, topics:][under]
+        values = block[figure, topics:plain][under]
         sums[figure] += np.bincount(place.above[under], values, minlength=sums.shape[1])
-    everything = block[:count].sum(axis=1)
+    everything = block[:count, :plain].sum(axis=1)
     everything[_IN] = block[_IN, :topics].sum()  # what its topics get, not their channels as well
     sums[:count, place.always] += everything[:, None]
     seen[place.always] = True

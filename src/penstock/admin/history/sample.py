@@ -6,19 +6,21 @@ Only what charts need is read, as a node may have ten thousand channels and is l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from penstock.admin.cluster.reads import NO_CLIENTS, STATS
+from penstock.admin.cluster.reads import FIGURES_ONLY, STATS
 
 Column = NDArray[np.float64]
 Names = list[tuple[str, list[str]]]
 """Topics with their channels, in the order of the columns."""
 
-TARGET: Final = STATS + NO_CLIENTS + "&include_mem=false"
+TARGET: Final = STATS + FIGURES_ONLY
+GROUP_MARK: Final = "@"
+"""What the channel of a group's row begins with; no name of a channel does."""
 
 
 class Quantile(Struct, gc=False):
@@ -28,6 +30,14 @@ class Quantile(Struct, gc=False):
 
 class E2e(Struct, gc=False):
     percentiles: list[Quantile] | None = None
+
+
+class GroupLook(Struct, gc=False):
+    """A group that reads the topic's log."""
+
+    group_name: str = ""
+    lag: int = 0
+    rate: float = 0
 
 
 class ChannelLook(Struct, gc=False):
@@ -49,6 +59,8 @@ class TopicLook(Struct, gc=False):
     depth: int = 0
     message_count: int = 0
     channels: list[ChannelLook] | None = None
+    consumer_groups: list[GroupLook] | None = None
+    log_groups: list[GroupLook] | None = None
 
 
 class Look(Struct):
@@ -81,6 +93,15 @@ def look_of(body: bytes) -> type[Look]:
     return TimedLook if b'"quantile"' in body else Look
 
 
+class Groups(NamedTuple):
+    """The groups of a look as columns. `names` are topics and, as channels, `@group`."""
+
+    names: list[tuple[str, str]]
+    lags: Column
+    rates: Column
+    """Messages a second."""
+
+
 class Sample(Struct, eq=False):
     """The columns of a look: first all topics, then all channels, `names` in that order."""
 
@@ -94,6 +115,7 @@ class Sample(Struct, eq=False):
     timeouts: Column
     latencies: list[tuple[int, list[tuple[float, float]]]]
     """Rows that have some, each with pairs of a quantile and nanoseconds."""
+    groups: Groups
 
 
 def sample_of(look: Look) -> Sample:
@@ -117,7 +139,21 @@ def sample_of(look: Look) -> Sample:
         requeues=_column(nothing, [each.requeue_count for each in channels]),
         timeouts=_column(nothing, [each.timeout_count for each in channels]),
         latencies=list(_latencies(rows)) if isinstance(look, TimedLook) else [],
+        groups=_groups(topics),
     )
+
+
+def _groups(topics: list[TopicLook]) -> Groups:
+    """Groups of equal names, of different kinds, are one."""
+    found: dict[tuple[str, str], tuple[int, float]] = {}
+    for topic in topics:
+        for told in (topic.consumer_groups, topic.log_groups):
+            for each in told or ():
+                name = (topic.topic_name, GROUP_MARK + each.group_name)
+                lag, rate = found.get(name, (0, 0.0))
+                found[name] = (lag + each.lag, rate + each.rate)
+    lags, rates = zip(*found.values(), strict=True) if found else ((), ())
+    return Groups(list(found), np.array(lags, np.float64), np.array(rates, np.float64))
 
 
 def _column(*parts: list[int]) -> Column:

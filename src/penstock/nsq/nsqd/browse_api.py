@@ -28,7 +28,12 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic, number
+from penstock.nsq.nsqd.api_arguments import (
+    existing_channel,
+    existing_topic,
+    number,
+    topic_named,
+)
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.batch import Batch
 
@@ -74,9 +79,12 @@ class BrowseApi:
     # --- peeking -------------------------------------------------------------------------------
 
     def _peek_topic(self, request: Request) -> Any:
-        """What the log holds, consumed or not; ``waiting`` is what no channel was given yet."""
+        """What the log holds, consumed or not; ``waiting`` is what no channel was given yet.
+
+        Also of topics with names that are not NSQ's, such as RocketMQ's dead letters.
+        """
         query = Query.parse(request.query)
-        topic = existing_topic(self._nsqd, query)
+        topic = topic_named(self._nsqd, query.required("topic"))
         page = _Page(query, topic)
         page.fill(self._logged(topic, page), self._nsqd)
         return {"topic": topic.name, **page.answer()}

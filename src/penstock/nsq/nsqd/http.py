@@ -25,6 +25,7 @@ from penstock.nsq.nsqd import stats
 from penstock.nsq.nsqd.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.browse_api import BrowseApi
 from penstock.nsq.nsqd.config import ConfigApi
+from penstock.nsq.nsqd.dead_topics import DeadTopics
 from penstock.nsq.nsqd.log_api import LogApi
 from penstock.nsq.nsqd.prometheus import Metrics
 from penstock.nsq.nsqd.replay_api import ReplayApi
@@ -73,6 +74,7 @@ class NsqdApi:
         ReplayApi(self._nsqd).add_routes(router)
         SettingsApi(self._nsqd).add_routes(router)
         BrowseApi(self._nsqd).add_routes(router)
+        router.v1("GET", "/deadletters/topics", DeadTopics(self._nsqd).handle)
         add_debug_pages(router, index="/debug/pprof/")
         if options.metrics:
             router.add("GET", "/metrics", Metrics(self._nsqd).handle, quiet=True)

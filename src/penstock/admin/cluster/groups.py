@@ -1,0 +1,117 @@
+"""Groups that read the log: what nodes tell of them in /stats, and the sums over nodes.
+
+RocketMQ's consumer groups and the readers of /log/commit (Spark) are told alike. Go's nsqd has
+neither. Numbers are messages and messages a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+ROCKETMQ: Final = "rocketmq"
+LOG: Final = "log"
+
+
+class QueryProgress(Struct):
+    """The last batch of the query behind a group; `at` is unix seconds."""
+
+    query: str = ""
+    batch: int = 0
+    rows: int = 0
+    rows_per_s: float = 0
+    duration_ms: int = 0
+    at: float = 0
+
+
+class GroupOnNode(Struct):
+    """A group on one node. `end` is what its offsets add up to once it has caught up."""
+
+    node: str
+    lag: int
+    rate: float
+    committed: dict[str, int]
+    end: int
+    clients: int
+
+
+class Group(Struct):
+    """A group on all nodes of a topic; the progress is the newest."""
+
+    topic: str
+    group: str
+    kind: str
+    lag: int
+    rate: float
+    clients: int
+    nodes: list[GroupOnNode]
+    progress: QueryProgress | None = None
+
+
+class ToldGroup(Struct):
+    """A group in the /stats of a node."""
+
+    group_name: str = ""
+    lag: int = 0
+    rate: float = 0
+    committed: dict[str, int] | None = None
+    client_count: int = 0
+    progress: QueryProgress | None = None
+
+    def on(self, node: str) -> GroupOnNode:
+        """The same, as the API tells it."""
+        committed = self.committed or {}
+        end = sum(committed.values()) + self.lag
+        return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count)
+
+
+class ToldTopic(Struct):
+    """A topic in the /stats of a node, as far as its groups are concerned."""
+
+    topic_name: str = ""
+    consumer_groups: list[ToldGroup] | None = None
+    log_groups: list[ToldGroup] | None = None
+
+
+class NodeGroups(Struct):
+    """The part of an nsqd's /stats that is read."""
+
+    topics: list[ToldTopic] | None = None
+
+
+class _Key(NamedTuple):
+    topic: str
+    group: str
+    kind: str
+
+
+def whole_groups(told: Iterable[tuple[str, NodeGroups]], topic: str = "") -> list[Group]:
+    """The groups (of one topic if it is named) over the nodes that tell of them, by name."""
+    found: dict[_Key, list[tuple[str, ToldGroup]]] = {}
+    for node, groups in told:
+        for key, group in _keyed(groups):
+            if topic in ("", key.topic):
+                found.setdefault(key, []).append((node, group))
+    return [_whole(key, parts) for key, parts in sorted(found.items(), key=lambda each: each[0])]
+
+
+def _keyed(groups: NodeGroups) -> Iterator[tuple[_Key, ToldGroup]]:
+    for topic in groups.topics or ():
+        for kind, named in ((ROCKETMQ, topic.consumer_groups), (LOG, topic.log_groups)):
+            for group in named or ():
+                yield _Key(topic.topic_name, group.group_name, kind), group
+
+
+def _whole(key: _Key, parts: list[tuple[str, ToldGroup]]) -> Group:
+    nodes = [group.on(node) for node, group in parts]
+    told = [group.progress for _, group in parts if group.progress is not None]
+    return Group(
+        *key,
+        lag=sum(each.lag for each in nodes),
+        rate=sum(each.rate for each in nodes),
+        clients=sum(each.clients for each in nodes),
+        nodes=nodes,
+        progress=max(told, key=lambda progress: progress.at, default=None),
+    )

@@ -1,0 +1,29 @@
+"""/api/groups: who reads the logs of topics, and how far behind. Ours, not upstream's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.admin.api import answering
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.cluster.groups import whole_groups
+from penstock.admin.cluster.reads import Cluster
+from penstock.admin.router import AdminRouter
+from penstock.net.http import Request
+from penstock.nsq.http_api import Query
+
+
+class GroupsApi:
+    """The one endpoint."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/groups", answering(self._groups))
+
+    async def _groups(self, request: Request) -> Any:
+        topic = Query.parse(request.query).get("topic") or ""
+        warnings = Warnings()
+        told = await self._cluster.groups(topic, warnings)
+        return {"groups": whole_groups(told, topic), "message": warnings.message}

@@ -1,0 +1,83 @@
+/** The address bar: which page is shown, of what, and how. It holds all that a link should keep. */
+
+import { pathOf, urlOf } from "./api.js";
+import { settings } from "./settings.js";
+
+const PAGES = {
+  "": "overview",
+  topics: "topics",
+  nodes: "nodes",
+  groups: "groups",
+  deadletters: "deadletters",
+  counter: "counter",
+  lookup: "lookup",
+};
+const OF_ONE = { "topics/1": "topic", "topics/2": "channel", "nodes/1": "node", "deadletters/1": "deadletter" };
+
+/** What the address bar says: the page's name, the names in its path, and its query as an object. */
+export function place() {
+  const path = location.pathname.slice(settings.basePath.length).replace(/^\/|\/$/g, "");
+  const [first, ...names] = path.split("/").map(decoded);
+  const page = names.length ? OF_ONE[`${first}/${names.length}`] : PAGES[first];
+  return { page: page ?? "missing", names, query: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Addresses of pages, for links. */
+export const to = {
+  overview: () => settings.basePath || "/",
+  topics: (query) => urlOf("/topics", query),
+  topic: (topic, query) => urlOf(pathOf("topics", topic), query),
+  channel: (topic, channel, query) => urlOf(pathOf("topics", topic, channel), query),
+  nodes: (query) => urlOf("/nodes", query),
+  node: (node, query) => urlOf(pathOf("nodes", node), query),
+  groups: (query) => urlOf("/groups", query),
+  deadletters: () => urlOf("/deadletters"),
+  deadletter: (topic, query) => urlOf(pathOf("deadletters", topic), query),
+  counter: () => urlOf("/counter"),
+  lookup: () => urlOf("/lookup"),
+};
+
+let changed = () => {};
+
+/** Calls `listener(isNewPage)` whenever the address changes by a link, by `go`, or by back and forward. */
+export function listen(listener) {
+  changed = listener;
+  addEventListener("popstate", () => listener(true));
+  document.addEventListener("click", follow);
+}
+
+/** Goes to an address that `to` made. */
+export function go(url) {
+  history.pushState(null, "", url);
+  scrollTo(0, 0);
+  changed(true);
+}
+
+/** Changes parts of the query of this page in place; what is empty or null goes. Nothing is loaded anew. */
+export function setQuery(parts) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(parts)) {
+    if (value === "" || value == null) query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  history.replaceState(null, "", location.pathname + (text ? "?" + text : ""));
+  changed(false);
+}
+
+function follow(event) {
+  const link = event.target.closest("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const isOurs = link.origin === location.origin && (link.pathname + "/").startsWith(settings.basePath + "/");
+  if (!isOurs || link.target || link.hasAttribute("download") || /\/(api|static|render)\//.test(link.pathname)) return;
+  event.preventDefault();
+  if (link.href !== location.href) go(link.href);
+}

@@ -1,0 +1,14 @@
+/**
+ * What the server told this page when it was asked for it.
+ *
+ * @type {Readonly<{
+ *   basePath: string,          "" or such as "/nsq": what every path starts with
+ *   version: string,
+ *   isAdmin: boolean,          whether this user may change things
+ *   lookupds: string[],        HTTP addresses; empty when nodes are named one by one
+ *   historyInterval: number,   seconds between looks at all nodes; 0: there is no history
+ *   graphite: {enabled: boolean, url: string, prefix: string, counterFormat: string,
+ *              gaugeFormat: string, interval: number},
+ * }>}
+ */
+export const settings = Object.freeze(JSON.parse(document.getElementById("settings").textContent));

@@ -1,0 +1,110 @@
+"""nsqadmin's pages in a real Chromium, over a real cluster with traffic.
+
+Tests are plain functions (Playwright's blocking API has an event loop in this thread, so nothing
+here may use asyncio):
+
+    def test_pausing_a_topic(page: Page, site: Site) -> None:
+        site.make("pausing", "c")                   # a topic of one's own, where a test changes it
+        page.goto("/topics/pausing")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_text("paused")).to_be_visible()     # waits; never sleep
+        until(lambda: site.stats("pausing")["paused"])         # what became of it on the node
+
+- `site`: the cluster (`tests.browser.site`); its topics and traffic: `tests.browser.traffic`.
+- `page`: a new page, `page.goto("/topics")` is relative to nsqadmin. **A test fails at its end when
+  the page had** an error in the console, an uncaught exception, a violation of the
+  Content-Security-Policy, a request to another host, a failed request, or a response of 400 and
+  above. Who wants to see a failure says so: `watcher.expect(403)`, `watcher.expect_lost_server()`.
+- `open_page`: opens more of them: `open_page(color_scheme="dark")`, `open_page(viewport=PHONE)`,
+  `open_page(url=other_admin_url)`, `open_page(extra_http_headers={"X-Forwarded-User": "alice"})`;
+  takes what Playwright's `new_context` does. `watcher_of(page)` is its watcher.
+- `shoot(page, "topic", ("light", "dark", "phone"))` writes build/screenshots/topic.png, topic-dark.png
+  and topic-phone.png (`tests.browser.shooting`).
+
+The cluster and the browser are shared by all tests here: leave the shop's topics as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.browser.chromium import REMEDY, find_chromium, run_chromium
+from tests.browser.shooting import DESKTOP
+from tests.browser.site import Site, running_site
+from tests.browser.watching import Watcher
+
+PATIENCE_MS = 10_000
+
+
+class OpenPage(Protocol):
+    """What the fixture `open_page` is."""
+
+    def __call__(self, *, url: str | None = None, **context: Any) -> Page: ...
+
+
+# Of the package: nothing of Playwright may be left when asyncio's tests come, in other folders.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium. Skipped where there is none, but not in CI."""
+    if find_chromium() is None and not os.environ.get("CI"):
+        pytest.skip(REMEDY)
+    with run_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="package")
+def site(browser: Browser) -> Iterator[Site]:
+    """The cluster with its traffic; not started in vain where there is no browser."""
+    with running_site() as site:
+        yield site
+
+
+@pytest.fixture
+def watchers() -> dict[BrowserContext, Watcher]:
+    """Those of the test's pages."""
+    return {}
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser, site: Site, watchers: dict[BrowserContext, Watcher]
+) -> Iterator[OpenPage]:
+    """Opens watched pages, each in a context of its own; the test fails if one had a problem."""
+
+    def open_page(*, url: str | None = None, **options: Any) -> Page:
+        base = url or site.url
+        given = {"base_url": base, "viewport": DESKTOP, "reduced_motion": "reduce", **options}
+        context = browser.new_context(**given)
+        context.set_default_timeout(PATIENCE_MS)
+        watchers[context] = Watcher(context, urlsplit(base).netloc)
+        return context.new_page()
+
+    yield open_page
+    for context in watchers:
+        context.close()
+    problems = [problem for watcher in watchers.values() for problem in watcher.problems]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Page:
+    """A new page."""
+    return open_page()
+
+
+@pytest.fixture
+def watcher(page: Page, watchers: dict[BrowserContext, Watcher]) -> Watcher:
+    """The watcher of `page`."""
+    return watchers[page.context]
+
+
+@pytest.fixture
+def watcher_of(watchers: dict[BrowserContext, Watcher]) -> Any:
+    """The watcher of any page that the test has opened."""
+    return lambda page: watchers[page.context]
