@@ -93,9 +93,18 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(config.dial_timeout or None):
                 await self._loop.create_connection(lambda: self, host, port, local_addr=local)
-        except OSError as error:
+        except BaseException as error:
+            self._forget()
+            if not isinstance(error, OSError):
+                raise
             kind = TimedOut if isinstance(error, TimeoutError) else NotConnected
             raise kind(self.address, dial_reason(self.address, error)) from error
+
+    def _forget(self) -> None:
+        """Dialling ended while the connection was being made: uvloop closes it and tells nobody."""
+        self._shaken.cancel()
+        if self._transport is not None:
+            self.connection_lost(None)
 
     # --- what can be seen ------------------------------------------------------------------------
 

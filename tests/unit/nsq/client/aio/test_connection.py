@@ -328,3 +328,36 @@ def test_a_server_that_takes_slowly_stays(loop: Callable[[], asyncio.AbstractEve
             await link.close()
 
     on(loop, work())
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_giving_up_in_the_very_moment_of_connecting_leaves_nothing_to_do(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop has closed the transport then, without a word to its protocol."""
+    told: list[dict[str, Any]] = []
+    opened: list[Connection] = []
+    made = Connection.connection_made
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, what: told.append(what))
+        with fake_nsqd() as nsqd:
+            owner = Owner()
+            task = asyncio.create_task(owner.open(nsqd.address))
+
+            def made_and_given_up(self: Connection, transport: asyncio.BaseTransport) -> None:
+                made(self, transport)
+                opened.append(self)
+                self.send(encode.NOP)
+                task.cancel()
+
+            monkeypatch.setattr(Connection, "connection_made", made_and_given_up)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            async with asyncio.timeout(5):
+                await opened[0].closed.wait()
+            assert owner.losses == []
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scenario())
+    assert told == []
