@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt
 run: install  ## the main job: a data set through nsqlookupd, nsqd and Spark to Parquet, with proof
 	@$(BIN)/penstock demo
 
-up: install  ## nsqlookupd, nsqd and the archive of every topic until Ctrl-C
+up: install  ## nsqlookupd, nsqd, nsqadmin and the archive of every topic until Ctrl-C
 	@$(BIN)/penstock up
 
 test: install  ## all tests, two files at a time

@@ -116,7 +116,8 @@ class _Demo:
         self._display.note(
             f"port {', '.join(map(str, taken))} in use: this demo takes free ones, "
             f"{ports.nsqd_tcp} and {ports.nsqd_http} for nsqd, "
-            f"{ports.lookupd_tcp} and {ports.lookupd_http} for nsqlookupd"
+            f"{ports.lookupd_tcp} and {ports.lookupd_http} for nsqlookupd, "
+            f"{ports.admin_http} for nsqadmin"
         )
         return ports
 

@@ -41,7 +41,7 @@ def up(
     spark: bool = True,
     free_ports: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Start nsqlookupd, nsqd and the archive of every topic; Ctrl-C stops them.
+    """Start nsqlookupd, nsqd, nsqadmin and the archive of every topic; Ctrl-C stops them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def up(
     spark
         Whether to archive every topic to Parquet with an embedded Spark.
     free_ports
-        Take any free ports instead of NSQ's own (4150, 4151, 4160, 4161).
+        Take any free ports instead of NSQ's own (4150, 4151, 4160, 4161, 4171).
     """
     from penstock.cli.up import run_up
 

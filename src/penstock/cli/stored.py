@@ -1,15 +1,12 @@
-"""The messages that a node's log holds, stretch by stretch. Needs numpy; import it late."""
+"""Reading a node's log, stretch by stretch. Needs numpy; import it late."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from penstock.broker.dead_letters import Origins, decode_origins
 from penstock.core.errors import PenstockError
-from penstock.core.ids import format_id
 from penstock.nsq.client.log import LogClient, LogError, OffsetOutOfRange
-from penstock.nsq.protocol.translation import bodies
+from penstock.nsq.stored import Stretch
 from penstock.storage.batch import Batch, CorruptBatchError
 
 
@@ -19,48 +16,6 @@ class OffsetGone(PenstockError):
 
 class NoLog(PenstockError):
     """The node is an nsqd without a log to read."""
-
-
-class Origin(NamedTuple):
-    """Where a dead letter came from; ``dead_since`` is wall-clock ns."""
-
-    topic: str
-    channel: str
-    id: str
-    attempts: int
-    dead_since: int
-
-
-class Stored(NamedTuple):
-    """One message of the log; ``timestamp_ns`` (wall clock) is when it was published there."""
-
-    offset: int
-    id: str
-    timestamp_ns: int
-    body: bytes
-    origin: Origin | None = None
-
-
-class Stretch(NamedTuple):
-    """The messages at offsets ``[first, next)``, all of one batch."""
-
-    batch: Batch
-    first: int
-    next: int
-
-    def bodies(self) -> list[bytes]:
-        """Their bodies, in order."""
-        return bodies(self.batch, self.first, self.next)
-
-    def messages(self) -> Iterator[Stored]:
-        """They one by one."""
-        batch = self.batch
-        base = batch.first_id - batch.first_offset
-        origins = decode_origins(batch.note)
-        for offset, body in enumerate(self.bodies(), self.first):
-            origin = _origin(batch, origins, offset) if origins is not None else None
-            identifier = format_id(base + offset).decode()
-            yield Stored(offset, identifier, batch.timestamp_ns, body, origin)
 
 
 def stretches(
@@ -105,14 +60,3 @@ def _batches(data: bytes, topic: str, node: str) -> Iterator[Batch]:
         yield from iter_batches(data)
     except CorruptBatchError as error:
         raise PenstockError(f"{node} sent damaged data of topic {topic!r}: {error}") from error
-
-
-def _origin(batch: Batch, origins: Origins, offset: int) -> Origin:
-    place = offset - batch.first_offset
-    return Origin(
-        origins.topic,
-        origins.channel,
-        format_id(origins.ids[place]).decode(),
-        origins.attempts[place],
-        batch.timestamp_ns,
-    )

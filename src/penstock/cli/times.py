@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from penstock.core.errors import ConfigError
-from penstock.core.units import MICROSECOND, SECOND, parse_duration
+from penstock.core.moments import EPOCH
+from penstock.core.units import SECOND, parse_duration
 
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?"
 )
 _DAYS = re.compile(r"(\d+)d")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def seconds(flag: str, text: str) -> float:
@@ -42,12 +42,6 @@ def moment_ns(flag: str, text: str, now_ns: int) -> int:
     return now_ns - ago
 
 
-def rfc3339(ns: int) -> str:
-    """A time in wall-clock ns as UTC with microseconds."""
-    moment = _EPOCH + timedelta(microseconds=ns // MICROSECOND)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def ago(ns: int) -> str:
     """An age in its largest unit: 12s, 5m, 3h, 2d."""
     age = max(0, ns) // SECOND
@@ -63,7 +57,7 @@ def _parsed(day: str, time: str, fraction: str | None, zone: str | None) -> int:
         moment = datetime.fromisoformat(text).astimezone()
     else:
         moment = datetime.fromisoformat(text + ("+00:00" if zone in "Zz" else zone))
-    since = moment - _EPOCH
+    since = moment - EPOCH
     return (since.days * 86400 + since.seconds) * SECOND + int((fraction or "0").ljust(9, "0"))
 
 

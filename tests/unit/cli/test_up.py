@@ -70,13 +70,13 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_everything(up: Up, number: int) -> None:
-    assert len(marked(up.environment)) == 3
+    assert len(marked(up.environment)) == 4
     up.process.send_signal(number)
     up.process.send_signal(number)  # as `timeout` does: once to us, once to the group
     said = [line.split("] ", 1)[1] for line in up.rest()]
     assert up.process.returncode == 0
-    for daemon in ("nsqd", "nsqlookupd"):
-        assert any(line.startswith(f"{daemon}: stopped tcp ") for line in said)
+    for daemon in ("nsqadmin", "nsqd", "nsqlookupd"):
+        assert any(line.startswith(f"{daemon}: stopped ") for line in said)
     assert not any("killed" in line for line in said)
     assert marked(up.environment) == {}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.cli.replay.wanted import Filter
-from penstock.cli.stored import Stored
 from penstock.core.errors import ConfigError
+from penstock.nsq.stored import Stored
 
 
 class Choice:

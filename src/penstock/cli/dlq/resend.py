@@ -1,52 +1,28 @@
-"""Publishing dead letters to the topics they came from, and finishing them afterwards.
-
-The letters are consumed from the channel ``penstock-dlq`` of the dead-letter topic: each is
-published first and finished when the node has it. What is cut off in between comes again when it
-has timed out, so a crash may send a letter twice, and never loses one.
-"""
+"""Publishing dead letters to the topics they came from, and finishing them afterwards."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import CHANNEL, DeadTopic, open_runs, read
+from penstock.cli.dlq.letters import DeadTopic, open_runs, read
 from penstock.cli.nodes import Api, NodeError
-from penstock.cli.replay.sinks import BATCH_MESSAGES, pieces
 from penstock.cli.stop import Stop
-from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.errors import ConfigError
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.message import Message
+from penstock.nsq.dead_letters.resend import IN_FLIGHT_S, Resending, Result
+from penstock.nsq.dead_letters.topics import CHANNEL
+from penstock.nsq.pieces import PIECE_MESSAGES
 
-_HOLD_S: Final = 600.0
-"""How long a letter that was not chosen stays away, should nobody release it at the end."""
-IN_FLIGHT_S: Final = 30.0
-"""How long a letter stays in flight, and so when those of a run that crashed come again."""
 _WAIT_S: Final = 1.0
 _SPARE_S: Final = 5.0
 _SAY_AFTER: Final = 2
-
-
-class ResendError(PenstockError):
-    """Not all of what was chosen could be sent."""
-
-
-@dataclass(slots=True)
-class Result:
-    """What became of one topic's letters; ``sent`` counts by the topic they went to."""
-
-    sent: Counter[str] = field(default_factory=Counter)
-    orphans: int = 0
-    """Letters that were chosen and do not say where they came from."""
-    missing: int = 0
-    """Letters that did not come: somebody else holds them."""
 
 
 def planned(topic: DeadTopic, choice: Choice, to: str | None) -> tuple[dict[str, str], int]:
@@ -98,7 +74,7 @@ def _with_channel(api: Api, topic: DeadTopic) -> DeadTopic:
                 raise
     else:
         _release(api, topic.name)
-    return topic._replace(channel={"channel_name": CHANNEL})
+    return topic._replace(channel=CHANNEL)
 
 
 def _release(api: Api, topic: str) -> None:
@@ -109,19 +85,19 @@ def _release(api: Api, topic: str) -> None:
 
 def _consume(topic: str, address: str, targets: dict[str, str], result: Result, stop: Stop) -> None:
     """Take letters from the channel until all chosen ones are sent; the others are put off."""
-    config = Config(max_in_flight=BATCH_MESSAGES, max_attempts=0, msg_timeout=IN_FLIGHT_S)
+    config = Config(max_in_flight=PIECE_MESSAGES, max_attempts=0, msg_timeout=IN_FLIGHT_S)
     waits_max = int((IN_FLIGHT_S + _SPARE_S) / _WAIT_S)
-    handler = _Handler(targets, result)
+    resending = Resending(targets, result)
     with (
         Producer(address) as producer,
-        Consumer(topic, CHANNEL, nsqd_tcp_addresses=[address], max_in_flight=BATCH_MESSAGES,
+        Consumer(topic, CHANNEL, nsqd_tcp_addresses=[address], max_in_flight=PIECE_MESSAGES,
                  config=config) as consumer,
     ):  # fmt: skip
         waits = 0
         while targets and not stop.asked and waits < waits_max:
             delivery = consumer.get_delivery(_WAIT_S)
             if delivery is not None:
-                handler.take(list(delivery.messages()), producer)
+                _send(resending, list(delivery.messages()), producer)
             waits = waits + 1 if delivery is None else 0
             if waits == _SAY_AFTER:
                 print(f"waiting for {len(targets):,} letters in flight elsewhere", file=sys.stderr)
@@ -129,41 +105,11 @@ def _consume(topic: str, address: str, targets: dict[str, str], result: Result, 
         result.missing = len(targets)
 
 
-class _Handler:
-    """Sends the chosen letters among those that come; the others are put off."""
-
-    def __init__(self, targets: dict[str, str], result: Result) -> None:
-        self._targets = targets
-        self._result = result
-        self._sent: set[bytes] = set()
-
-    def take(self, messages: Sequence[Message], producer: Producer) -> None:
-        """Handle some. Raises ResendError."""
-        chosen: dict[str, list[Message]] = {}
-        for message in messages:
-            target = self._targets.get(message.id.decode())
-            if target is not None:
-                chosen.setdefault(target, []).append(message)
-            elif message.id in self._sent:  # it timed out before it could be finished
-                message.finish()
-            else:
-                message.requeue(_HOLD_S, backoff=False)
-        for target, letters in chosen.items():
-            for piece in pieces(letters, BATCH_MESSAGES):
-                self._send(target, piece, producer)
-
-    def _send(self, target: str, letters: Sequence[Message], producer: Producer) -> None:
+def _send(resending: Resending, letters: Sequence[Message], producer: Producer) -> None:
+    """Publish the chosen ones among these. Raises ResendError."""
+    for target, some in resending.to_send(letters):
         try:
-            producer.multi_publish(target, [letter.body for letter in letters])
+            producer.multi_publish(target, [letter.body for letter in some])
         except ClientError as error:
-            for letter in letters:
-                letter.requeue(0, backoff=False)
-            raise ResendError(
-                f"topic {target} did not take the letters: {error}; "
-                f"{self._result.sent.total()} are sent, the rest stays"
-            ) from error
-        for letter in letters:
-            letter.finish()
-            self._sent.add(letter.id)
-            del self._targets[letter.id.decode()]
-        self._result.sent[target] += len(letters)
+            raise resending.refused(target, some, error) from error
+        resending.sent(target, some)

@@ -17,17 +17,21 @@ from rich.text import Text
 from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic
-from penstock.cli.dlq.resend import Result, planned, require_nsq, resend
+from penstock.cli.dlq.resend import planned, require_nsq, resend
 from penstock.cli.nodes import NotPenstock, Place
 from penstock.cli.pipes import quiet_pipe
-from penstock.cli.replay.output import as_object, printable
+from penstock.cli.replay.output import printable
 from penstock.cli.stop import INTERRUPTED, Stop
-from penstock.cli.stored import Stored
-from penstock.cli.times import ago, rfc3339
+from penstock.cli.times import ago
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.moments import rfc3339
 from penstock.core.reasons import reason
 from penstock.nsq.client.names import checked_topic
+from penstock.nsq.dead_letters import runs as of_runs
+from penstock.nsq.dead_letters.resend import Result
+from penstock.nsq.dead_letters.topics import CHANNEL, group_of
+from penstock.nsq.stored import Stored, as_object
 
 _SHOWN_BODY: Final = 2000
 
@@ -71,7 +75,7 @@ def run_show(
         for topic in found:
             runs = letters.open_runs(topic)
             if newest and choice.takes_all:
-                runs = letters.newest(runs, left)
+                runs = of_runs.newest(runs, left)
             for letter in choice.of(letters.read(topic, runs)):
                 if left == 0:
                     return
@@ -110,7 +114,7 @@ def run_resend(
     if missing:
         raise PenstockError(
             f"{missing} letters did not come: another consumer of the channel "
-            f"{letters.CHANNEL} holds them, or it is paused"
+            f"{CHANNEL} holds them, or it is paused"
         )
 
 
@@ -135,7 +139,7 @@ def run_export(
 def summary(topic: DeadTopic) -> dict[str, Any]:
     """A dead-letter topic in figures; times are wall-clock ns, null without letters."""
     runs = letters.open_runs(topic)
-    ends = [*letters.first(runs), *letters.newest(runs, 1)]
+    ends = [*of_runs.first(runs), *of_runs.newest(runs, 1)]
     oldest, newest = (
         [*letters.read(topic, ends[:1]), *letters.read(topic, ends[1:])] if ends else (None, None)
     )
@@ -144,10 +148,10 @@ def summary(topic: DeadTopic) -> dict[str, Any]:
         "node": topic.place.http,
         "topic": topic.name,
         "kind": "rocketmq" if topic.is_rocketmq else "nsq",
-        "letters": letters.count(runs),
+        "letters": of_runs.count(runs),
         "oldest_ns": oldest.timestamp_ns if oldest else None,
         "newest_ns": newest.timestamp_ns if newest else None,
-        "origin": f"{origin.topic}/{origin.channel}" if origin else _group(topic),
+        "origin": f"{origin.topic}/{origin.channel}" if origin else group_of(topic.name),
     }
 
 
@@ -167,17 +171,13 @@ def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
             f"there id {origin.id}"
         )
     elif topic.is_rocketmq:
-        lines.append(f"  from group {_group(topic)}")
+        lines.append(f"  from group {group_of(topic.name)}")
     else:
         lines.append("  no dead letter: somebody published it here")
     body = printable(letter.body[:_SHOWN_BODY])
     cut = " …" if len(letter.body) > _SHOWN_BODY else ""
     lines += [f"  | {line}" for line in (body + cut).split("\n")]
     return "\n".join(lines) + "\n"
-
-
-def _group(topic: DeadTopic) -> str:
-    return topic.name.removeprefix(letters.ROCKETMQ_PREFIX) if topic.is_rocketmq else ""
 
 
 def _object(topic: DeadTopic, letter: Stored) -> dict[str, Any]:

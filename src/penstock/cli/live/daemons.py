@@ -1,4 +1,4 @@
-"""nsqlookupd and nsqd as children of ``up`` and ``demo``."""
+"""nsqlookupd, nsqd and nsqadmin as children of ``up`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REGISTER_TRIES = 500
 
 
 class Daemons:
-    """The two daemons, started in order and shown on a board."""
+    """The daemons, started in order and shown on a board."""
 
     def __init__(
         self, folder: Path, ports: Ports, board: Board, nsqd_flags: Sequence[str] = ()
@@ -29,6 +29,7 @@ class Daemons:
         self.nsqd_tcp = f"{HOST}:{ports.nsqd_tcp}"
         self.nsqd_http = f"{HOST}:{ports.nsqd_http}"
         self.lookupd_http = f"{HOST}:{ports.lookupd_http}"
+        self._admin_http = f"{HOST}:{ports.admin_http}"
         self._lookupd_tcp = f"{HOST}:{ports.lookupd_tcp}"
         self._folder = folder
         self._data = folder / "nsqd"
@@ -38,10 +39,11 @@ class Daemons:
         board.services += [
             Service("nsqlookupd", detail=f"tcp {ports.lookupd_tcp}  http {ports.lookupd_http}"),
             Service("nsqd", detail=f"tcp {ports.nsqd_tcp}  http {ports.nsqd_http}"),
+            Service("nsqadmin", detail=f"http://{self._admin_http}/"),
         ]
 
     def start(self, children: list[Child]) -> None:
-        """Start both, adding them to ``children`` at once, and return when both answer."""
+        """Start them, adding them to ``children`` at once, and return when all answer."""
         lookupd = self._begin(children, "nsqlookupd", [
             f"--tcp-address={self._lookupd_tcp}",
             f"--http-address={self.lookupd_http}",
@@ -55,7 +57,13 @@ class Daemons:
             f"--data-path={self._data}",
             *self._nsqd_flags,
         ])  # fmt: skip
-        for child, address in ((lookupd, self.lookupd_http), (nsqd, self.nsqd_http)):
+        admin = self._begin(children, "nsqadmin", [
+            f"--http-address={self._admin_http}",
+            f"--lookupd-http-address={self.lookupd_http}",
+            "--history-interval=5s",
+        ])  # fmt: skip
+        addresses = (self.lookupd_http, self.nsqd_http, self._admin_http)
+        for child, address in zip((lookupd, nsqd, admin), addresses, strict=True):
             wait_for_ping(child, address)
             self._board.service(child.name).state = "ready"
 

@@ -16,12 +16,13 @@ class PortsInUseError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports of one nsqlookupd and one nsqd; the defaults are NSQ's."""
+    """The ports of one nsqlookupd, one nsqd and one nsqadmin; the defaults are NSQ's."""
 
     nsqd_tcp: int = 4150
     nsqd_http: int = 4151
     lookupd_tcp: int = 4160
     lookupd_http: int = 4161
+    admin_http: int = 4171
 
     def taken(self) -> list[int]:
         """The ones that cannot be listened on."""
@@ -35,14 +36,14 @@ class Ports:
         taken = ports.taken()
         if taken:
             raise PortsInUseError(
-                f"port {', '.join(map(str, taken))} already in use: is another nsqd or nsqlookupd "
-                "running? Stop it first, or take other ports with --free-ports"
+                f"port {', '.join(map(str, taken))} already in use: is another nsqd, nsqlookupd or "
+                "nsqadmin running? Stop it first, or take other ports with --free-ports"
             )
         return ports
 
     @classmethod
     def free(cls) -> Ports:
-        """Four ports that nothing listens on now."""
+        """Ports that nothing listens on now."""
         listeners = [socket.create_server((HOST, 0)) for _ in fields(cls)]
         try:
             return cls(*(listener.getsockname()[1] for listener in listeners))

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import unicodedata
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from penstock.cli.stored import Stored
-from penstock.cli.times import rfc3339
+from penstock.nsq.stored import Stored, as_object
 
 Form = Literal["text", "hex", "json"]
-
-
-def as_object(message: Stored) -> dict[str, Any]:
-    """A message as JSON has it; a body that is not UTF-8 is in base64."""
-    shown: dict[str, Any] = {
-        "offset": message.offset,
-        "id": message.id,
-        "time": rfc3339(message.timestamp_ns),
-        "timestamp_ns": message.timestamp_ns,
-    }
-    if message.origin is not None:
-        shown["origin"] = message.origin._asdict()
-    try:
-        shown["body"] = message.body.decode()
-    except UnicodeDecodeError:
-        shown["body_base64"] = base64.b64encode(message.body).decode()
-    return shown
 
 
 def printable(body: bytes) -> str:

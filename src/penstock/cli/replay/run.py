@@ -23,17 +23,15 @@ from penstock.cli.nodes import Api, NodeError, Place, places
 from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import Form
 from penstock.cli.replay.sinks import (
-    BATCH_MESSAGES,
     Nowhere,
     Printing,
     Publishing,
     Sink,
     SinkError,
-    pieces,
 )
 from penstock.cli.replay.wanted import Filter, Span
 from penstock.cli.stop import INTERRUPTED, Stop
-from penstock.cli.stored import NoLog, Stored, no_log, stretches
+from penstock.cli.stored import NoLog, no_log, stretches
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.reasons import reason
@@ -41,6 +39,8 @@ from penstock.core.units import SECOND
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicNotFound
 from penstock.nsq.client.names import checked_topic
+from penstock.nsq.pieces import PIECE_MESSAGES, pieces
+from penstock.nsq.stored import Stored
 
 _BATCHES_PER_S: Final = 20
 
@@ -133,9 +133,9 @@ class _Replay:
         self._stop = stop
         self._clock = clock
         self._filter = Filter(order.grep, order.filters)
-        self._most = BATCH_MESSAGES
+        self._most = PIECE_MESSAGES
         if order.rate:
-            self._most = max(1, min(BATCH_MESSAGES, order.rate // _BATCHES_PER_S))
+            self._most = max(1, min(PIECE_MESSAGES, order.rate // _BATCHES_PER_S))
         self._due_ns = clock.monotonic_ns()
 
     def run(self, part: Part, advance: Progressing) -> None:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
 from penstock.cli.replay.output import Form, printer
-from penstock.cli.stored import Stored
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.message import Message
-
-MessageT = TypeVar("MessageT", Stored, Message)
-
-BATCH_MESSAGES: Final = 1000
-BATCH_BYTES: Final = 1024 * 1024
+from penstock.nsq.stored import Stored
 
 
 class SinkError(PenstockError):
@@ -89,16 +83,3 @@ class Nowhere:
 
     def close(self) -> None:
         """Nothing to do."""
-
-
-def pieces(messages: Sequence[MessageT], most: int) -> Iterator[Sequence[MessageT]]:
-    """Messages in pieces of at most so many, and of 1 MiB unless one alone is longer."""
-    begin = size = 0
-    for place, message in enumerate(messages):
-        full = place - begin == most or size + len(message.body) > BATCH_BYTES
-        if full and place > begin:
-            yield messages[begin:place]
-            begin, size = place, 0
-        size += len(message.body) + 4
-    if begin < len(messages):
-        yield messages[begin:]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,11 +28,14 @@ def children() -> Iterator[list[Child]]:
 def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> None:
     board = Board("test")
     daemons = Daemons(tmp_path, Ports.free(), board)
-    assert [service.state for service in board.services] == ["waiting", "waiting"]
+    assert [service.state for service in board.services] == ["waiting"] * 3
     daemons.start(children)
     assert [(service.name, service.state) for service in board.services] == [
-        ("nsqlookupd", "ready"), ("nsqd", "ready"),
+        ("nsqlookupd", "ready"), ("nsqd", "ready"), ("nsqadmin", "ready"),
     ]  # fmt: skip
+    admin = board.service("nsqadmin").detail
+    with urllib.request.urlopen(f"{admin}api/nodes", timeout=10) as answer:
+        assert len(json.load(answer)["nodes"]) == 1
     daemons.create_topic("t")
     (node,) = lookup([daemons.lookupd_http], "t")
     assert f"{node.broadcast_address}:{node.tcp_port}" == daemons.nsqd_tcp
@@ -38,7 +43,7 @@ def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> Non
     with LogClient(daemons.nsqd_http) as log:
         assert list(log.offsets("t").groups.values()) == [{0: 0}]
     assert stop_all(children) == []
-    assert [child.process.returncode for child in children] == [0, 0]
+    assert [child.process.returncode for child in children] == [0, 0, 0]
     assert (tmp_path / "nsqd").is_dir()
 
     with pytest.raises(ServiceError, match="nsqd did not create topic u"):
@@ -53,5 +58,5 @@ def test_a_daemon_that_cannot_start_is_named(tmp_path: Path, children: list[Chil
         pytest.raises(ServiceError, match=r"(?s)nsqd ended with code 1.*address already in use"),
     ):
         daemons.start(children)
-    assert [child.name for child in children] == ["nsqlookupd", "nsqd"]
+    assert [child.name for child in children] == ["nsqlookupd", "nsqd", "nsqadmin"]
     assert stop_all(children) == []
