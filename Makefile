@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools backlog crash sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin screenshots backlog crash sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-clients: install  ## our client library beside pynsq, gnsq and ansq (GO=: 
 bench-tools: install  ## our nsq_to_file, nsq_to_nsq and to_nsq (GO=: a folder with Go's beside them)
 	@$(BIN)/python bench/tools.py $(if $(GO),--go $(GO))
 
+bench-admin: install  ## nsqadmin and its pages over 1,000 topics, 10 channels each, on 10 nodes
+	@$(BIN)/python bench/admin_pages.py
+
 crash: install  ## kill nsqd, mqbroker and nsq_to_file under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
 
@@ -81,6 +84,9 @@ decoders: install  ## the protocol's decoders against random streams, long
 
 robustness: install  ## nsqd in bad company: stalled consumers, idle and silent crowds, bombs
 	@$(BIN)/python bench/robustness.py
+
+screenshots: install  ## nsqadmin's pages over a cluster with traffic, into build/screenshots
+	@$(BIN)/python -m tests.browser.screenshots
 
 docs: install  ## the documentation as a site in build/docs
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'zensical>=0.0.70'

@@ -66,6 +66,12 @@ def server_cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
+def resident_mb(pid: int) -> float:
+    """The memory the process has resident now, in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def peak_mb(pid: int) -> float:
     """The most memory the process ever had resident (VmHWM), in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -30,11 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 class ByFile(LoadScopeScheduling):
     """Where several tests run at once, those of a file stay together, for what they share; and all
-    with Spark, as a process has one session.
+    with Spark, as a process has one session, and all with a browser, which share a cluster.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+        for folder in ("tests/browser", "tests/spark"):
+            if nodeid.startswith(folder + "/"):
+                return folder
+        return nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:

@@ -27,6 +27,15 @@ FLOORS = {
     "cli": 7,
     "testing": 8,
 }
+WEB = SOURCE / "admin" / "web"
+WEB_FILES = sorted(path for path in WEB.rglob("*") if path.suffix in (".js", ".css", ".html"))
+WEB_LINES_MAX = 400
+WEB_LINE_MAX = 110
+# Names and bodies come from strangers: nothing in the pages makes markup or code of text.
+BANNED_IN_WEB = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|DOMParser|srcdoc|document\.write"
+    r"|\beval\(|new Function|javascript:|set(?:Timeout|Interval)\(\s*[\"'`]"
+)
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 FILE_BYTES_MAX = 200 * 1024
@@ -118,6 +127,33 @@ def test_every_module_has_its_test(module: Path) -> None:
     wanted = ROOT / "tests" / "unit" / path.parent / f"test_{path.name}"
     with_spark = ROOT / "tests" / "spark" / f"test_{path.name}"
     assert wanted.exists() or with_spark.exists(), f"no {wanted.relative_to(ROOT)}"
+
+
+def web_name(path: Path) -> str:
+    return path.relative_to(WEB).as_posix()
+
+
+@pytest.mark.parametrize("path", WEB_FILES, ids=web_name)
+def test_web_files_make_no_markup_of_text_and_load_nothing_from_outside(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    banned = BANNED_IN_WEB.search(text)
+    assert not banned, banned and banned[0]
+    outside = set(re.findall(r"https?://[^\s\"'`)]*", text)) - {"http://www.w3.org/2000/svg"}
+    assert not outside
+    if path.suffix == ".html":
+        assert not re.search(r"<[^>]*\s(?:on\w+|style)\s*=|<style|@import", text)
+
+
+@pytest.mark.parametrize("path", WEB_FILES, ids=web_name)
+def test_sizes_and_lines_of_web_files(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == "", "ends with a line's end"
+    if path.suffix == ".js":
+        assert len(lines) <= WEB_LINES_MAX
+    for number, line in enumerate(lines, 1):
+        assert line == line.rstrip(), f"line {number} ends with blanks"
+        assert "\t" not in line, f"line {number} has a tab"
+        assert len(line) <= WEB_LINE_MAX, f"line {number} has {len(line)} characters"
 
 
 def tracked() -> list[str]:

@@ -16,10 +16,15 @@ here may use asyncio):
   Content-Security-Policy, a request to another host, a failed request, or a response of 400 and
   above. Who wants to see a failure says so: `watcher.expect(403)`, `watcher.expect_lost_server()`.
 - `open_page`: opens more of them: `open_page(color_scheme="dark")`, `open_page(viewport=PHONE)`,
-  `open_page(url=other_admin_url)`, `open_page(extra_http_headers={"X-Forwarded-User": "alice"})`;
-  takes what Playwright's `new_context` does. `watcher_of(page)` is its watcher.
-- `shoot(page, "topic", ("light", "dark", "phone"))` writes build/screenshots/topic.png, topic-dark.png
-  and topic-phone.png (`tests.browser.shooting`).
+  `open_page(extra_http_headers={"X-Forwarded-User": "alice"})`; it takes what Playwright's
+  `new_context` does. `watcher_of(page)` is its watcher.
+- `start_admin`: another nsqadmin over the same cluster, until the end of the test:
+  `open_page(url=start_admin("--base-path=/nsq", "--admin-user=alice"))`.
+- `with site.another_nsqd() as nsqd`: a node that may be killed (`nsqd.kill()`).
+- `shoot(page, "topic", ("light", "dark", "phone"))` writes topic.png, topic-dark.png and
+  topic-phone.png into build/screenshots (`tests.browser.shooting`).
+
+Never wait for `networkidle`: the stream of events is a request without end.
 
 The cluster and the browser are shared by all tests here: leave the shop's topics as they are.
 """
@@ -27,12 +32,13 @@ The cluster and the browser are shared by all tests here: leave the shop's topic
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.chromium import REMEDY, find_chromium, run_chromium
 from tests.browser.shooting import DESKTOP
@@ -40,6 +46,14 @@ from tests.browser.site import Site, running_site
 from tests.browser.watching import Watcher
 
 PATIENCE_MS = 10_000
+
+expect.set_options(timeout=PATIENCE_MS)
+DEFAULTS: dict[str, Any] = {"viewport": DESKTOP, "reduced_motion": "reduce"}
+"""Of all pages."""
+
+
+StartAdmin = Callable[..., str]
+"""Flags in, its address out."""
 
 
 class OpenPage(Protocol):
@@ -65,37 +79,68 @@ def site(browser: Browser) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
-def watchers() -> dict[BrowserContext, Watcher]:
-    """Those of the test's pages."""
-    return {}
+@pytest.fixture(scope="package")
+def kept_context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
+    """That of every `page`: its cache keeps the files that pages are made of, which are many."""
+    context = browser.new_context(base_url=site.url, **DEFAULTS)
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    context.close()
 
 
 @pytest.fixture
-def open_page(
-    browser: Browser, site: Site, watchers: dict[BrowserContext, Watcher]
-) -> Iterator[OpenPage]:
-    """Opens watched pages, each in a context of its own; the test fails if one had a problem."""
-
-    def open_page(*, url: str | None = None, **options: Any) -> Page:
-        base = url or site.url
-        given = {"base_url": base, "viewport": DESKTOP, "reduced_motion": "reduce", **options}
-        context = browser.new_context(**given)
-        context.set_default_timeout(PATIENCE_MS)
-        watchers[context] = Watcher(context, urlsplit(base).netloc)
-        return context.new_page()
-
-    yield open_page
-    for context in watchers:
-        context.close()
+def watchers() -> Iterator[dict[BrowserContext, Watcher]]:
+    """Those of the test's pages. The test fails if one of them had a problem."""
+    watchers: dict[BrowserContext, Watcher] = {}
+    yield watchers
     problems = [problem for watcher in watchers.values() for problem in watcher.problems]
     assert not problems, "\n".join(problems)
 
 
 @pytest.fixture
-def page(open_page: OpenPage) -> Page:
-    """A new page."""
-    return open_page()
+def start_admin(site: Site) -> Iterator[StartAdmin]:
+    """Starts further nsqadmins over the same cluster, which outlive the test's pages."""
+    with ExitStack() as stack:
+        yield lambda *flags: f"http://{stack.enter_context(site.another_admin(*flags)).http}"
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser,
+    site: Site,
+    watchers: dict[BrowserContext, Watcher],
+    start_admin: StartAdmin,
+) -> Iterator[OpenPage]:
+    """Opens watched pages, each in a context of its own."""
+    opened: list[BrowserContext] = []
+
+    def open_page(*, url: str | None = None, **options: Any) -> Page:
+        base = url or site.url
+        context = browser.new_context(**{"base_url": base, **DEFAULTS, **options})
+        opened.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        watchers[context] = Watcher(context, urlsplit(base).netloc)
+        return context.new_page()
+
+    yield open_page
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def page(
+    kept_context: BrowserContext, site: Site, watchers: dict[BrowserContext, Watcher]
+) -> Iterator[Page]:
+    """A new page, in a browser that remembers nothing of other tests."""
+    watcher = watchers[kept_context] = Watcher(kept_context, urlsplit(site.url).netloc)
+    page = kept_context.new_page()
+    yield page
+    if not page.is_closed():
+        kept = {"origin": site.url, "storageTypes": "local_storage"}
+        kept_context.new_cdp_session(page).send("Storage.clearDataForOrigin", kept)
+    for each in kept_context.pages:
+        each.close()
+    watcher.close()
 
 
 @pytest.fixture

@@ -15,10 +15,13 @@ DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
-def shoot(page: Page, name: str, kinds: Iterable[Kind] = ("light",)) -> list[Path]:
+def shoot(
+    page: Page, name: str, kinds: Iterable[Kind] = ("light",), *, whole: bool = True
+) -> list[Path]:
     """Writes `<name>.png`, `<name>-dark.png` and `<name>-phone.png`, as far as asked for.
 
-    The whole page is on them, however long. The page looks as before afterwards.
+    The whole page is on them, however long, or what the window shows of it. The page looks as
+    before afterwards.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     before = page.viewport_size
@@ -27,7 +30,7 @@ def shoot(page: Page, name: str, kinds: Iterable[Kind] = ("light",)) -> list[Pat
         page.emulate_media(color_scheme="dark" if kind == "dark" else "light")
         page.set_viewport_size(PHONE if kind == "phone" else before or DESKTOP)
         path = FOLDER / f"{name}{'' if kind == 'light' else '-' + kind}.png"
-        page.screenshot(path=path, full_page=True, animations="disabled")
+        page.screenshot(path=path, full_page=whole, animations="disabled")
         written.append(path)
     page.emulate_media(color_scheme="null")
     page.set_viewport_size(before or DESKTOP)

@@ -1,4 +1,4 @@
-"""A real cluster for the browser to look at: an nsqlookupd, three nsqds with traffic, an nsqadmin."""
+"""A cluster for the browser to look at: an nsqlookupd, three nsqds with traffic, an nsqadmin."""
 
 from __future__ import annotations
 
@@ -68,7 +68,11 @@ class Site:
     # --- what a test makes for itself ------------------------------------------------------------
 
     def make(
-        self, topic: str, *channels: str, bodies: tuple[bytes, ...] = (), node: int = 0,
+        self,
+        topic: str,
+        *channels: str,
+        bodies: tuple[bytes, ...] = (),
+        node: int = 0,
         **config: Any,
     ) -> None:
         """A topic of the test's own on one node, with messages; `config` is for its channels, as

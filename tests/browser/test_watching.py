@@ -30,7 +30,7 @@ def shown(browser: Browser, body: str, *expected: int) -> list[str]:
     context.route("**/*", answer)
     page = context.new_page()
     page.goto(f"http://{HOST}/page")
-    page.wait_for_load_state("networkidle")
+    page.evaluate("new Promise(requestAnimationFrame)")  # what has happened is told by then
     context.close()
     return watcher.problems
 

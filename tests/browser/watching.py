@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Request, Response, WebError
 
@@ -17,12 +20,16 @@ addEventListener("securitypolicyviolation", (event) => {
 """
 
 
+_reporting: WeakSet[BrowserContext] = WeakSet()
+"""Those whose pages report violations."""
+
+
 class Watcher:
-    """Collects the problems of all pages of a context.
+    """Collects the problems of all pages of a context, until `close`.
 
     Problems are: anything in the console at level error, exceptions that nobody caught, violations
-    of the Content-Security-Policy, requests to another host than `host` (`127.0.0.1:4171`), requests
-    that failed, responses of 400 and above. `expect(403)` says which statuses a test wants to see.
+    of the Content-Security-Policy, requests to another host than `host` (`127.0.0.1:4171`),
+    requests that failed, responses of 400 and above but for those that are expected.
     """
 
     def __init__(self, context: BrowserContext, host: str) -> None:
@@ -31,12 +38,24 @@ class Watcher:
         self._failed: list[tuple[int, str]] = []
         self._expected: set[int] = set()
         self._may_lose_server = False
-        context.add_init_script(_REPORT_VIOLATIONS)
-        context.on("console", self._console)
-        context.on("weberror", self._exception)
-        context.on("request", self._request)
-        context.on("requestfailed", self._request_failed)
-        context.on("response", self._response)
+        if context not in _reporting:
+            context.add_init_script(_REPORT_VIOLATIONS)
+            _reporting.add(context)
+        self._context = context
+        self._listeners: dict[str, Callable[[Any], None]] = {
+            "console": self._console,
+            "weberror": self._exception,
+            "request": self._request,
+            "requestfailed": self._request_failed,
+            "response": self._response,
+        }
+        for event, listener in self._listeners.items():
+            context.on(event, listener)  # type: ignore[call-overload]
+
+    def close(self) -> None:
+        """From now on nothing is a problem."""
+        for event, listener in self._listeners.items():
+            self._context.remove_listener(event, listener)
 
     def expect(self, *statuses: int) -> None:
         """From the beginning on, responses with these statuses are no problem."""

@@ -25,6 +25,7 @@ from penstock.testing.daemons import DaemonError, run_nsqadmin, run_nsqd
 
 from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually, free_address
 from .certificates import Certificates
+from .page_settings import page_problem
 from .samples import Case, load, matches
 from .tool_peers import Request, run_sink
 
@@ -326,9 +327,8 @@ def _body_problem(expected: str, body: bytes, coding: str, values: Mapping[str, 
     if expected == "(the single HTML page)":
         return "" if body.startswith(b"<!doctype html>") else "no page"
     text = body.decode()
-    if expected.startswith("(HTML) contains: "):
-        wanted = expected.removeprefix("(HTML) contains: ")
-        return "" if wanted in text else f"no {wanted!r} in {text!r}"
+    if expected.startswith(("(HTML) contains: ", "<!doctype html>")):
+        return page_problem(filled(expected, values), text)
     if not expected.startswith('{"'):
         wanted = filled(expected, values)
         return "" if text == wanted else f"body {text!r} instead of {wanted!r}"

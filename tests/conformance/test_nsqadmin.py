@@ -46,14 +46,6 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "upstream requests, nsqd mode: create channel",
     ),
     "Graphite without a number is N/A.": ("graphite null", "graphite empty", "graphite nodp"),
-    "There are no pages yet.": (
-        "acl: page",
-        "acl: page as admin",
-        "base path /nsq: /nsq",
-        "base path /nsq: /nsq/topics/x",
-        "base path nsq/admin/: /nsq/admin",
-        "base path nsq/admin/: /nsq/admin/topics/x",
-    ),
     "The usage has our flags and our words.": (
         "startup: bad flag",
         "startup: bad log level",

@@ -88,6 +88,7 @@ class FakeLogServer:
     def __init__(self, node: str | None = None) -> None:
         self.topics: dict[str, dict[int, FakeQueue]] = {}
         self.groups: dict[str, dict[str, dict[str, int]]] = {}
+        self.progress: dict[str, dict[str, Any]] = {}
         self.producers: list[str] = []
         self.fail_fetches = 0
         self.fetches = 0
@@ -124,6 +125,9 @@ class FakeLogServer:
         if path == "/log/commit":
             committed = json.loads(body)["offsets"]
             self.groups.setdefault(topic, {}).setdefault(query["group"], {}).update(committed)
+            return 200, {}
+        if path == "/log/group/progress":
+            self.progress.setdefault(topic, {})[query["group"]] = json.loads(body)
             return 200, {}
         return self._fetch(topic, query)
 

@@ -37,6 +37,9 @@ class Access:
         """Whether this request may change things."""
         if self._is_open:
             return True
+        # Of several, any may be one that a client sent and a proxy left there.
+        if self._header in request.head.repeated:
+            return False
         if request.headers.get(self._header, b"") not in self._users:
             return False
         return not self._proxies or self._is_trusted(request)

@@ -15,6 +15,7 @@ from penstock.admin.cluster.writes import Changes
 from penstock.admin.config_api import ConfigApi
 from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
+from penstock.admin.messages.api import MessagesApi
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
@@ -53,6 +54,7 @@ class Nsqadmin:
         ReadApi(self.cluster).add_routes(router)
         GroupsApi(self.cluster).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
+        MessagesApi(self.cluster, access, self.notifier).add_routes(router)
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
         Pages(options, access).add_routes(router)

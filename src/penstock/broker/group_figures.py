@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+ROCKETMQ_PREFIX: Final = "rocketmq:"
+"""What RocketMQ's groups are called among the groups that hold a topic's log."""
 
 
 class GroupMember(Struct):

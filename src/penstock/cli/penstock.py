@@ -250,7 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # SIGINT is set too because a shell starts background jobs with SIGINT ignored.
     interrupt = Interrupt()
     # What a client meets is raised as well, and said once.
-    logging.getLogger("penstock.nsq.client").addHandler(logging.NullHandler())
+    for name in ("penstock.nsq.client", "penstock.spark"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
     signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -17,6 +17,7 @@ import logging
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.http_connection import Connection
+from penstock.net.http_download import Download
 from penstock.net.http_later import Later
 from penstock.net.http_message import DateLine, Headers, Request, Response, text
 from penstock.net.http_router import DEFAULT_MAX_BODY, ErrorPages, Handler, Router
@@ -24,6 +25,7 @@ from penstock.net.http_stream import Stream
 
 __all__ = [
     "DEFAULT_MAX_BODY",
+    "Download",
     "ErrorPages",
     "Handler",
     "Headers",

@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
         self._reader.close()
         self._abandon()
         for slot in self._slots:
-            if type(slot.later.response) is Stream:
+            if isinstance(slot.later.response, Stream):
                 slot.later.response.lost()
         self._slots.clear()
         if self._timer is not None:
@@ -105,10 +105,14 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._write_blocked = True
         self._pause_if_needed()
+        if self._stream is not None:
+            self._stream.pause()
 
     def resume_writing(self) -> None:
         self._write_blocked = False
         self._resume_if_possible()
+        if self._stream is not None:
+            self._stream.resume()
 
     def close(self) -> None:
         """Ends the connection after what was written."""
@@ -163,7 +167,7 @@ class Connection(asyncio.Protocol):
         slots = self._slots
         while slots and (response := slots[0].later.response) is not None:
             slot = slots.pop(0)
-            if type(response) is Stream and slot.head is not None:
+            if isinstance(response, Stream) and slot.head is not None:
                 self._begin_stream(response, slot.head, slot.started)
                 break
             self._write(response, slot.head, slot.started)

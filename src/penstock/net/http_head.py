@@ -33,7 +33,8 @@ def bad_line(version: str) -> BadRequest:
 class Head:
     """What the lines before the body say."""
 
-    __slots__ = ("_target", "headers", "is_http10", "keep_alive", "method", "path", "query")
+    __slots__ = ("_target", "headers", "is_http10", "keep_alive", "method", "path", "query",
+                 "repeated")  # fmt: skip
 
     def __init__(
         self,
@@ -42,12 +43,15 @@ class Head:
         headers: dict[bytes, bytes],
         version: str,
         keep_alive: bool,
+        repeated: frozenset[bytes] = frozenset(),
     ) -> None:
         """BadRequest when Go would refuse it."""
         self.method = method
         self._target = target
         self.headers = headers
         """Names in lower case; of a repeated header the last stays."""
+        self.repeated = repeated
+        """The names of headers that came more than once."""
         self.is_http10 = version == "1.0"
         self.keep_alive = keep_alive
         path, _, self.query = target.partition(b"?")
@@ -98,19 +102,23 @@ def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
 class HeadReader:
     """The callbacks of an `httptools` parser that gather a head."""
 
-    __slots__ = ("_headers", "_parser", "_target", "head")
+    __slots__ = ("_headers", "_parser", "_repeated", "_target", "head")
 
     def __init__(self) -> None:
         self.head: Head
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
+        self._repeated: set[bytes] = set()
         self._parser = httptools.HttpRequestParser(self)
 
     def on_url(self, part: bytes) -> None:
         self._target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
+        name = name.lower()
+        if name in self._headers:
+            self._repeated.add(name)
+        self._headers[name] = value
 
     def on_headers_complete(self) -> None:
         parser, headers = self._parser, self._headers
@@ -118,7 +126,8 @@ class HeadReader:
         # Only an HTTP/1.1 connection stays without a word about it; asking for the version costs.
         is_plain = keep_alive and b"connection" not in headers
         version = "1.1" if is_plain else parser.get_http_version()
-        self.head = Head(parser.get_method().decode(), self._target, headers, version, keep_alive)
+        self.head = Head(parser.get_method().decode(), self._target, headers, version, keep_alive,
+                         frozenset(self._repeated))  # fmt: skip
 
 
 def parse_head(raw: bytes) -> Head:

@@ -137,6 +137,7 @@ class RequestReader(HeadReader):
         if request is None:  # this head comes again, without its upgrade
             return
         del self.head  # an idle connection keeps nothing of its last request
+        self._repeated.clear()
         if self._parts:
             request.body = b"".join(self._parts)
             self._parts.clear()

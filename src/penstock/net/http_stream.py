@@ -56,6 +56,12 @@ class Stream(Response):
         self._early.clear()
         self._transport = transport
 
+    def pause(self) -> None:
+        """The connection's turn: the client is slow, and more would have to wait."""
+
+    def resume(self) -> None:
+        """The connection's turn: there is room again."""
+
     def lost(self) -> None:
         """The connection's turn: nobody listens any more."""
         closed, self._closed = self._closed, _nothing

@@ -51,8 +51,8 @@ def fresh(recent: Iterable[Any], after: int) -> list[Any]:
 def batch_done(report: Any) -> BatchDone:
     """A query's progress report (``StreamingQueryProgress``) in our terms."""
     source = report["sources"][0]
-    end = _offsets(source["endOffset"]) or {}
-    latest = _offsets(source["latestOffset"]) or end
+    end, _ = position(source["endOffset"])
+    latest = position(source["latestOffset"])[0] or end
     return BatchDone(
         batch=report["batchId"],
         rows=report["numInputRows"],
@@ -62,7 +62,12 @@ def batch_done(report: Any) -> BatchDone:
     )
 
 
-def _offsets(stored: Any) -> Offsets | None:
-    """Spark gives an offset as text or parsed, and "null" for a batch that it repeats."""
-    parsed = json.loads(stored) if isinstance(stored, str) else stored
-    return from_checkpoint(parsed)[0] if parsed else None
+def position(stored: Any) -> tuple[Offsets, str]:
+    """Offsets and group of a report's offset, which Spark gives as text or parsed.
+
+    Without any ("null" in a batch that it repeats), and of another source, there are none.
+    """
+    try:
+        return from_checkpoint(json.loads(stored) if isinstance(stored, str) else stored)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}, ""

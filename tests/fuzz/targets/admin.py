@@ -7,6 +7,7 @@ import json
 import msgspec
 
 from penstock.admin.cluster import semver
+from penstock.admin.cluster.groups import NodeGroups, whole_groups
 from penstock.admin.cluster.producers import ToldNodes, distinct, united
 from penstock.admin.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
 from penstock.admin.history.history import History
@@ -57,6 +58,17 @@ def looks(data: bytes) -> None:
     assert history.now.shape[1] == len(history.sums)
 
 
+def groups(data: bytes) -> None:
+    """The groups of any /stats add up over nodes."""
+    try:
+        told = msgspec.json.decode(data, type=NodeGroups)
+    except MALFORMED:
+        return
+    found = whole_groups([("n:1", told), ("m:1", told)])
+    assert all(each.lag == sum(node.lag for node in each.nodes) for each in found)
+    json.loads(dumps({"groups": found}))
+
+
 def nodes(data: bytes) -> None:
     """Any list of nodes can be put together with itself."""
     try:
@@ -76,6 +88,11 @@ _STATS = (
     b'"clients":[{"client_id":"<x>","connect_ts":1}],%s}],"message_count":5,%s}],"memory":{}}'
     % (_LATENCY, _LATENCY)
 )
+_GROUPS = (
+    b'{"topics":[{"topic_name":"t","consumer_groups":[{"group_name":"g","lag":1,"rate":2.5,'
+    b'"committed":{"0":1,"1":2},"client_count":1,"clients":null}],"log_groups":[{"group_name":'
+    b'"g","committed":{"0":3},"lag":4,"rate":0.5,"progress":{"query":"q","batch":1,"at":5.5}}]}]}'
+)
 _WORDS = [b"null", b"[]", b"{}", b"[", b"]", b"{", b"}", b",", b"-1", b"1e308", b"NaN", b"true",
           b'"depth":', b'"\\ud800"', b'"quantile":', b"9223372036854775808"]  # fmt: skip
 TARGETS = {
@@ -85,7 +102,8 @@ TARGETS = {
         _WORDS,
     ),
     "admin_stats": Target(stats, [_STATS, b'{"topics":null}'], _WORDS),
-    "admin_looks": Target(looks, [_STATS, b'{"topics":[{}]}'], _WORDS),
+    "admin_looks": Target(looks, [_STATS, _GROUPS, b'{"topics":[{}]}'], _WORDS),
+    "admin_groups": Target(groups, [_GROUPS], _WORDS),
     "admin_nodes": Target(
         nodes,
         [

@@ -44,6 +44,16 @@ def test_who_may(header: str, allowed: bool) -> None:
             rules.check_admin(request(header))
 
 
+@pytest.mark.parametrize("other", ["alice", "eve", ""])
+def test_a_header_that_comes_twice_is_nobodys(other: str) -> None:
+    """One of them may be a client's, which the proxy did not take away."""
+    rules = access(admin_users=("alice",))
+    repeated = f"x-forwarded-user: {other}"
+    assert not rules.is_admin(request(ALICE, repeated))
+    assert not rules.is_admin(request(repeated, ALICE))
+    assert rules.is_admin(request(ALICE, "X-Other: a", "X-Other: b"))
+
+
 def test_an_empty_name_is_nobody() -> None:
     rules = access(admin_users=("",))
     assert not rules.is_admin(request())

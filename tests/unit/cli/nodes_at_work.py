@@ -12,6 +12,7 @@ import pytest
 
 from penstock.cli import penstock
 from penstock.cli.live.wire import Wire
+from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import MessageBlock
 from penstock.testing.daemons import Daemon
@@ -56,6 +57,12 @@ def ask(node: Daemon, method: str, target: str, body: bytes | None = None) -> An
         return json.loads(data) if data[:1] in (b"{", b"[") and data else data.decode()
     finally:
         connection.close()
+
+
+def fetched(node: Daemon, topic: str) -> bytes:
+    """The batches of a topic's log, from its start."""
+    with LogClient(node.http) as log:
+        return log.fetch(topic, 0).data
 
 
 def publish(node: Daemon, topic: str, bodies: Sequence[bytes]) -> None:

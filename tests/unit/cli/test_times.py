@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.times import ago, moment_ns, rfc3339, seconds
+from penstock.cli.times import ago, moment_ns, seconds
 from penstock.core.errors import ConfigError
+from penstock.core.moments import rfc3339
 
 NOW_NS = 1_795_294_921_053_775_026
 SECOND = 10**9

@@ -17,6 +17,7 @@ def test_an_ordinary_head() -> None:
     assert (found.method, found.path, found.query) == ("POST", "/pub", b"topic=a%20b&x")
     assert found.target == "/pub?topic=a%20b&x"
     assert found.headers == {b"host": b"h", b"x-a": b"c", b"content-length": b"5"}
+    assert found.repeated == {b"x-a"}
     assert (found.keep_alive, found.is_http10) == (True, False)
 
 

@@ -113,6 +113,15 @@ def test_an_upgrade_in_pieces(reader: RequestReader) -> None:
     assert requests(reader) == [("/echo", b"abc"), ("/ping", b"")]
 
 
+@pytest.mark.parametrize("upgrade", [(), (UPGRADE,)])
+def test_headers_that_come_twice(reader: RequestReader, upgrade: tuple[str, ...]) -> None:
+    reader.feed(post(b"", *upgrade, "X-A: 1", "x-a: 2"))
+    reader.feed(chunked([b"c"], b"0\r\nX-B: 1\r\nX-B: 2\r\n\r\n"))
+    reader.feed(post(b"", *upgrade, "X-A: 1"))
+    found = [event[0].head.repeated for event in reader.events if isinstance(event, tuple)]
+    assert found == [{b"x-a"}, set(), set()]
+
+
 def test_continue_goes_before_the_body(reader: RequestReader) -> None:
     reader.feed(post(b"abc", "Expect: 100-Continue")[:-3])
     assert reader.events == [CONTINUE]

@@ -2,7 +2,8 @@
 
 A watcher gets an event `state` with all rows, then after every refresh one named `refresh` with the
 rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and the
-figures that `figures` names. A watcher may ask for one topic, one node, or no channels.
+figures that `figures` names. Nodes that were there within the hour and are not now are `missing`. A
+watcher may ask for one topic, one node, or no channels.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.ring import Table
 from penstock.admin.history.rows import Key
@@ -50,6 +52,7 @@ class Events:
         self._shown: Table = np.empty((0, 0), np.float32)
         self._keys: list[Key | None] = []
         self._time, self._message = 0.0, ""
+        self._missing: list[str] = []
 
     def __len__(self) -> int:
         return len(self._watchers)
@@ -71,8 +74,9 @@ class Events:
     def refreshed(self, time: float, message: str) -> None:
         """The history has new figures, at this time in unix seconds; `message` are warnings."""
         before, old_keys = self._shown, self._keys
-        self._shown, self._keys = self._history.now, list(self._history.sums.keys)
+        self._shown, self._keys = _shown(self._history), list(self._history.sums.keys)
         self._time, self._message = time, message
+        self._missing = _missing(self._shown, self._keys)
         if not self._watchers:
             return
         changed, gone = _changes(before, old_keys, self._shown, self._keys)
@@ -89,19 +93,36 @@ class Events:
         data = {
             "time": round(self._time, _NUMBERS_KEPT),
             "message": self._message,
-            "figures": FIGURES,
+            "figures": FIGURES + FACTS,
             "quantiles": self._history.quantiles,
             "rows": [
                 [*(self._keys[row] or ()), *values]
                 for row, values in zip(wanted, figures.tolist(), strict=True)
             ],
             "gone": [list(key) for key in gone if wish.wants(key)],
+            "missing": self._missing,
         }
         return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
 
     def _wanted(self, wish: Wish, row: int) -> bool:
         key = self._keys[row]
         return key is not None and wish.wants(key)
+
+
+def _shown(history: History) -> Table:
+    """What is known of each row: figures, facts, latencies."""
+    figures, latencies = np.split(history.now, [len(FIGURES)])
+    return np.concatenate((figures, history.facts, latencies))
+
+
+def _missing(shown: Table, keys: list[Key | None]) -> list[str]:
+    """The nodes that have rows but no figures."""
+    gone = np.isnan(shown[0]).tolist()
+    return sorted(
+        key.node
+        for key, is_gone in zip(keys, gone, strict=True)
+        if key is not None and key.node and is_gone
+    )
 
 
 def _changes(

@@ -1,21 +1,26 @@
 """What samples of nodes become: rates, sums over nodes, an hour of both.
 
-Two tables. Sums (cluster, topic, channel, group, node) have a point for every sample; the parts, which are
-a topic's or channel's on one node and many more, have one a minute. Rates come of the differences
-of counters on each node before they are summed up, so that a node that comes or goes makes no peak.
+Two tables. Sums (cluster, topic, channel, group, node) have a point for every sample; the parts,
+which are a topic's, channel's or group's on one node and many more, have one a minute. Rates come
+of the differences of counters on each node before they are summed up, so that a node that comes or
+goes makes no peak; those of groups come from the nodes.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.admin.history.facts import FACTS, Placed, facts_of
 from penstock.admin.history.ring import Ring, Table
 from penstock.admin.history.rows import Key, Rows
-from penstock.admin.history.sample import Names, Sample
+from penstock.admin.history.sample import Sample
+
+_log = logging.getLogger("penstock.nsqadmin")
 
 HOUR_S: Final = 3600.0
 SUMS_MAX: Final = 16_384
@@ -65,6 +70,13 @@ class _Known:
         """Whether a sample is of the same topics, channels and groups."""
         return self.names == sample.names and self.groups == sample.groups.names
 
+    def lacks(self, sums: Rows, parts: Rows) -> bool:
+        """Whether it has no row for something that there is room for by now."""
+        return bool(
+            (not sums.refused and (self.own < 0).any())
+            or (not parts.refused and (self.parts < 0).any())
+        )
+
     def inherit(self, old: _Known) -> None:
         """Takes over the counters of rows that were there before."""
         if old.counters is None:
@@ -85,10 +97,13 @@ class History:
         self._sum_ring, self._part_ring = Ring(points), Ring(int(HOUR_S / PART_S))
         self._nodes: dict[str, _Known] = {}
         self._seen: dict[int, NDArray[np.float64]] = {}
+        self._full: set[str] = set()
         self.quantiles: list[float] = []
         """Of the latencies: those that were seen first, the highest first."""
         self.now: Table = np.empty((len(FIGURES), 0), np.float32)
         """The newest figures of the sums; NaN in rows that are not there."""
+        self.facts: Table = np.empty((len(FACTS), 0), np.float32)
+        """The facts of the same rows."""
         self._gathered: Table | None = None
         self._gathered_since = 0.0
         self._gathered_count = 0
@@ -102,6 +117,7 @@ class History:
         """The samples of one refresh, by node; `time` in unix seconds."""
         given = list(samples)
         known = [self._locate(node, sample, time) for node, sample in given]
+        self._warn_of_bounds()
         self._learn_quantiles(sample for _, sample in given)
         figures = len(FIGURES) + len(self.quantiles)
         sums = np.zeros((figures, len(self.sums)))
@@ -112,6 +128,10 @@ class History:
             has_room = place.parts >= 0
             parts[:, place.parts[has_room]] = block[:, has_room]
             _add_up(block, place, sums, seen)
+        placed = (
+            Placed(each, at.own, at.above) for (_, each), at in zip(given, known, strict=True)
+        )
+        self.facts = facts_of(placed, sums[_DEPTH])
         sums[:, ~seen] = np.nan
         self.now = sums.astype(np.float32)
         self._sum_ring.add(time, self.now)
@@ -131,7 +151,7 @@ class History:
 
     def _locate(self, node: str, sample: Sample, time: float) -> _Known:
         known = self._nodes.get(node)
-        if known is None or not known.fits(sample):
+        if known is None or not known.fits(sample) or known.lacks(self.sums, self.parts):
             placed = self._nodes[node] = self._placed(node, sample, time)
             if known is not None and known.names and sample.names:
                 placed.inherit(known)
@@ -150,6 +170,19 @@ class History:
         always = [self.sums.row(Key(node=node), time), self.sums.row(Key(), time)]
         columns = (parts, own, above, [row for row in always if row >= 0])
         return _Known(sample, *(np.array(each, np.intp) for each in columns))
+
+    def _warn_of_bounds(self) -> None:
+        """Tells once that something has no row, and anew only after everything had one."""
+        for rows, what in (
+            (self.sums, "topics, channels, groups and nodes"),
+            (self.parts, "topics, channels and groups on nodes"),
+        ):
+            if not rows.refused:
+                self._full.discard(what)
+            elif what not in self._full:
+                self._full.add(what)
+                _log.warning("history: it has room for %d %s; what is more is not recorded",
+                             rows.capacity, what)  # fmt: skip
 
     def _forget(self, time: float, nodes: set[str]) -> None:
         """Frees what has been away for an hour; a node's rates begin anew when it comes back."""

@@ -72,7 +72,10 @@ class Poller:
         told = ""
         while True:
             began = self._clock.monotonic_ns()
-            message = await self.refresh()
+            try:
+                message = await self.refresh()
+            except Exception as error:  # of ours: one look is lost, not the history
+                message = f"no figures this time: {type(error).__name__}: {error}"
             if message != told:
                 _log.warning("history: %s", message or "all nodes answer again")
                 told = message

@@ -21,7 +21,7 @@ class Rows:
     """The rows of one table; `capacity` is how many there may be. Times in seconds."""
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         self._index: dict[Key, int] = {}
         self._free: list[int] = []
         self.keys: list[Key | None] = []
@@ -47,7 +47,7 @@ class Rows:
         if self._free:
             row = self._free.pop()
             self.keys[row], self.born[row] = key, now
-        elif len(self.keys) < self._capacity:
+        elif len(self.keys) < self.capacity:
             row = len(self.keys)
             self.keys.append(key)
             self.born.append(now)

@@ -1,1 +1,1 @@
-"""Looking at messages, deferred ones and dead letters, and dealing with them. Ours, not upstream's."""
+"""Messages, deferred messages and dead letters of the nodes, to look at and to deal with."""

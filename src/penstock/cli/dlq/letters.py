@@ -51,9 +51,8 @@ def dead_topic(places: Sequence[Place], name: str) -> list[DeadTopic]:
         if name in topics:
             found.append(DeadTopic(place, name, _own_channel(topics[name])))
     if not found:
-        hint = next(
-            (f"; did you mean {name}{end}?" for end in SUFFIXES if name + end in others), ""
-        )
+        meant = next((name + end for end in SUFFIXES if name + end in others), "")
+        hint = f"; did you mean {meant}?" if meant else ""
         where = ", ".join(place.http for place in places) or "any node"
         raise NoDeadLetters(f"no topic {name!r} on {where}{hint}")
     return found

@@ -29,9 +29,10 @@ from penstock.core.moments import rfc3339
 from penstock.core.reasons import reason
 from penstock.nsq.client.names import checked_topic
 from penstock.nsq.dead_letters import runs as of_runs
+from penstock.nsq.dead_letters.export import FORMS
 from penstock.nsq.dead_letters.resend import Result
 from penstock.nsq.dead_letters.topics import CHANNEL, group_of
-from penstock.nsq.stored import Stored, as_object
+from penstock.nsq.stored import Stored
 
 _SHOWN_BODY: Final = 2000
 
@@ -81,7 +82,7 @@ def run_show(
                     return
                 left -= 1
                 if as_json:
-                    print(json.dumps(_object(topic, letter), ensure_ascii=False))
+                    print(FORMS["json"](topic.place.http, topic.name, letter).decode(), end="")
                 else:
                     print(described(topic, letter, clock.wall_ns()))
         if left == limit and not as_json:
@@ -122,15 +123,11 @@ def run_export(
     found: Sequence[DeadTopic], choice: Choice, *, form: Literal["json", "raw"], output: Path | None
 ) -> None:
     """Write dead letters to a file or standard output; nothing changes."""
-    count = 0
+    count, line = 0, FORMS[form]
     with quiet_pipe(), _opened(output) as file:
         for topic in found:
             for letter in choice.of(letters.read(topic, letters.open_runs(topic))):
-                if form == "json":
-                    line = json.dumps(_object(topic, letter), ensure_ascii=False).encode()
-                else:
-                    line = letter.body
-                file.write(line + b"\n")
+                file.write(line(topic.place.http, topic.name, letter))
                 count += 1
         file.flush()
     print(f"{count:,} letters" + (f" in {output}" if output else ""), file=sys.stderr)
@@ -178,10 +175,6 @@ def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
     cut = " …" if len(letter.body) > _SHOWN_BODY else ""
     lines += [f"  | {line}" for line in (body + cut).split("\n")]
     return "\n".join(lines) + "\n"
-
-
-def _object(topic: DeadTopic, letter: Stored) -> dict[str, Any]:
-    return {"node": topic.place.http, "topic": topic.name, **as_object(letter)}
 
 
 def _print_result(topic: DeadTopic, result: Result, done: str) -> None:

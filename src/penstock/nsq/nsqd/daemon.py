@@ -32,6 +32,7 @@ from penstock.nsq.nsqd.dead_letters import DeadLetters
 from penstock.nsq.nsqd.housekeeping import Housekeeping
 from penstock.nsq.nsqd.http import NsqdApi
 from penstock.nsq.nsqd.https import TlsRequiredRouter, server_tls
+from penstock.nsq.nsqd.log_groups import LogGroups
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.nsqd.statsd_push import StatsdPush
@@ -87,6 +88,7 @@ class Nsqd:
         self._topics_max = file_limit() // (2 * FILES_OF_A_TOPIC)
         self.commits = Commits(clock, options.durability, options.sync_every)
         self.dead_letters = DeadLetters(self)
+        self.log_groups = LogGroups(clock, companions)
         self.metadata = metadata.MetadataFile(self.broker)
         self.housekeeping = Housekeeping(self)
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,

@@ -45,4 +45,4 @@ def _left(topic: Topic) -> int:
     channel = topic.channels.get(CHANNEL)
     if channel is None:
         return topic.log.next_offset - topic.log.start_offset
-    return channel.depth + channel.in_flight_count + channel.deferred_count
+    return channel.unfinished_count

@@ -1,6 +1,7 @@
-"""Groups of other dialects in /stats: only a node with a companion has any.
+"""Groups in /stats, beside NSQ's keys.
 
-Beside NSQ's keys a topic then has ``consumer_groups``, and the whole has ``producer_groups``.
+With a companion of another dialect a topic has ``consumer_groups`` and the whole
+``producer_groups``. A topic whose log is read over HTTP has ``log_groups``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
+from penstock.core.units import MILLISECOND, format_duration
+
 if TYPE_CHECKING:
     from penstock.broker.group_figures import ConsumerGroup, GroupMember
     from penstock.nsq.nsqd.companion import Companion
+    from penstock.nsq.nsqd.log_groups import LogGroup
 
 
 def consumer_groups(
@@ -35,6 +41,21 @@ def _consumer_group(group: ConsumerGroup, with_clients: bool) -> dict[str, Any]:
         "client_count": len(group.members),
         "clients": _clients(group.members) if with_clients else None,
     }
+
+
+def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
+    """These groups, or the one of that name."""
+    return [
+        {
+            "group_name": group.name,
+            "committed": {"0": group.committed},
+            "lag": group.lag,
+            "rate": group.rate,
+            "progress": group.progress and structs.asdict(group.progress),
+        }
+        for group in groups
+        if name in ("", group.name)
+    ]
 
 
 def producer_groups(companions: Sequence[Companion]) -> list[dict[str, Any]]:
@@ -70,6 +91,25 @@ def consumer_lines(topic: dict[str, Any]) -> list[str]:
             f"clients: {group['client_count']:<4} committed: {committed}\n"
         )
         lines += [_client_line(client) for client in group["clients"] or ()]
+    return lines
+
+
+def log_lines(topic: dict[str, Any]) -> list[str]:
+    """The groups that read a topic's log as lines for people."""
+    lines = []
+    for group in topic.get("log_groups", ()):
+        committed = ",".join(f"{queue}={offset}" for queue, offset in group["committed"].items())
+        lines.append(
+            f"      {{{group['group_name']:<25}}} {'LOG':<12} lag: {group['lag']:<8} "
+            f"rate: {group['rate']:<8.1f} committed: {committed}\n"
+        )
+        progress = group["progress"]
+        if progress is not None:
+            lines.append(
+                f"        [{progress['query']}] batch: {progress['batch']:<6} "
+                f"rows: {progress['rows']:<8} rows/s: {progress['rows_per_s']:<8.1f} "
+                f"took: {format_duration(progress['duration_ms'] * MILLISECOND)}\n"
+            )
     return lines
 
 

@@ -15,10 +15,12 @@ from penstock.broker.dialects import nsq_raw
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.malformed import MALFORMED
+from penstock.core.units import SECOND
 from penstock.net.address import join_host_port
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import number, offset_at, out_of_range, topic_named
+from penstock.nsq.nsqd.log_groups import QueryProgress
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
 GROUPS_MAX: Final = 1000
+_PROGRESS_MAX: Final = 4096
 
 
 class GroupCommit(msgspec.Struct):
@@ -46,6 +49,8 @@ class LogApi:
         router.v1("GET", "/log/offset_at", self._offset_at)
         router.v1("POST", "/log/commit", self._commit, quiet=True)
         router.v1("POST", "/log/group/delete", self._delete_group)
+        router.v1("POST", "/log/group/progress", self._tell_progress, max_body=_PROGRESS_MAX,
+                  quiet=True)  # fmt: skip
 
     @property
     def _node(self) -> str:
@@ -103,6 +108,7 @@ class LogApi:
             raise ApiError(400, "TOO_MANY_GROUPS")
         offset = self._committed_offset(request, topic)
         topic.commit_group(group, offset)
+        self._nsqd.log_groups.moved(topic, group)
         return {}
 
     def _committed_offset(self, request: Request, topic: Topic) -> int | None:
@@ -122,13 +128,33 @@ class LogApi:
     def _delete_group(self, request: Request) -> None:
         query = Query.parse(request.query)
         topic = self._topic(query)
+        group = self._group(query, topic)
+        topic.delete_group(group)
+        self._nsqd.log_groups.deleted(topic, group)
+
+    def _tell_progress(self, request: Request) -> Any:
+        """Keep what the reader of a group has done last, for those who look."""
+        query = Query.parse(request.query)
+        topic = self._topic(query)
+        group = self._group(query, topic)
         try:
-            topic.delete_group(query.required("group"))
-        except KeyError:
-            raise ApiError(404, "GROUP_NOT_FOUND") from None
+            progress = msgspec.json.decode(request.body, type=QueryProgress)
+        except MALFORMED:
+            raise ApiError(400, "INVALID_BODY") from None
+        if not progress.query.isprintable():
+            raise ApiError(400, "INVALID_BODY")
+        progress.at = round(self._nsqd.clock.wall_ns() / SECOND, 3)
+        self._nsqd.log_groups.told(topic, group, progress)
+        return {}
 
     def _topic(self, query: Query) -> Topic:
         return topic_named(self._nsqd, query.required("topic"))
+
+    def _group(self, query: Query, topic: Topic) -> str:
+        group = query.required("group")
+        if group not in topic.groups:
+            raise ApiError(404, "GROUP_NOT_FOUND")
+        return group
 
     def _check_queue(self, query: Query) -> None:
         if query.get("queue") not in (None, "0"):

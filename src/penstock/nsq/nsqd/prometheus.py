@@ -89,7 +89,8 @@ class Metrics:
     async def handle(self, request: Request) -> Response:
         """GET /metrics."""
         metrics = [*self._of_nsqd(), *self._of_connections(), *self._of_process(),
-                   *await self._of_topics(), *await self._of_groups()]  # fmt: skip
+                   *await self._of_topics(), *await self._of_groups(),
+                   *await self._of_log_groups()]  # fmt: skip
         body: list[bytes | memoryview] = []
         for metric in metrics:
             body.append(metric.text().encode())
@@ -170,6 +171,17 @@ class Metrics:
                 if done % _PIECE == 0:
                     await asyncio.sleep(0)
         return [*of_topic, *of_channel, topic_latency, channel_latency]
+
+    async def _of_log_groups(self) -> list[Metric]:
+        """Groups that read the log over HTTP; no metric without a group."""
+        lag = Metric("nsqd_log_group_lag", "gauge", "Messages behind a log group's offset.")
+        found = False
+        for topic in [each for each in self._nsqd.broker.topics.values() if each.groups]:
+            for group in self._nsqd.log_groups.of(topic):
+                lag.add(group.lag, labels({"topic": topic.name, "group": group.name}))
+                found = True
+            await asyncio.sleep(0)
+        return [lag] if found else []
 
     async def _of_groups(self) -> list[Metric]:
         """Consumer groups of other dialects; none without a companion."""

@@ -129,6 +129,8 @@ def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) ->
         stats["consumer_groups"] = group_stats.consumer_groups(
             nsqd.companions, topic.name, channel, with_clients=sessions is not None
         )
+    if topic.groups and (groups := group_stats.log_groups(nsqd.log_groups.of(topic), channel)):
+        stats["log_groups"] = groups
     return stats
 
 
@@ -261,7 +263,7 @@ def _topic_lines(topic: dict[str, Any], now: int) -> list[str]:
             f"e2e%: {_percentiles(channel)}\n"
         )
         lines += [_client_line(client, now) for client in channel["clients"] or ()]
-    return lines + group_stats.consumer_lines(topic)
+    return lines + group_stats.consumer_lines(topic) + group_stats.log_lines(topic)
 
 
 def _percentiles(stats: dict[str, Any]) -> str:

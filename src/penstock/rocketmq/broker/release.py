@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.group_figures import ROCKETMQ_PREFIX
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.draft import Draft, Placed
@@ -19,7 +20,7 @@ from penstock.rocketmq.protocol.message import StoredMessage
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node
 
-HOLDER: Final = "rocketmq:waiting"
+HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"
 """The group of a topic that holds what waits there."""
 PROPERTIES_MAX: Final = properties.BYTES_MAX - 128
 """What waits gets more properties later: how often it was asked for, where it was before."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.broker.group_figures import ROCKETMQ_PREFIX
 from penstock.core.units import HOUR
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.retention import Retention
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 FILE: Final = "nsqTopics.json"
 HOLD_S: Final = 5.0
-PREFIX: Final = "rocketmq:"
-"""What a group of RocketMQ is called among the groups of a topic."""
 
 
 class TopicRetention:
@@ -67,10 +66,10 @@ class TopicRetention:
         groups = self._node.offsets.groups_of(topic.name)
         for group in groups:
             offset = self.log_offset(topic, group)
-            if topic.groups.get(PREFIX + group) != offset:
-                topic.commit_group(PREFIX + group, offset)
-        known = {PREFIX + group for group in groups}
-        for held in [each for each in topic.groups if each.startswith(PREFIX)]:
+            if topic.groups.get(ROCKETMQ_PREFIX + group) != offset:
+                topic.commit_group(ROCKETMQ_PREFIX + group, offset)
+        known = {ROCKETMQ_PREFIX + group for group in groups}
+        for held in [each for each in topic.groups if each.startswith(ROCKETMQ_PREFIX)]:
             if held not in known:
                 topic.delete_group(held)
 

@@ -75,9 +75,12 @@ def start(
 
     Raises SourceError when ``to`` holds an archive that belongs to another checkpoint.
     """
+    from penstock.spark.listener import attach
+
     require_own(to, _files(spark, to, "_spark_metadata"), _files(spark, checkpoint, "offsets"))
     group = group_name(source["topic"], checkpoint)
     given = {"startingOffsets": "earliest", "group": group, **source}
+    attach(spark)
     return archive(messages(spark, given), to, checkpoint, trigger).start()
 
 

@@ -55,3 +55,18 @@ async def test_events_over_a_connection(running: Running, monkeypatch: pytest.Mo
         assert (await running.ask("GET", "/api/events"))[0] == 503
         writer.close()
         await writer.wait_closed()
+
+
+async def test_the_levels_of_events(running: Running) -> None:
+    for level in ("x", "channels", "Topics"):
+        answer = await running.ask("GET", f"/api/events?level={level}")
+        assert answer == (400, '{"message":"INVALID_ARG_LEVEL"}')
+
+
+async def test_a_group(two: Two, running: Running) -> None:
+    group = {"group_name": "g", "lag": 4, "rate": 2.5, "progress": None, "committed": {"0": 1}}
+    two.nsqds[0].answers["/stats"]["topics"][0]["log_groups"] = [group]
+    assert running.admin.poller is not None
+    await running.admin.poller.refresh()
+    found = await running.get("/api/history?topic=t&channel=@g")
+    assert (found["depth"][-1], found["out"][-1], found["in"][-1]) == (4, 2.5, 0)

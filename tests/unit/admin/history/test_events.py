@@ -7,7 +7,8 @@ import pytest
 
 from penstock.admin.history import events as events_module
 from penstock.admin.history.events import Events, Wish
-from penstock.admin.history.history import History
+from penstock.admin.history.facts import FACTS
+from penstock.admin.history.history import FIGURES, History
 from penstock.net.http import Stream
 from tests.unit.admin.history.test_history import busy, sample
 
@@ -54,7 +55,8 @@ def test_all_rows_and_then_what_changes(watched: Watched) -> None:
     stream = watched.watch()
     ((name, state),) = taken(stream)
     assert name == "state"
-    assert state["figures"] == ["depth", "in", "out", "in_flight", "requeues", "timeouts"]
+    assert state["figures"] == [*FIGURES, *FACTS]
+    assert state["missing"] == []
     assert sorted(row[:4] for row in state["rows"]) == [
         ["", "", "", 5], ["", "", "a", 5], ["t", "", "", 0], ["t", "c", "", 5],
     ]  # fmt: skip
@@ -64,7 +66,7 @@ def test_all_rows_and_then_what_changes(watched: Watched) -> None:
     watched.refresh(("a", busy(1, 6)))
     ((_, more),) = taken(stream)
     changed = sorted(row[:3] for row in more["rows"])
-    assert changed == [["", "", ""], ["", "", "a"], ["t", "c", ""]]
+    assert changed == [["", "", ""], ["", "", "a"], ["t", "", ""], ["t", "c", ""]]
 
 
 def test_what_goes(watched: Watched) -> None:
@@ -83,11 +85,29 @@ def test_only_what_is_wished_for(watched: Watched) -> None:
     by_topic, by_node = watched.watch(topic="t"), watched.watch(node="a")
     watched.refresh(("a", busy(1, 2)))
     assert [[row[:3] for row in event["rows"]] for _, event in taken(by_topic)] == [
-        [["t", "", ""], ["t", "c", ""]], [["t", "c", ""]],
+        [["t", "", ""], ["t", "c", ""]], [["t", "", ""], ["t", "c", ""]],
     ]  # fmt: skip
     assert [[row[:3] for row in event["rows"]] for _, event in taken(by_node)] == [
         [["", "", "a"]], [["", "", "a"]],
     ]  # fmt: skip
+
+
+def test_facts_and_nodes_that_are_missing(watched: Watched) -> None:
+    watched.refresh(
+        ("a", busy(1, 1, client_count=2)), ("b", busy(1, 1, client_count=1, paused=True))
+    )
+    ((_, state),) = taken(watched.watch())
+    facts = {tuple(row[:3]): row[-4:] for row in state["rows"]}
+    assert facts["t", "c", ""] == [3, 1, 0, 2]
+    assert facts["t", "", ""] == [3, 0, 1, 2]
+    stream = watched.watch()
+    watched.refresh(("a", busy(1, 1, client_count=2)))
+    (_, (_, changed)) = taken(stream)
+    assert {tuple(row[:3]): row[-4:] for row in changed["rows"]}["t", "c", ""] == [2, 0, 0, 1]
+    assert changed["missing"] == ["b"]
+    watched.refresh(("a", busy(1, 1)), ("b", busy(1, 1)))
+    ((_, found),) = taken(stream)
+    assert found["missing"] == []
 
 
 def test_before_the_first_refresh(watched: Watched) -> None:
@@ -118,3 +138,17 @@ def test_watchers_are_bounded_and_go(watched: Watched, monkeypatch: pytest.Monke
     first.lost()
     assert len(watched.events) == 1
     watched.watch()
+
+
+def test_without_channels_and_groups(watched: Watched) -> None:
+    watched.refresh(("a", busy(1, 1)))
+    topics, one = watched.watch(level="topics"), watched.watch(level="topics", topic="t")
+    watched.refresh(("a", busy(2, 2)))
+    watched.refresh(("a", sample()))
+    state, changed, without = taken(topics)
+    assert sorted(row[:3] for row in state[1]["rows"]) == [
+        ["", "", ""], ["", "", "a"], ["t", "", ""],
+    ]  # fmt: skip
+    assert [row[:3] for row in changed[1]["rows"] if row[1]] == []
+    assert without[1]["gone"] == [["t", "", ""]]
+    assert [row[:3] for _, event in taken(one) for row in event["rows"]] == [["t", "", ""]] * 2

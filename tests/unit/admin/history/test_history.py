@@ -134,6 +134,57 @@ def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert history.nbytes < 10_000
 
 
+def test_a_full_history_tells_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(history_module, "SUMS_MAX", 6)
+    history = History(10)
+    for number in range(3):
+        history.take(FIRST + number, [("a", sample(topic("t"), *map(topic, "abcdef"[number:])))])
+    said = "history: it has room for 6 topics, channels, groups and nodes; what is more is not"
+    assert caplog.text.count(said) == 1
+    # What found no room gets it as soon as there is some, with its counters.
+    less = [topic("t"), topic("e", message_count=1), topic("f", message_count=5)]
+    history.take(FIRST + 4, [("a", sample(*less))])
+    history.take(FIRST + 5, [("a", sample(*less))])
+    assert history.series(Key("f")) is not None
+    history.take(FIRST + 6, [("a", sample(*less[:-1], topic("f", message_count=8)))])
+    assert newest(history, "f")["in"] == 3
+    history.take(FIRST + 7, [("a", sample(*map(topic, "abcdefgh")))])
+    assert caplog.text.count(said) == 2
+
+
+def grouped(lag: int, rate: float, *names: str) -> Sample:
+    """Topic t with a channel, and these groups beside it."""
+    groups = [{"group_name": name, "lag": lag, "rate": rate} for name in names]
+    own = channel("c", depth=5, in_flight_count=1, message_count=10)
+    return sample(topic("t", own, message_count=10, log_groups=groups))
+
+
+def test_groups_count_for_themselves_only() -> None:
+    history, plain = History(10), History(10)
+    for number in range(2):
+        time = FIRST + 10 * number
+        history.take(time, [("a", grouped(7, 1.5, "g")), ("b", grouped(2, 0.5, "g", "h"))])
+        plain.take(time, [("a", grouped(0, 0)), ("b", grouped(0, 0))])
+    nothing = {"in": 0, "in_flight": 0, "requeues": 0, "timeouts": 0}
+    assert newest(history, "t", "@g") == {"depth": 9, "out": 2, **nothing}
+    assert newest(history, "t", "@h") == {"depth": 2, "out": 0.5, **nothing}
+    assert newest(history, "t", "@g", "a") == {"depth": 7, "out": 1.5, **nothing}
+    for key in (("t",), ("t", "c"), ("", "", "a"), ()):
+        assert newest(history, *key) == newest(plain, *key)
+
+
+def test_groups_come_and_go() -> None:
+    history = History(10)
+    history.take(FIRST, [("a", grouped(1, 0))])
+    history.take(FIRST + 10, [("a", grouped(2, 0, "g", "h"))])
+    history.take(FIRST + 20, [("a", grouped(3, 0, "h"))])
+    assert math.isnan(newest(history, "t", "@g")["depth"])
+    assert newest(history, "t", "@h")["depth"] == 3
+    assert newest(history, "t", "c")["depth"] == 5
+
+
 def test_points_are_bounded() -> None:
     history = History(1)
     for number in range(history_module.POINTS_MAX + 5):

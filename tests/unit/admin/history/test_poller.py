@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.admin.cluster.reads import Addresses
@@ -66,3 +68,25 @@ async def test_again_and_again(two: Two, caplog: pytest.LogCaptureFixture) -> No
     seen = len(told.messages)
     await told.poller.close()
     assert len(told.messages) == seen
+
+
+async def test_a_mistake_of_ours_costs_one_look(
+    two: Two, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, looks = Told(two, interval=0.01), 0
+    take = told.history.take
+
+    def stumble(*args: Any) -> None:
+        nonlocal looks
+        looks += 1
+        if looks <= 3:
+            raise ZeroDivisionError("by nothing")
+        take(*args)
+
+    monkeypatch.setattr(told.history, "take", stumble)
+    told.poller.start()
+    await until(lambda: bool(told.messages))
+    await told.poller.close()
+    assert caplog.text.count("history: no figures this time: ZeroDivisionError: by nothing") == 1
+    assert "history: all nodes answer again" in caplog.text
+    assert "Traceback" not in caplog.text

@@ -28,6 +28,11 @@ def test_columns() -> None:
     assert found.latencies == []
 
 
+def test_numbers_that_no_daemon_should_tell() -> None:
+    found = sample(topic("a", channel("c", message_count=1 << 64), message_count=-1))
+    assert found.messages.tolist() == [-1, 2.0**64]
+
+
 def test_latencies() -> None:
     latency = {"count": 1, "percentiles": [{"quantile": 0.99, "value": 7}]}
     found = sample(topic("a", channel("c", e2e_processing_latency=latency)), topic("b"))
@@ -42,3 +47,17 @@ def test_what_an_answer_is_read_as() -> None:
 def test_nothing() -> None:
     for look in (Look(), Look([]), TimedLook([])):
         assert len(sample_of(look).depth) == 0
+
+
+def test_groups_are_beside_the_rest() -> None:
+    found = sample(
+        topic("a", channel("c", depth=2), log_groups=[{"group_name": "g", "lag": 5, "rate": 0.5}]),
+        topic("b", consumer_groups=[{"group_name": "g", "lag": 1, "rate": 2.0, "clients": None}],
+              log_groups=[{"group_name": "g", "lag": 2, "rate": 1.0}]),
+    )  # fmt: skip
+    assert found.names == [("a", ["c"]), ("b", [])]
+    assert found.depth.tolist() == [0, 0, 2]
+    assert found.groups.names == [("a", "@g"), ("b", "@g")]
+    assert found.groups.lags.tolist() == [5, 3]
+    assert found.groups.rates.tolist() == [0.5, 3]
+    assert sample(topic("a")).groups.names == []

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.stored import Origin, Stored
 from penstock.core.errors import ConfigError
+from penstock.nsq.stored import Origin, Stored
 
 LETTERS = [
     Stored(offset, f"{offset:016x}", 0, b'{"id":%d}' % offset,

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.dlq.letters import (
-    CHANNEL,
-    NoDeadLetters,
-    Run,
-    count,
-    dead_topic,
-    dead_topics,
-    first,
-    newest,
-    open_runs,
-    read,
-)
+from penstock.cli.dlq.letters import NoDeadLetters, dead_topic, dead_topics, open_runs, read
 from penstock.cli.nodes import NodeError, NotPenstock, Place
+from penstock.nsq.dead_letters.runs import Run
+from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.unit.cli.nodes_at_work import ask, consume, kill_letters, make, publish
 
@@ -45,16 +36,6 @@ def test_a_channel_tells_what_is_open() -> None:
             pass
         (topic,) = dead_topic([place], "t.dead")
         assert topic.channel is not None
-
-
-def test_runs() -> None:
-    runs = [Run(0, 3), Run(5, 6), Run(8, 12)]
-    assert count(runs) == 8
-    assert first(runs) == [Run(0, 1)]
-    assert newest(runs, 1) == [Run(11, 12)]
-    assert newest(runs, 6) == [Run(2, 3), Run(5, 6), Run(8, 12)]
-    assert newest(runs, 99) == runs
-    assert first([]) == newest([], 3) == []
 
 
 def test_what_is_not_there() -> None:

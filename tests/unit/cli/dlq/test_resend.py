@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, cast
 
 import pytest
 
 from penstock.cli.dlq import resend as module
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import CHANNEL, DeadTopic, dead_topic, open_runs, read
-from penstock.cli.dlq.resend import ResendError, planned, require_nsq, resend
+from penstock.cli.dlq.letters import DeadTopic, dead_topic, open_runs, read
+from penstock.cli.dlq.resend import planned, require_nsq, resend
 from penstock.cli.nodes import Place
 from penstock.cli.stop import Stop
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.blocking import Producer
+from penstock.nsq.dead_letters.resend import ResendError
+from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
 
@@ -111,33 +112,6 @@ def test_letters_that_somebody_else_holds(
         result = resend(letters(nsqd), Choice(), None, stop)
     assert (result.sent.total(), result.missing) == (0, 20)
     assert capsys.readouterr().err == "waiting for 20 letters in flight elsewhere\n"
-
-
-def test_a_letter_that_comes_again_after_it_was_sent_is_finished() -> None:
-    """As when it timed out between the publish and its FIN."""
-
-    class Takes:
-        def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
-            assert (topic, list(bodies)) == ("orders", [b"x"])
-
-    class Replied:
-        id = b"%016x" % 1
-        body = b"x"
-        answers: ClassVar[list[str]] = []
-
-        def finish(self) -> None:
-            self.answers.append("FIN")
-
-        def requeue(self, delay: float, backoff: bool) -> None:
-            self.answers.append("REQ")
-
-    letter: Any = Replied()
-    result = module.Result()
-    handler = module._Handler({letter.id.decode(): "orders"}, result)
-    handler.take([letter], cast(Any, Takes()))
-    handler.take([letter], cast(Any, Takes()))
-    assert letter.answers == ["FIN", "FIN"]
-    assert result.sent == Counter(orders=1)
 
 
 def test_a_refusal_leaves_the_letters(nsqd: Daemon) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from penstock.cli.replay.output import as_object, printable, printer
-from penstock.cli.stored import Origin, Stored
+from penstock.cli.replay.output import printable, printer
+from penstock.nsq.stored import Stored
 
 NS = 1_795_294_921_053_775_026
 
 
-def stored(body: bytes, origin: Origin | None = None) -> Stored:
-    return Stored(7, "4d20c5c6ea0f049a", NS, body, origin)
+def stored(body: bytes) -> Stored:
+    return Stored(7, "4d20c5c6ea0f049a", NS, body)
 
 
 def test_text_is_the_body_as_it_is_unless_a_terminal_reads_it() -> None:
@@ -31,12 +31,6 @@ def test_json_has_where_and_when() -> None:
         "offset": 7, "id": "4d20c5c6ea0f049a", "time": "2026-11-21T21:02:01.053775Z",
         "timestamp_ns": NS, "body": "ä",
     }  # fmt: skip
-    assert as_object(stored(b"\xff"))["body_base64"] == "/w=="
-
-
-def test_json_of_a_dead_letter() -> None:
-    origin = Origin("orders", "bill", "4d20c5c6ea06f0d4", 5, NS)
-    assert as_object(stored(b"x", origin))["origin"]["channel"] == "bill"
 
 
 def test_what_is_printable() -> None:

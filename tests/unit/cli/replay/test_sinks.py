@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.replay.sinks import BATCH_BYTES, Nowhere, Printing, Publishing, SinkError, pieces
-from penstock.cli.stored import Stored
+from penstock.cli.replay.sinks import Nowhere, Printing, Publishing, SinkError
 from penstock.core.errors import PenstockError
+from penstock.nsq.stored import Stored
 from penstock.testing.daemons import run_nsqd
 from tests.unit.cli.nodes_at_work import consume, make
 
 
 def stored(*bodies: bytes) -> list[Stored]:
     return [Stored(offset, "", 0, body) for offset, body in enumerate(bodies)]
-
-
-def test_pieces_have_so_many_messages_at_most_and_so_many_bytes() -> None:
-    many = stored(*[b"x"] * 25)
-    assert [len(piece) for piece in pieces(many, 10)] == [10, 10, 5]
-    half = b"w" * (BATCH_BYTES // 2)
-    large = stored(b"x" * 10, b"y" * BATCH_BYTES, b"z", half, half, half)
-    found = [[message.offset for message in piece] for piece in pieces(large, 10)]
-    assert found == [[0], [1], [2, 3], [4], [5]]
-    assert list(pieces([], 10)) == []
 
 
 def test_publishing_leaves_out_what_nsq_cannot_have() -> None:

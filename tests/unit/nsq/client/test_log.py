@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.nsq.client.log import (
+    BatchProgress,
     LogClient,
     LogError,
     NodeUnreachable,
@@ -83,6 +84,15 @@ def test_commit_and_groups(node: FakeHttp, client: LogClient) -> None:
     ]
     assert json.loads(node.requests[0][2]) == {"offsets": {"0": 5, "3": 7}}
     assert json.loads(node.requests[1][2]) == {"offsets": {}}
+
+
+def test_progress(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/group/progress", {})
+    client.tell_progress("t", "g 1", BatchProgress("q", 1, 2, 3.5, 4))
+    ((method, path, body),) = node.requests
+    assert (method, path) == ("POST", "/log/group/progress?topic=t&group=g+1")
+    assert json.loads(body) == {"query": "q", "batch": 1, "rows": 2, "rows_per_s": 3.5,
+                                "duration_ms": 4}  # fmt: skip
 
 
 def test_offset_at(node: FakeHttp, client: LogClient) -> None:

@@ -1,4 +1,4 @@
-"""Groups of a companion in /stats."""
+"""Groups in /stats."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, cast
 from penstock.broker.group_figures import ConsumerGroup, GroupMember, ProducerGroup
 from penstock.nsq.nsqd import group_stats
 from penstock.nsq.nsqd.companion import Companion
+from penstock.nsq.nsqd.log_groups import LogGroup, QueryProgress
 
 MEMBER = GroupMember("id", "127.0.0.1:5", "JAVA", 409)
 
@@ -65,3 +66,24 @@ def test_producers() -> None:
         "        [JAVA id] 127.0.0.1:5 version: 409\n",
     ]
     assert group_stats.producer_lines({}) == group_stats.producer_lines({"producer_groups": []})
+
+
+def test_log_groups() -> None:
+    progress = QueryProgress("archive", 7, 1000, 2500.04, 1400, 5.5)
+    groups = [LogGroup("g", 5, 2, 1.25, progress), LogGroup("h", 0, 9, 0.0, None)]
+    found = group_stats.log_groups(groups, "")
+    assert found == [
+        {"group_name": "g", "committed": {"0": 5}, "lag": 2, "rate": 1.25,
+         "progress": {"query": "archive", "batch": 7, "rows": 1000, "rows_per_s": 2500.04,
+                      "duration_ms": 1400, "at": 5.5}},
+        {"group_name": "h", "committed": {"0": 0}, "lag": 9, "rate": 0.0, "progress": None},
+    ]  # fmt: skip
+    assert group_stats.log_groups(groups, "h") == found[1:]
+    assert group_stats.log_lines({"log_groups": found}) == [
+        "      {g                        } LOG          lag: 2        rate: 1.2      "
+        "committed: 0=5\n",
+        "        [archive] batch: 7      rows: 1000     rows/s: 2500.0   took: 1.4s\n",
+        "      {h                        } LOG          lag: 9        rate: 0.0      "
+        "committed: 0=0\n",
+    ]
+    assert group_stats.log_lines({}) == []

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.units import HOUR
 from penstock.rocketmq.broker.node import Node
-from penstock.rocketmq.broker.retention import FILE, PREFIX, TopicRetention
+from penstock.rocketmq.broker.retention import FILE, TopicRetention
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.retention import Retention
@@ -38,11 +38,11 @@ async def test_groups_hold_nsqs_topics(node: Node) -> None:
     node.offsets.commit("T", "done", 1, 3)
     node.offsets.commit("T", "half", 1, 3)
     node.retention.hold()
-    assert topic.groups == {PREFIX + "G": 3, PREFIX + "done": 6, PREFIX + "half": 0}
+    assert topic.groups == {"rocketmq:G": 3, "rocketmq:done": 6, "rocketmq:half": 0}
     node.offsets.commit("T", "half", 0, 3)
     node.offsets.forget_group("G")
     node.retention.hold()
-    assert topic.groups == {PREFIX + "done": 6, PREFIX + "half": 6}
+    assert topic.groups == {"rocketmq:done": 6, "rocketmq:half": 6}
     node.offsets.commit("other", "G", 0, 1)
     node.retention.hold()
     assert "other" not in node.host.broker.topics

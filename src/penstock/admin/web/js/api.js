@@ -46,7 +46,9 @@ async function ask(method, url, body, signal) {
     throw new ApiError(0, late.aborted ? "nsqadmin did not answer in time" : "nsqadmin cannot be reached");
   }
   const value = parsed(text);
-  if (!answer.ok) throw new ApiError(answer.status, value?.message || `${answer.status} ${answer.statusText}`);
+  if (!answer.ok) {
+    throw new ApiError(answer.status, value?.message || `${answer.status} ${answer.statusText}`);
+  }
   if (value === undefined) throw new ApiError(answer.status, "the answer is not JSON");
   return value;
 }

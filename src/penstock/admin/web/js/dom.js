@@ -8,11 +8,13 @@
  *
  * A property is an attribute, but `on…` is a listener; `value` and `checked` are what the element
  * has; `style` is an object of CSS properties; `key` tells siblings apart when they move; `onmount`
- * gets the element when it is new, and what it returns is called when the element goes.
+ * gets the element when it is new, and what it returns is called when the element goes; `ondraw`
+ * gets it every time: for what draws its own inside, such as a chart that follows its width.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
 const LIVE = new Set(["value", "checked", "open", "indeterminate"]);
+const NOT_SET = new Set(["key", "onmount", "ondraw"]);
 
 /** Describes an element. Children that are null, undefined or booleans are left out, lists are opened. */
 export function h(tag, props, ...children) {
@@ -68,9 +70,11 @@ function create(now, svg) {
   patchChildren(now.element, [], now.children, inSvg);
   for (const name of Object.keys(now.props)) set(now.element, name, undefined, now.props[name]);
   if (now.props.onmount) now.unmount = now.props.onmount(now.element);
+  now.props.ondraw?.(now.element);
 }
 
 function patch(old, now, svg) {
+  if (old === now) return; // who keeps a description says that nothing of it has changed
   const element = (now.element = old.element);
   if (now.tag === undefined) {
     if (old.text !== now.text) element.data = now.text;
@@ -82,10 +86,11 @@ function patch(old, now, svg) {
     if (!(name in now.props)) set(element, name, old.props[name], undefined);
   }
   for (const name of Object.keys(now.props)) set(element, name, old.props[name], now.props[name]);
+  now.props.ondraw?.(element);
 }
 
 function set(element, name, old, now) {
-  if (name === "key" || name === "onmount") return;
+  if (NOT_SET.has(name)) return;
   if (LIVE.has(name)) {
     if (element[name] !== now) element[name] = now ?? "";
   } else if (old === now) {

@@ -10,47 +10,70 @@ import { urlOf } from "./api.js";
 import { settings } from "./settings.js";
 
 const GAP = "\n";
+const AGAIN_MS = 3_000;
 
 /**
  * Follows the events of a wish ({topic, node, level: "topics"}, each optional) until `stop()`;
- * `changed()` is called after each. `connected` is false while there is no stream; `at` is when
- * the figures were taken (unix seconds, 0 before the first); `message` are the server's warnings.
+ * `changed()` is called after each. `connected` is false while there is no stream, `isLost` is true
+ * when it broke off; it is opened again, until then the figures stay. `at` is when they were taken
+ * (unix seconds, 0 before the first); `message` are the server's warnings. `pause(true)` stops the
+ * stream until `pause(false)`.
  *
  * A row has topic, channel, node (empty: all of them), `depth`, `in`, `out`, `in_flight`,
- * `requeues`, `timeouts` (messages, messages a second) and `latencies` ([[quantile, ns]]).
+ * `requeues`, `timeouts` (messages, messages a second) and `latencies` ([[quantile, ns]]). Those of
+ * topics and channels have `clients` (consumers) and `paused` (0 or 1), those of topics how many
+ * `channels`, and how many messages are `waiting` in the topic and its channels.
+ * `missing` are the nodes that were there within the hour.
  */
 export function follow(wish, changed) {
   const rows = new Map();
+  let source = null;
+  let again = 0;
   const live = {
     at: 0,
     connected: false,
+    isLost: false,
     message: "",
+    missing: [],
     row: (topic = "", channel = "", node = "") => rows.get([topic, channel, node].join(GAP)),
     rows: () => rows.values(),
-    stop: () => source?.close(),
+    pause: (isPaused) => (isPaused ? stop() : open()),
+    stop,
   };
-  if (!settings.historyInterval) return live;
-  const source = new EventSource(urlOf("/api/events", wish));
 
   function take(event) {
     const told = JSON.parse(event.data);
-    live.at = told.time;
-    live.message = told.message;
-    live.connected = true;
+    if (event.type === "state") rows.clear();
     for (const [topic, channel, node] of told.gone) rows.delete([topic, channel, node].join(GAP));
     for (const values of told.rows) rows.set(values.slice(0, 3).join(GAP), rowOf(values, told));
+    Object.assign(live, { at: told.time, message: told.message, missing: told.missing });
+    Object.assign(live, { connected: true, isLost: false });
     changed();
   }
 
-  source.addEventListener("state", (event) => {
-    rows.clear();
-    take(event);
-  });
-  source.addEventListener("refresh", take);
-  source.addEventListener("error", () => {
-    live.connected = false;
+  function lost() {
+    Object.assign(live, { connected: false, isLost: true });
+    // The browser connects again by itself, but not after an answer that is no stream of events.
+    if (source.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
     changed();
-  });
+  }
+
+  function open() {
+    stop();
+    source = new EventSource(urlOf("/api/events", wish));
+    source.addEventListener("state", take);
+    source.addEventListener("refresh", take);
+    source.addEventListener("error", lost);
+  }
+
+  function stop() {
+    clearTimeout(again);
+    source?.close();
+    live.connected = false;
+  }
+
+  if (settings.historyInterval) open();
+  else live.pause = () => {};
   return live;
 }
 

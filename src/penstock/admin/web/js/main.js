@@ -1,12 +1,16 @@
 /** Starts the pages: shows the one that the address bar names, and another when that changes. */
 
 import { ApiError } from "./api.js";
-import { h, render } from "./dom.js";
+import { render } from "./dom.js";
+import { listenToKeys } from "./keys.js";
 import { follow } from "./live.js";
 import { listen, place } from "./router.js";
 import { shell } from "./shell.js";
+import { notice } from "./ui.js";
 
 const AGAIN_S = 3;
+const RESTS = 2; // as many times as long as the answer took
+const RESTS_MS_MAX = 15_000;
 
 const root = document.getElementById("page");
 let current = null;
@@ -22,7 +26,17 @@ function redraw() {
 function draw() {
   isDue = false;
   document.title = [current.title, "nsqadmin"].filter(Boolean).join(" · ");
-  render(root, shell(current, current.view()));
+  render(root, shell(current, drawn(current)));
+}
+
+/** What the page shows; a mistake in a page is told, and the header still leads elsewhere. */
+function drawn(page) {
+  try {
+    return page.view();
+  } catch (error) {
+    console.error(error);
+    return notice("bad", `This page cannot be shown: ${error.message}`);
+  }
 }
 
 /**
@@ -31,35 +45,52 @@ function draw() {
  * - `names`, `query`: of the address bar; `query` is what it is now, `queried` is called when it changes;
  * - `redraw()`: shows `view()` anew;
  * - `load(work, seconds)`: runs the async `work(signal)` now, and again every few seconds while the page
- *   can be seen; resolves after the first time. When it fails, `error` is set and what was there stays.
+ *   can be seen (0: only by `reload()`), less often what takes long; resolves after the first time.
+ *   When it fails, `error` is set and what was there stays;
+ *   `error.since` is when it last succeeded, `taken` when any did (unix seconds, 0: never).
  *   `reload()` runs all of them at once, as after an action;
  * - `follow(wish)`: the newest figures of what live.js calls a wish, drawn whenever they change; `live`
- *   is the same afterwards;
+ *   is the same afterwards; `listen(work)` runs `work()` before each drawing with newer figures;
+ * - `pause(true)`: figures stand still until `pause(false)`; `isPaused`;
  * - `leave(work)`: runs `work()` when the page is left;
  * - `title`: may be set.
  */
 function context(at) {
   const abort = new AbortController();
   const loads = [];
+  const listeners = [];
   const page = {
     ...at,
     title: "",
     error: null,
+    taken: 0,
+    isPaused: false,
     live: null,
     queried: null,
     view: () => null,
     redraw: () => page === current && redraw(),
     leave: (work) => abort.signal.addEventListener("abort", work),
     close: () => abort.abort(),
-    reload: () => Promise.all(loads.map((load) => load())),
+    reload: () => Promise.all(loads.map((load) => load(true))),
+    listen: (work) => listeners.push(work),
     follow(wish) {
-      page.live = follow(wish, page.redraw);
+      page.live = follow(wish, () => {
+        listeners.forEach((work) => work());
+        page.redraw();
+      });
       page.leave(page.live.stop);
       return page.live;
     },
+    pause(isPaused) {
+      page.isPaused = isPaused;
+      page.live?.pause(isPaused);
+      if (!isPaused) page.reload();
+      page.redraw();
+    },
     load(work, seconds = AGAIN_S) {
-      const run = () => once(page, work, abort.signal);
-      const timer = setInterval(() => document.hidden || run(), seconds * 1000);
+      const run = (isAnew) => once(page, work, abort.signal, isAnew);
+      const isEarly = () => document.hidden || page.isPaused || performance.now() < work.due;
+      const timer = seconds && setInterval(() => isEarly() || run(), seconds * 1000);
       page.leave(() => clearInterval(timer));
       loads.push(run);
       return run();
@@ -68,19 +99,34 @@ function context(at) {
   return page;
 }
 
-/** One run at a time: a slow server is not asked again before it has answered. */
-async function once(page, work, signal) {
-  if (work.isRunning || signal.aborted) return;
-  work.isRunning = true;
+/**
+ * One run at a time: a slow server is not asked again before it has answered. `isAnew`: what is
+ * running may have been answered before a change, so there is another run after it.
+ */
+async function once(page, work, signal, isAnew = false) {
+  if (work.run) {
+    await work.run;
+    if (!isAnew) return;
+  }
+  if (signal.aborted) return;
+  const began = performance.now();
+  work.run ??= attempt(page, work, signal).finally(() => {
+    work.run = null;
+    const now = performance.now();
+    work.due = now + Math.min(RESTS * (now - began), RESTS_MS_MAX);
+  });
+  await work.run;
+}
+
+async function attempt(page, work, signal) {
   try {
     await work(signal);
+    page.taken = work.taken = Date.now() / 1000;
     if (page.error?.work === work) page.error = null;
   } catch (error) {
     if (signal.aborted) return;
-    page.error = Object.assign(error, { work });
+    page.error = Object.assign(error, { work, since: work.taken ?? 0 });
     if (!(error instanceof ApiError)) console.error(error);
-  } finally {
-    work.isRunning = false;
   }
   page.redraw();
 }
@@ -102,5 +148,8 @@ async function show(isNewPage) {
 }
 
 listen(show);
-document.addEventListener("visibilitychange", () => document.hidden || current?.reload());
+listenToKeys(() => current);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && current && !current.isPaused) current.reload();
+});
 show(true);

@@ -12,7 +12,12 @@ const PAGES = {
   counter: "counter",
   lookup: "lookup",
 };
-const OF_ONE = { "topics/1": "topic", "topics/2": "channel", "nodes/1": "node", "deadletters/1": "deadletter" };
+const OF_ONE = {
+  "topics/1": "topic",
+  "topics/2": "channel",
+  "nodes/1": "node",
+  "deadletters/1": "deadletter",
+};
 
 /** What the address bar says: the page's name, the names in its path, and its query as an object. */
 export function place() {
@@ -75,9 +80,11 @@ export function setQuery(parts) {
 
 function follow(event) {
   const link = event.target.closest("a[href]");
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const isElsewhere = event.button || event.metaKey || event.ctrlKey || event.shiftKey;
+  if (!link || event.defaultPrevented || isElsewhere) return;
   const isOurs = link.origin === location.origin && (link.pathname + "/").startsWith(settings.basePath + "/");
-  if (!isOurs || link.target || link.hasAttribute("download") || /\/(api|static|render)\//.test(link.pathname)) return;
+  const isFile = link.hasAttribute("download") || /\/(api|static|render)\//.test(link.pathname);
+  if (!isOurs || link.target || isFile) return;
   event.preventDefault();
   if (link.href !== location.href) go(link.href);
 }

@@ -97,6 +97,14 @@ class Consumer(Subscription[Connection]):
         except TimeoutError:
             return self._inbox.message()  # a time-out of 0 ends before what is there was looked at
 
+    async def get_delivery(self, timeout: float | None = None) -> Delivery | None:  # noqa: ASYNC109
+        """The next messages that arrived together, or None as for ``get``."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._next(self._inbox.delivery)
+        except TimeoutError:
+            return self._inbox.delivery()
+
     async def run(self, handler: Handler, concurrency: int = 1) -> None:
         """Have ``handler`` called with each message, until the consumer is closed.
 

@@ -73,6 +73,19 @@ async def test_looking_without_waiting(nsqd: FakeNsqd) -> None:
         assert await consumer.get(0) is None
 
 
+async def test_what_arrived_together_or_nothing_after_a_while(nsqd: FakeNsqd) -> None:
+    nsqd.put(b"a", b"b")
+    async with consume(nsqd) as consumer:
+        bodies = []
+        while len(bodies) < 2:
+            delivery = await consumer.get_delivery(5)
+            assert delivery is not None
+            bodies += [message.body for message in delivery.messages()]
+            delivery.finish()
+        assert bodies == [b"a", b"b"]
+        assert await consumer.get_delivery(0.02) is None
+
+
 async def test_requeue(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     async with consume(nsqd) as consumer:

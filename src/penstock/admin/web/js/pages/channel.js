@@ -1,8 +1,210 @@
-/** Under construction. */
+/** A channel: what waits in it, on which nodes, who consumes it, and what holds it up. */
 
+import { channelActions, createAction } from "../actions.js";
+import { get, pathOf } from "../api.js";
+import { sparkline } from "../chart.js";
+import { clientsTable } from "../clients.js";
+import { channelColumns, latencyColumns, latencyTile, nodeColumn, nodeLink, number, pausedBadge,
+  rateColumn, sum, warning } from "../columns.js";
 import { h } from "../dom.js";
+import { graphs } from "../graphite.js";
+import { count, rate, short } from "../format.js";
+import { many } from "../losses.js";
+import { deferredTab, messagesTab } from "../messages.js";
+import { charts, past } from "../past.js";
+import { to } from "../router.js";
+import { measure } from "../speeds.js";
+import { table } from "../table.js";
+import { badge, bar, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
+  from "../ui.js";
 
 export default function channel(page) {
-  page.title = "channel";
-  return () => h("h1", {}, "channel ", page.names.join(" / "));
+  const [topic, name] = page.names;
+  page.title = `${topic} / ${name}`;
+  page.follow({ topic });
+  const state = { page, topic, name, stats: null, isUnknown: false,
+    nodes: measure(), clients: measure() };
+  const hour = past(page, { topic, channel: name });
+  let views = null;
+
+  page.load(async (signal) => {
+    const stats = await found(topic, name, signal);
+    Object.assign(state, { stats, isUnknown: !stats });
+    state.nodes.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
+    state.clients.take((stats?.clients ?? []).map((each) => [clientKey(each), each.finish_count]));
+  });
+
+  return () => {
+    const { stats } = state;
+    if (!stats) return [head(state), state.isUnknown ? unknown(state) : !page.error && loading()];
+    views ??= tabViews(state, hour);
+    const shown = [
+      { name: "overview", title: "Overview" },
+      { name: "messages", title: "Messages" },
+      { name: "deferred", title: "Deferred", count: stats.deferred_count },
+    ];
+    return [
+      head(state),
+      warning(stats.message, page),
+      tabs(page, shown),
+      views[tabOf(page, shown)](),
+    ];
+  };
+}
+
+function tabViews(state, hour) {
+  const { page, topic, name } = state;
+  const of = { topic, channel: name, nodes: () => state.stats?.nodes.map((each) => each.node) };
+  const made = {};
+  return {
+    overview: () => overview(state, hour),
+    messages: () => (made.messages ??= messagesTab(page, of))(),
+    deferred: () => (made.deferred ??= deferredTab(page, of))(),
+  };
+}
+
+/** The channel's stats; null when no node has it. */
+async function found(topic, name, signal) {
+  try {
+    return await get(pathOf("api", "topics", topic, name), {}, signal);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
+function clientKey({ node, remote_address: address }) {
+  return `${node} ${address}`;
+}
+
+// --- around the tabs -----------------------------------------------------------------------------
+
+function head({ page, topic, name, stats }) {
+  return [
+    trail(["Topics", to.topics()], [topic, to.topic(topic)], [name, to.channel(topic, name)]),
+    heading({
+      kind: "Channel",
+      title: name,
+      badges: [
+        stats && pausedBadge(stats),
+        name.endsWith("#ephemeral") &&
+          badge("ephemeral", "", "In memory only; goes with its last consumer"),
+      ],
+      tools: stats && channelActions(page, stats),
+    }),
+  ];
+}
+
+function unknown({ page, topic, name }) {
+  return empty(`Topic ${topic} has no channel ${name}`,
+    "No node has it. It comes into being when a consumer subscribes, or on ",
+    h("a", { href: to.topic(topic) }, `the page of ${topic}`), ".",
+    h("br"), createAction(page, topic, name));
+}
+
+// --- overview ------------------------------------------------------------------------------------
+
+function overview(state, hour) {
+  const { page, topic, name, stats } = state;
+  return [
+    figures(state, hour),
+    ...hints(stats),
+    section({ title: "The last hour", id: "charts" }, charts(hour)),
+    nodes(state),
+    section({ title: "Client connections", id: "connections" },
+      clientsTable(page, stats, (client) => state.clients.of(clientKey(client)))),
+    graphs(page, { topic, channel: name, latency: stats.e2e_processing_latency }),
+  ];
+}
+
+function figures({ page, topic, name, stats }, hour) {
+  const live = page.live.row(topic, name) ?? {};
+  return tiles(
+    tile({ label: "Depth", value: count(stats.depth), hint: `${count(stats.backend_depth)} on disk`,
+      chart: sparkline(hour.depth, { title: "Depth" }) }),
+    tile({ label: "In flight", value: count(stats.in_flight_count),
+      hint: `${count(stats.deferred_count)} deferred`,
+      chart: sparkline(hour.in_flight, { title: "Messages in flight" }) }),
+    tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
+      chart: sparkline(hour.in, { title: "Messages that come, a second" }) }),
+    tile({ label: "Out", value: rate(live.out), hint: "finished",
+      chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
+    tile({ label: "Requeued", value: rate(live.requeues), hint: `${short(stats.requeue_count)} so far`,
+      chart: sparkline(hour.requeues, { title: "Messages requeued a second" }) }),
+    tile({ label: "Timed out", value: rate(live.timeouts), hint: `${short(stats.timeout_count)} so far`,
+      chart: sparkline(hour.timeouts, { title: "Messages timed out a second" }) }),
+    tile({ label: "Consumers", value: count(stats.client_count),
+      hint: `on ${many(stats.nodes.length, "node")}` }),
+    latencyTile(stats));
+}
+
+/** What holds the channel up, where that can be seen. */
+function hints(stats) {
+  const { depth, paused } = stats;
+  if (!depth) return [];
+  if (paused) return [notice("warn", `Paused: ${waiting(depth)} until it is unpaused.`)];
+  if (!stats.client_count) {
+    return [notice("bad", `${waiting(depth)} and no consumer is connected.`)];
+  }
+  return [lonely(stats), idle(stats.clients ?? [])];
+}
+
+function lonely({ nodes }) {
+  const found = nodes.filter((each) => each.depth && !each.client_count);
+  if (!found.length) return null;
+  return notice("warn", `${waiting(sum(found, "depth"))} where no consumer is connected: on `,
+    found.map((each, at) => [at > 0 && ", ", nodeLink(each)]), ".");
+}
+
+function idle(clients) {
+  const found = clients.filter((each) => !each.ready_count).length;
+  if (!found) return null;
+  const who = clients.length === 1 ? "The only consumer has"
+    : found === clients.length ? `All ${count(found)} consumers have`
+      : `${count(found)} of ${count(clients.length)} consumers ${found === 1 ? "has" : "have"}`;
+  return notice("warn", `${who} RDY 0 while messages wait: backing off, stopping, or stalled.`);
+}
+
+/** "2 messages wait". */
+function waiting(number) {
+  return `${many(number, "message")} ${number === 1 ? "waits" : "wait"}`;
+}
+
+function nodes({ page, name, stats, nodes: speeds }) {
+  const columns = [
+    nodeColumn(),
+    ...channelColumns(),
+    number("message_count", "Messages", "That have come to the channel since the node has started"),
+    rateColumn("in", "In", "Messages that come, a second", ({ node }) => speeds.of(node)),
+    number("client_count", "Consumers"),
+    hasZones(stats) && deliveryColumn(stats),
+    ...latencyColumns(stats),
+  ].filter(Boolean);
+  return section({ title: "Channel message queue", id: "nodes" }, table(page, {
+    id: "nodes", columns, rows: stats.nodes, key: (row) => row.node, sort: "node",
+    totals: stats.nodes.length > 1, caption: `Channel ${name} on each node`,
+  }));
+}
+
+/** Whether a node knows where it is: else all consumers are elsewhere, which says nothing. */
+function hasZones({ zone_local_msg_count: zone, region_local_msg_count: region, clients }) {
+  return zone > 0 || region > 0 ||
+    (clients ?? []).some((each) => each.node_topology_zone || each.node_topology_region);
+}
+
+/** How near the consumers were that messages went to. */
+function deliveryColumn(stats) {
+  const shares = (row) => row.delivery_msg_count > 0 && bar([
+    { label: "own zone", value: row.zone_local_msg_count ?? 0, kind: "good" },
+    { label: "own region", value: row.region_local_msg_count ?? 0, kind: "accent" },
+    { label: "elsewhere", value: row.global_msg_count ?? 0, kind: "warn" },
+  ]);
+  return {
+    name: "delivery",
+    title: "Delivery",
+    hint: "To consumers in the node's own zone, in its region, and elsewhere",
+    value: (row) => (row.zone_local_msg_count ?? 0) / (row.delivery_msg_count || 1),
+    cell: shares,
+    total: () => shares(stats),
+  };
 }

@@ -1,8 +1,25 @@
-/** Under construction. */
+/** All groups that read logs: RocketMQ's consumer groups, Spark and other readers of the log. */
 
-import { h } from "../dom.js";
+import { get } from "../api.js";
+import { warning } from "../columns.js";
+import { count } from "../format.js";
+import { groupsTable } from "../groups.js";
+import { badge, heading, loading } from "../ui.js";
 
 export default function groups(page) {
-  page.title = "groups";
-  return () => h("h1", {}, "groups ", page.names.join(" / "));
+  page.title = "Groups";
+  let told = null;
+
+  page.load(async (signal) => {
+    told = await get("/api/groups", {}, signal);
+  });
+
+  return () => {
+    if (!told) return [heading({ title: "Groups" }), !page.error && loading()];
+    return [
+      heading({ title: "Groups", badges: badge(count(told.groups.length)) }),
+      warning(told.message),
+      groupsTable(page, told.groups),
+    ];
+  };
 }

@@ -1,8 +1,165 @@
-/** Under construction. */
+/** A node: what it is, what goes through it, and the tree of its topics, channels and consumers. */
 
+import { get, pathOf } from "../api.js";
+import { sparkline } from "../chart.js";
+import { warning, sum } from "../columns.js";
 import { h } from "../dom.js";
+import { clock, count, rate, short } from "../format.js";
+import { graphs } from "../graphite.js";
+import { many } from "../losses.js";
+import { addressOf } from "../nodes.js";
+import { charts, past } from "../past.js";
+import { to } from "../router.js";
+import { settings } from "../settings.js";
+import { measure } from "../speeds.js";
+import { tree } from "../tree.js";
+import { badge, empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../ui.js";
+
+/** How it stands with a node, and what it was told to be when it was seen last. */
+const ANSWERS = "answers";
+const SILENT = "silent";
+const GONE = "gone";
 
 export default function node(page) {
-  page.title = "node";
-  return () => h("h1", {}, "node ", page.names.join(" / "));
+  const [name] = page.names;
+  page.title = name;
+  page.follow({ node: name, level: "topics" });
+  const state = { page, name, standing: null, problem: "", known: null, stats: null, at: 0,
+    topics: measure(), clients: measure() };
+  const hour = past(page, { node: name });
+  page.load((signal) => look(state, signal));
+
+  return () => {
+    const { standing, known, stats } = state;
+    if (!standing) return [head(state), !page.error && loading()];
+    if (standing === GONE && !known) return [head(state), unknown(name)];
+    return [
+      head(state),
+      standing !== ANSWERS && missing(state),
+      warning(stats?.message, page),
+      described(known),
+      stats && figures(state, hour),
+      section({ title: "The last hour", id: "charts" }, charts(hour)),
+      graphs(page, { node: name }),
+      section({ title: "Topics", id: "topics" }, stats ? topics(state) : named(known)),
+    ];
+  };
 }
+
+/** Asks what the node is, and what is on it. What was known of it stays when it cannot be asked. */
+async function look(state, signal) {
+  const { name } = state;
+  const [nodes, stats] = await Promise.all([get("/api/nodes", {}, signal), statsOf(name, signal)]);
+  state.known = (nodes.nodes ?? []).find((each) => addressOf(each) === name) ?? state.known;
+  Object.assign(state, { standing: stats.standing, problem: stats.problem });
+  if (stats.standing !== ANSWERS) return;
+  Object.assign(state, { stats: stats.told, at: Date.now() / 1000 });
+  const topics = stats.told.topics ?? [];
+  const clients = topics.flatMap(channelsOf).flatMap((each) => each.clients ?? []);
+  state.topics.take(topics.map((each) => [each.topic_name, each.message_count]));
+  state.clients.take(clients.map((each) => [each.remote_address, each.finish_count]));
+}
+
+async function statsOf(name, signal) {
+  try {
+    return { standing: ANSWERS, problem: "", told: await get(pathOf("api", "nodes", name), {}, signal) };
+  } catch (error) {
+    if (error.status === 404) return { standing: GONE, problem: "" };
+    if (error.status !== 502) throw error;
+    return { standing: SILENT, problem: error.message.replace(/^UPSTREAM_ERROR: /, "") };
+  }
+}
+
+// --- what it is ----------------------------------------------------------------------------------
+
+function head({ name, standing, known }) {
+  return [
+    trail(["Nodes", to.nodes()], [name, to.node(name)]),
+    heading({
+      kind: "Node",
+      title: name,
+      badges: [
+        standing === SILENT && badge("no answer", "bad"),
+        standing === GONE && known && badge("gone", "bad"),
+        known?.out_of_date && badge("out of date", "warn", "Another node is of a newer version"),
+      ],
+    }),
+  ];
+}
+
+function unknown(name) {
+  return empty(`There is no node ${name}`,
+    settings.lookupds.length > 0
+      ? "No nsqlookupd knows of it: it may have ended, or never have been registered. "
+      : "It is none of those that --nsqd-http-address names, or it does not answer. ",
+    h("a", { href: to.nodes() }, "All nodes"));
+}
+
+/** Why there is nothing new of it. */
+function missing({ standing, problem, stats, at }) {
+  const what = standing === SILENT
+    ? ["The node is registered, but does not answer: ", problem, ". "]
+    : "The node is not in the list of nodes any more: it has ended, or lost its nsqlookupds. ";
+  return notice("bad", what, stats
+    ? `Below is what it told last, at ${clock(at)}.`
+    : "Below is what is known of it.");
+}
+
+function described(known) {
+  if (!known) return null;
+  const lookupds = known.remote_addresses ?? [];
+  return h("div", { class: "panel" }, facts([
+    ["Host name", known.hostname],
+    ["Broadcast address", known.broadcast_address],
+    ["TCP port", known.tcp_port],
+    ["HTTP port", known.http_port],
+    ["Version", known.version],
+    ["Region", known.topology_region],
+    ["Zone", known.topology_zone],
+    settings.lookupds.length > 0 && ["Registered with", lookupds.length > 0
+      ? h("span", {}, lookupds.join(", "))
+      : badge("no nsqlookupd", "warn")],
+  ]));
+}
+
+// --- what is on it -------------------------------------------------------------------------------
+
+function figures({ page, name, stats }, hour) {
+  const live = page.live.row("", "", name) ?? {};
+  const all = stats.topics ?? [];
+  const channels = all.flatMap(channelsOf);
+  return tiles(
+    tile({ label: "Topics", value: count(all.length), hint: `with ${many(channels.length, "channel")}` }),
+    tile({ label: "Consumers", value: count(stats.total_clients), hint: "connected to its channels" }),
+    tile({ label: "Messages", value: short(stats.total_messages), hint: "published since it has started" }),
+    tile({ label: "Depth", value: count(live.depth), hint: "waiting in topics and channels",
+      chart: sparkline(hour.depth, { title: "Depth" }) }),
+    tile({ label: "In", value: rate(live.in),
+      chart: sparkline(hour.in, { title: "Messages published a second" }) }),
+    tile({ label: "Out", value: rate(live.out),
+      chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
+    tile({ label: "In flight", value: count(live.in_flight ?? sum(channels, "in_flight_count")),
+      hint: `${count(sum(channels, "deferred_count"))} deferred` }));
+}
+
+function topics({ page, name, stats, known, topics: published, clients }) {
+  const hidden = (known?.topics ?? []).filter(({ tombstoned }) => tombstoned).map(({ topic }) => topic);
+  return tree(page, {
+    node: name,
+    topics: stats.topics ?? [],
+    hidden: new Set(hidden),
+    speeds: {
+      topic: (each) => published.of(each.topic_name),
+      client: (each) => clients.of(each.remote_address),
+    },
+  });
+}
+
+/** The names alone, of a node that does not answer. */
+function named({ topics }) {
+  if (!topics?.length) return empty("No topic is known to be on this node");
+  return h("ul", { class: "names" }, topics.map(({ topic, tombstoned }) => h("li", { key: topic },
+    h("a", { href: to.topic(topic) }, topic), tombstoned && [" ", badge("tombstoned", "warn")])));
+}
+
+const channelsOf = (topic) => topic.channels ?? [];

@@ -1,8 +1,135 @@
-/** Under construction. */
+/** All nodes: what they are, what is on them, and which of them do not answer. */
 
+import { get } from "../api.js";
+import { warning } from "../columns.js";
 import { h } from "../dom.js";
+import { fold, folds } from "../folds.js";
+import { ago, count, rate } from "../format.js";
+import { addressOf, isSilent } from "../nodes.js";
+import { to } from "../router.js";
+import { settings } from "../settings.js";
+import { table } from "../table.js";
+import { badge, empty, heading, loading } from "../ui.js";
+
+const TOPICS_SHOWN = 100;
 
 export default function nodes(page) {
-  page.title = "nodes";
-  return () => h("h1", {}, "nodes ", page.names.join(" / "));
+  page.title = "Nodes";
+  const live = page.follow({ level: "topics" });
+  const seen = new Map(); // address -> the node as it was last told of, and when
+  let told = null;
+
+  page.load(async (signal) => {
+    told = await get("/api/nodes", {}, signal);
+    const now = Date.now() / 1000;
+    for (const node of told.nodes ?? []) seen.set(addressOf(node), { node, at: now });
+    page.title = `Nodes (${count(told.nodes?.length ?? 0)})`;
+  });
+
+  return () => {
+    const title = { title: "Nodes", badges: told && badge(count(told.nodes?.length ?? 0)) };
+    if (!told) return [heading(title), !page.error && loading()];
+    return [
+      heading(title),
+      warning(told.message, page),
+      nodeTable(page, rowsOf(told.nodes ?? [], seen, live)),
+    ];
+  };
+}
+
+/**
+ * The nodes that are there, those that were when this page was opened, and those that nsqadmin has
+ * seen within the hour, of which nothing but the address is known.
+ */
+function rowsOf(nodes, seen, live) {
+  const listed = new Set(nodes.map(addressOf));
+  const lost = live.missing.filter((address) => !seen.has(address)).map((address) => [address, {}]);
+  return [...seen, ...lost].map(([address, { node, at }]) => ({
+    ...node,
+    address,
+    topics: node?.topics ?? [],
+    lookupds: node?.remote_addresses ?? [],
+    figures: live.row("", "", address),
+    isGone: !listed.has(address),
+    seenAt: at,
+    isSilent: isSilent(live, address),
+  }));
+}
+
+function nodeTable(page, rows) {
+  const folding = folds(page);
+  const has = (what) => rows.some((row) => row[what]);
+  const figure = (name, title, hint, format = count) => ({
+    name, title, hint, format, numeric: true, total: true, value: (row) => row.figures?.[name],
+  });
+  return table(page, {
+    id: "nodes",
+    columns: [
+      { name: "node", title: "Node", hint: "Broadcast address and HTTP port", value: (row) => row.address,
+        cell: (row) => nameCell(row, folding) },
+      { name: "hostname", title: "Host name" },
+      { name: "topics", title: "Topics", numeric: true, total: true,
+        value: (row) => (row.version ? row.topics.length : null), cell: topicsCell },
+      figure("depth", "Depth", "Messages that wait in its topics and channels"),
+      figure("in", "In", "Messages published to it a second", rate),
+      figure("out", "Out", "Messages that consumers finish a second", rate),
+      figure("in_flight", "In flight", "Messages that consumers have and have not finished"),
+      { name: "tcp_port", title: "TCP port", numeric: true, format: (port) => port ?? count(null) },
+      { name: "version", title: "Version", cell: versionCell },
+      has("topology_region") && { name: "topology_region", title: "Region" },
+      has("topology_zone") && { name: "topology_zone", title: "Zone" },
+      settings.lookupds.length > 0 && { name: "lookupds", title: "nsqlookupds", numeric: true,
+        hint: "How many nsqlookupds it is registered with", value: (row) => row.lookupds.length,
+        cell: lookupdsCell },
+    ].filter(Boolean),
+    rows,
+    key: (row) => row.address,
+    sort: "hostname",
+    filter: rows.length > 5,
+    totals: rows.length > 1,
+    kind: (row) => (row.isGone || row.isSilent ? "bad" : row.out_of_date ? "warn" : ""),
+    detail: (row) => folding.has(row.address) && detail(row),
+    empty: empty("There is no node", "An nsqd is here as soon as it is registered: start it with ",
+      h("code", {}, "--lookupd-tcp-address"), "."),
+  });
+}
+
+function nameCell(row, folding) {
+  return [
+    fold(folding, row.address, `what is known of ${row.address}`), " ",
+    h("a", { href: to.node(row.address) }, row.address),
+    row.isGone && [" ", badge("gone", "bad", "Not in the list of nodes any more; " +
+      (row.seenAt ? `seen last ${ago(row.seenAt)}` : "it was within the last hour"))],
+    !row.isGone && row.isSilent &&
+      [" ", badge("no answer", "bad", "It is registered, but does not answer")],
+  ];
+}
+
+function versionCell({ version, out_of_date: isOld }) {
+  return [version, isOld && [" ", badge("out of date", "warn", "Another node is of a newer version")]];
+}
+
+function lookupdsCell({ lookupds, isGone }) {
+  if (isGone) return count(null);
+  const all = settings.lookupds.length;
+  if (lookupds.length >= all) return count(lookupds.length);
+  return badge(`${count(lookupds.length)} of ${count(all)}`, "warn", "Not all nsqlookupds know it");
+}
+
+function topicsCell({ topics, version }) {
+  if (!version) return count(null);
+  const hidden = topics.filter(({ tombstoned }) => tombstoned).length;
+  return [hidden > 0 && [badge(`${count(hidden)} tombstoned`, "warn"), " "], count(topics.length)];
+}
+
+function detail({ address, topics, lookupds }) {
+  const first = [...topics].sort((a, b) => b.tombstoned - a.tombstoned).slice(0, TOPICS_SHOWN);
+  return h("div", { class: "unfolded" },
+    lookupds.length > 0 && h("p", {}, "Registered with ", lookupds.join(", "), "."),
+    topics.length === 0 ? h("p", {}, "It has no topic.") : h("ul", { class: "names" },
+      first.map(({ topic, tombstoned }) => h("li", { key: topic },
+        h("a", { href: to.topic(topic) }, topic),
+        tombstoned && [" ", badge("tombstoned", "warn", "nsqlookupd sends no consumer of it here")])),
+      topics.length > first.length && h("li", {},
+        h("a", { href: to.node(address) }, `and ${count(topics.length - first.length)} more`))));
 }

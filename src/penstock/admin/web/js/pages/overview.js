@@ -1,8 +1,156 @@
-/** Under construction. */
+/** The cluster at one look: its totals, what wants attention, its last hour, its busiest topics. */
 
+import { get } from "../api.js";
+import { attention, steady } from "../attention.js";
+import { alerts } from "../alerts.js";
+import { sparkline } from "../chart.js";
+import { warning } from "../columns.js";
 import { h } from "../dom.js";
+import { count, rate, short } from "../format.js";
+import { graphs } from "../graphite.js";
+import { addressOf, isSilent } from "../nodes.js";
+import { charts, past } from "../past.js";
+import { to } from "../router.js";
+import { settings } from "../settings.js";
+import { table } from "../table.js";
+import { heading, loading, section, tile, tiles } from "../ui.js";
+
+const AGAIN_S = 10;
+const BUSIEST = 10;
 
 export default function overview(page) {
-  page.title = "overview";
-  return () => h("h1", {}, "overview ", page.names.join(" / "));
+  page.title = "Overview";
+  const live = page.follow({});
+  const seen = { nodes: null, topics: null, letters: [], groups: [], counter: null };
+  const figures = { at: 0, rates: undefined, nodes: 0, channels: 0, consumers: 0, topics: [] };
+  const hour = past(page);
+  page.listen(() => take(figures, live));
+  loadAll(page, seen);
+
+  return () => {
+    if (!seen.nodes) return [heading({ title: "Overview" }), !page.error && loading()];
+    return [
+      heading({ title: "Overview" }),
+      warning(seen.nodes.message, page),
+      totals(seen, figures, live, hour),
+      alerts(page, found(seen, figures, live)),
+      section({ title: "The last hour", id: "hour" }, charts(hour)),
+      graphs(page, {}),
+      live.at > 0 && busiest(page, figures.topics),
+    ];
+  };
+}
+
+/** Beside the nodes, without which there is nothing to show, each part may fail by itself. */
+function loadAll(page, seen) {
+  page.load(async (signal) => {
+    seen.nodes = await get("/api/nodes", {}, signal);
+  }, AGAIN_S);
+  page.load(async (signal) => {
+    seen.topics = (await get("/api/topics", {}, signal)).topics ?? [];
+    if (!settings.historyInterval) seen.counter = (await get("/api/counter", {}, signal)).stats;
+  }, AGAIN_S);
+  page.load(async (signal) => {
+    seen.letters = (await get("/api/deadletters", {}, signal)).topics ?? [];
+  }, AGAIN_S);
+  page.load(async (signal) => {
+    seen.groups = (await get("/api/groups", {}, signal)).groups ?? [];
+  }, AGAIN_S);
+}
+
+/** What is made of each look at the cluster, once. */
+function take(figures, live) {
+  if (live.at === figures.at) return;
+  const rows = [...live.rows()];
+  figures.rates = steady(figures.rates, rows, live.at - figures.at);
+  figures.at = live.at;
+  figures.nodes = rows.filter(({ topic, node }) => node && !topic).length;
+  figures.topics = rows.filter(({ topic, channel }) => topic && !channel);
+  figures.consumers = figures.topics.reduce((sum, { clients }) => sum + clients, 0);
+  figures.channels = rows.filter(({ channel }) => channel && !channel.startsWith("@")).length;
+}
+
+/** What wants attention, looked for when something is newer: of ten thousand channels that takes a while. */
+function found(seen, figures, live) {
+  const { nodes: { nodes: told }, letters, groups } = seen;
+  const state = [told, letters, groups, live.at];
+  if (figures.foundIn?.every((each, at) => each === state[at])) return figures.found;
+  const nodes = (told ?? []).map((node) =>
+    ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
+  const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
+  const { missing } = live;
+  figures.foundIn = state;
+  const { rates } = figures;
+  figures.found = attention({ rows: live.rows(), rates, nodes, silent, missing, letters, groups });
+  return figures.found;
+}
+
+function totals(seen, figures, live, hour) {
+  const told = seen.nodes.nodes ?? [];
+  const missing = live.missing.length;
+  const { nodes, channels, consumers } = figures;
+  const known = live.at ? channels : seen.counter && channelsOf(seen.counter);
+  return tiles(
+    tile({ label: "Nodes", value: count(live.at ? nodes : told.length), href: to.nodes(),
+      kind: missing ? "bad" : "", hint: missing ? `${count(missing)} missing` : versions(told) }),
+    sum("Topics", count(seen.topics?.length)),
+    sum("Channels", count(known), "channels"),
+    live.row() ? [
+      sum("Consumers", count(consumers), "clients"),
+      ...flows(live.row(), hour),
+    ] : tile({ label: "Messages", value: seen.counter && short(messagesOf(seen.counter)),
+      href: to.counter(), hint: "that came to channels" }));
+}
+
+/** A tile that leads to the topics, those with the most of it first. */
+function sum(label, value, column = null, chart = null) {
+  return tile({ label, value, chart, href: to.topics({ "topics.sort": column && `-${column}` }) });
+}
+
+function flows(row, hour) {
+  const line = (values, tone, title) => sparkline(values, { tone, title: `${title}, the last hour` });
+  return [
+    sum("Depth", short(row.depth), "waiting", line(hour.depth, "1", "Depth")),
+    sum("In flight", short(row.in_flight), "in_flight", line(hour.in_flight, "2", "In flight")),
+    sum("In", rate(row.in), "in", line(hour.in, "1", "In")),
+    sum("Out", rate(row.out), "out", line(hour.out, "2", "Out")),
+  ];
+}
+
+function versions(nodes) {
+  const all = new Set(nodes.map(({ version }) => version));
+  return all.size > 1 ? `${count(all.size)} versions` : [...all].join("");
+}
+
+function channelsOf(counter) {
+  return new Set(Object.values(counter).map((each) => `${each.topic_name}\n${each.channel_name}`)).size;
+}
+
+function messagesOf(counter) {
+  return Object.values(counter).reduce((sum, each) => sum + each.message_count, 0);
+}
+
+function busiest(page, topics) {
+  const rows = [...topics].sort((a, b) => b.in + b.out - a.in - a.out).slice(0, BUSIEST);
+  const figure = (name, title, hint, format = count) => ({ name, title, hint, format, numeric: true });
+  const all = h("a", { href: to.topics() }, "All topics");
+  return section({ title: "Busiest topics", id: "busiest", tools: all },
+    table(page, {
+      id: "busiest",
+      caption: "The topics with the most traffic",
+      columns: [
+        { name: "topic", title: "Topic", cell: ({ topic }) => h("a", { href: to.topic(topic) }, topic) },
+        figure("in", "In", "Messages published a second", rate),
+        figure("out", "Out", "Messages that its channels are rid of a second", rate),
+        figure("waiting", "Depth", "Messages that wait in the topic and in its channels"),
+        figure("in_flight", "In flight", "Messages that consumers have and have not finished"),
+        figure("requeues", "Requeued", "Messages given back by consumers a second", rate),
+        figure("timeouts", "Timed out", "Messages that consumers did not finish in time, a second", rate),
+        figure("clients", "Consumers", "Of all its channels"),
+      ],
+      rows,
+      key: ({ topic }) => topic,
+      sort: "-in",
+      empty: "There is no topic yet",
+    }));
 }

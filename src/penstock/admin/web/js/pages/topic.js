@@ -1,8 +1,229 @@
-/** Under construction. */
+/** A topic: what waits in it, on which nodes, and the channels and readers that take from it. */
 
+import { createAction, createForm, tombstoneAction, topicActions } from "../actions.js";
+import { ApiError, get, pathOf } from "../api.js";
+import { sparkline } from "../chart.js";
+import { channelColumns, latencyColumns, latencyTile, nodeColumn, number, pausedBadge, placeColumn,
+  rateColumn, sum, warning } from "../columns.js";
 import { h } from "../dom.js";
+import { graphs } from "../graphite.js";
+import { count, rate, short } from "../format.js";
+import { groupsTable } from "../groups.js";
+import { held, many } from "../losses.js";
+import { messagesTab } from "../messages.js";
+import { charts, past } from "../past.js";
+import { to } from "../router.js";
+import { settings } from "../settings.js";
+import { measure } from "../speeds.js";
+import { table } from "../table.js";
+import { badge, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
+  from "../ui.js";
+
+const SYSTEM = /^(RMQ_SYS_|SCHEDULE_TOPIC_|TRANS_CHECK_|OFFSET_MOVED_|SELF_TEST_TOPIC$|TBW102$)/i;
+const RETRIES = /^%RETRY%/;
+const DEAD_LETTERS = /^%DLQ%|\.dead(#ephemeral)?$/; // as --dead-letter-topic calls them unless told
+const LINES_MAX = 16;
+const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title: "Messages" }];
 
 export default function topic(page) {
-  page.title = "topic";
-  return () => h("h1", {}, "topic ", page.names.join(" / "));
+  const [name] = page.names;
+  page.title = name;
+  page.follow({ topic: name });
+  const state = { page, name, stats: null, readers: null, isUnknown: false,
+    speeds: measure(), hours: new Map() };
+  const hour = past(page, { topic: name });
+  const nodes = () => state.stats?.nodes.map((each) => each.node);
+  let messages = null;
+
+  page.load(async (signal) => {
+    const [stats, readers] = await Promise.all([found(name, signal), readersOf(name, signal)]);
+    Object.assign(state, { stats, readers, isUnknown: !stats });
+    state.speeds.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
+  });
+
+  return () => {
+    const { stats } = state;
+    if (!stats) return [head(state), state.isUnknown ? unknown(state) : !page.error && loading()];
+    const isOverview = tabOf(page, TABS) === "overview";
+    if (!isOverview) messages ??= messagesTab(page, { topic: name, nodes });
+    return [
+      head(state),
+      warning(stats.message, page),
+      tabs(page, TABS),
+      isOverview ? overview(state, hour) : messages(),
+    ];
+  };
+}
+
+/** The topic's stats; null when nobody knows it. */
+async function found(name, signal) {
+  try {
+    return await get(pathOf("api", "topics", name), {}, signal);
+  } catch (error) {
+    if (error.status === 404 || isUnheardOf(error)) return null;
+    throw error;
+  }
+}
+
+/** How nsqadmin says that no nsqlookupd has heard of a topic. */
+function isUnheardOf({ status, message = "" }) {
+  return status === 502 && message.includes("TOPIC_NOT_FOUND");
+}
+
+/** Who reads the log of the topic; `problem` says why that is not known. */
+async function readersOf(name, signal) {
+  try {
+    return { problem: "", ...(await get("/api/groups", { topic: name }, signal)) };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return { problem: error.message, groups: [] };
+  }
+}
+
+// --- around the tabs -----------------------------------------------------------------------------
+
+function head({ page, name, stats, readers }) {
+  return [
+    trail(["Topics", to.topics()], [name, to.topic(name)]),
+    heading({
+      kind: "Topic",
+      title: name,
+      badges: [stats && pausedBadge(stats), ...kinds(name)],
+      tools: stats && topicActions(page, stats, readers.groups.length),
+    }),
+  ];
+}
+
+function kinds(name) {
+  return [
+    name.endsWith("#ephemeral") &&
+      badge("ephemeral", "", "In memory only; goes with its last channel"),
+    SYSTEM.test(name) && badge("system", "", "RocketMQ's broker keeps its own records here"),
+    RETRIES.test(name) && badge("retries", "", "Of a consumer group of RocketMQ"),
+    DEAD_LETTERS.test(name) && h("a", { href: to.deadletter(name) }, badge("dead letters", "accent")),
+  ];
+}
+
+function unknown({ page, name }) {
+  return empty(`There is no topic ${name}`,
+    "No node has it", settings.lookupds.length > 0 && ", and no nsqlookupd knows of it",
+    ". It comes into being when a producer publishes to it or a consumer subscribes. See ",
+    h("a", { href: to.topics() }, "all topics"), ".",
+    h("br"), createAction(page, name));
+}
+
+// --- overview ------------------------------------------------------------------------------------
+
+function overview(state, hour) {
+  return [
+    figures(state, hour),
+    !state.stats.nodes.length && nowhere(),
+    section({ title: "The last hour", id: "charts" }, charts(hour)),
+    nodes(state),
+    channels(state),
+    readers(state),
+    graphs(state.page, { topic: state.name, latency: state.stats.e2e_processing_latency }),
+  ];
+}
+
+function figures({ page, name, stats }, hour) {
+  const live = page.live.row(name) ?? {};
+  const all = stats.channels ?? [];
+  return tiles(
+    tile({ label: "Depth", value: count(stats.depth), hint: "in the topic itself",
+      chart: sparkline(hour.depth, { title: "Depth" }) }),
+    tile({ label: "In channels", value: count(held(...all)),
+      hint: `held by ${many(all.length, "channel")}` }),
+    tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
+      chart: sparkline(hour.in, { title: "Messages published a second" }) }),
+    tile({ label: "Out", value: rate(live.out), hint: "finished by its channels",
+      chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
+    tile({ label: "In flight", value: count(sum(all, "in_flight_count")),
+      hint: `${count(sum(all, "deferred_count"))} deferred` }),
+    tile({ label: "Consumers", value: count(sum(all, "client_count")),
+      hint: `on ${many(stats.nodes.length, "node")}` }),
+    latencyTile(stats));
+}
+
+function nowhere() {
+  return notice("warn",
+    "No node has this topic: nobody has published to it, or its nodes are gone. ",
+    h("a", { href: to.lookup() }, "Lookup"), " shows what the nsqlookupds still know of it.");
+}
+
+function nodes({ page, name, stats, speeds }) {
+  if (!stats.nodes.length) return null;
+  const columns = [
+    nodeColumn(),
+    number("depth", "Depth", "Messages that wait in the topic itself: no channel has them yet"),
+    placeColumn(),
+    number("message_count", "Messages", "Published since the node has started"),
+    rateColumn("in", "In", "Messages published a second", ({ node }) => speeds.of(node)),
+    { name: "channels", title: "Channels", numeric: true, value: (row) => row.channels?.length ?? 0,
+      total: () => count(stats.channels?.length ?? 0) },
+    ...latencyColumns(stats),
+    settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
+      numeric: true, cell: (row) => tombstoneAction(page, name, row.node, row) },
+  ].filter(Boolean);
+  return section({ title: "Topic message queue", id: "nodes" }, table(page, {
+    id: "nodes", columns, rows: stats.nodes, key: (row) => row.node, sort: "node",
+    totals: stats.nodes.length > 1, caption: `Topic ${name} on each node`,
+  }));
+}
+
+function channels(state) {
+  const { page, name, stats } = state;
+  const rows = stats.channels ?? [];
+  const live = (row) => page.live.row(name, row.channel_name);
+  const [depth, ...others] = channelColumns();
+  const columns = [
+    { name: "channel", title: "Channel", value: (row) => row.channel_name, cell: channelCell },
+    depth,
+    rows.length <= LINES_MAX && hourColumn(state),
+    ...others,
+    number("message_count", "Messages", "That have come to the channel", false),
+    rateColumn("in", "In", "Messages that come, a second", (row) => live(row)?.in),
+    rateColumn("out", "Out", "Messages finished a second", (row) => live(row)?.out),
+    number("client_count", "Consumers"),
+    ...latencyColumns(stats),
+  ].filter(Boolean);
+  const tools = createForm(page, { topic: name });
+  return section({ title: "Channel message queues", id: "channels", tools }, table(page, {
+    id: "channels", columns, rows, key: (row) => row.channel_name, sort: "channel",
+    filter: rows.length > 8, totals: rows.length > 1, caption: `Channels of topic ${name}`,
+    kind: (row) => (isStuck(row) ? "bad" : row.paused ? "warn" : ""),
+    empty: empty("No channels", "Messages wait in the topic until there is one: a consumer that ",
+      "subscribes creates it", settings.isAdmin && ", or you do, above", "."),
+  }));
+}
+
+function hourColumn(state) {
+  return { name: "hour", title: "Last hour", hint: "The depth over the last hour", plain: true,
+    cell: ({ channel_name: channel }) =>
+      sparkline(hourOf(state, channel).depth, { title: `Depth of ${channel}` }) };
+}
+
+/** The past of a channel, asked for once it is shown. */
+function hourOf({ page, name, hours }, channel) {
+  if (!hours.has(channel)) hours.set(channel, past(page, { topic: name, channel }));
+  return hours.get(channel);
+}
+
+function isStuck(row) {
+  return row.depth > 0 && !row.client_count && !row.paused;
+}
+
+function channelCell(row) {
+  const { topic_name: topic, channel_name: name } = row;
+  return [
+    h("a", { href: to.channel(topic, name) }, name),
+    row.paused && [" ", badge("paused", "warn")],
+    isStuck(row) && [" ", badge("no consumers", "bad", "Messages wait, and nobody takes them")],
+  ];
+}
+
+function readers({ page, readers: { groups, problem, message } }) {
+  if (!groups.length && !problem) return null;
+  return section({ title: "Readers of the log", id: "readers" },
+    problem && notice("warn", problem), groups.length > 0 && groupsTable(page, groups));
 }

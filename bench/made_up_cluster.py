@@ -1,0 +1,176 @@
+"""A cluster that is too big for the machine: what nsqadmin asks of it is answered by one process.
+
+Its nodes answer /stats, for all topics or one, its nsqlookupd /nodes, /topics, /lookup and
+/channels. Every figure is another one each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import multiprocessing
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from penstock.net import tcp
+from penstock.net.http import HttpServer, Request
+from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, Response
+
+ROUNDS = 4
+"""So many answers are made beforehand; they come in turn."""
+_JSON = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)
+_NO_LATENCY = {"count": 0, "percentiles": None}
+
+
+class Shape(NamedTuple):
+    """How many topics, channels of each and nodes; each topic is on every node."""
+
+    topics: int
+    channels: int
+    nodes: int
+
+    def __str__(self) -> str:
+        return f"{self.topics} topics x {self.channels} channels x {self.nodes} nodes"
+
+
+def topic_name(number: int) -> str:
+    """Names sort as their numbers do."""
+    return f"topic-{number:04}"
+
+
+def channel_name(number: int) -> str:
+    return f"channel-{number}"
+
+
+def add_shape(parser: ArgumentParser) -> None:
+    """The flags that say how big the cluster is."""
+    for name, default in Shape(1000, 10, 10)._asdict().items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+
+
+def shape_of(args: Namespace) -> Shape:
+    """What the flags said."""
+    return Shape(args.topics, args.channels, args.nodes)
+
+
+class Addresses(NamedTuple):
+    """Of the HTTP APIs."""
+
+    lookupd: str
+    nodes: list[str]
+
+
+@contextmanager
+def made_up_cluster(shape: Shape) -> Iterator[Addresses]:
+    """The cluster, until the end of the block."""
+    here, there = multiprocessing.Pipe()
+    server = multiprocessing.Process(target=_serve, args=(there, shape), daemon=True)
+    server.start()
+    try:
+        lookupd, *nodes = (f"127.0.0.1:{port}" for port in here.recv())
+        yield Addresses(lookupd, nodes)
+    finally:
+        server.terminate()
+        server.join()
+
+
+# --- what the daemons answer ---------------------------------------------------------------------
+
+
+def _channel(topic: int, number: int, turn: int) -> dict[str, Any]:
+    return {
+        "channel_name": channel_name(number),
+        "depth": 10 * turn + number,
+        "backend_depth": 0,
+        "in_flight_count": number,
+        "deferred_count": 0,
+        "message_count": 1000 * turn + topic,
+        "requeue_count": turn,
+        "timeout_count": turn,
+        "client_count": 1,
+        "clients": None,
+        "paused": False,
+        "e2e_processing_latency": _NO_LATENCY,
+    }
+
+
+def _topic(shape: Shape, number: int, turn: int) -> dict[str, Any]:
+    return {
+        "topic_name": topic_name(number),
+        "channels": [_channel(number, channel, turn) for channel in range(shape.channels)],
+        "depth": 0,
+        "backend_depth": 0,
+        "message_count": 1000 * turn + number,
+        "message_bytes": 0,
+        "paused": False,
+        "e2e_processing_latency": _NO_LATENCY,
+    }
+
+
+def _stats(topics: list[dict[str, Any]]) -> bytes:
+    answer = {"version": "1.3.0", "health": "OK", "start_time": 1, "topics": topics}
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def _node(shape: Shape, answers: list[Response]) -> NsqRouter:
+    """An nsqd."""
+    turns = itertools.cycle(range(ROUNDS))
+
+    def stats(request: Request) -> Response:
+        wanted, turn = Query.parse(request.query).get("topic"), next(turns)
+        if wanted is None:
+            return answers[turn]
+        numbers = [number for number in range(shape.topics) if topic_name(number) == wanted]
+        body = _stats([_topic(shape, number, turn) for number in numbers])
+        return Response(200, body, headers=_JSON)
+
+    router = NsqRouter()
+    router.add("GET", "/stats", stats)
+    return router
+
+
+def _lookupd(shape: Shape, ports: list[int]) -> NsqRouter:
+    """The nsqlookupd that knows them."""
+    topics = [topic_name(number) for number in range(shape.topics)]
+    channels = [channel_name(number) for number in range(shape.channels)]
+    nodes = [
+        {"remote_address": f"127.0.0.1:{port}", "hostname": f"node-{number}",
+         "broadcast_address": "127.0.0.1", "tcp_port": port, "http_port": port, "version": "1.3.0"}
+        for number, port in enumerate(ports)
+    ]  # fmt: skip
+    listed = [{**node, "tombstones": [False] * len(topics), "topics": topics} for node in nodes]
+
+    def lookup(request: Request) -> Any:
+        if Query.parse(request.query).get("topic") not in topics:
+            raise ApiError(404, "TOPIC_NOT_FOUND")
+        return {"channels": channels, "producers": nodes}
+
+    router = NsqRouter()
+    router.v1("GET", "/nodes", lambda request: {"producers": listed})
+    router.v1("GET", "/topics", lambda request: {"topics": topics})
+    router.v1("GET", "/channels", lambda request: {"channels": channels})
+    router.v1("GET", "/lookup", lookup)
+    return router
+
+
+def _serve(told: Connection, shape: Shape) -> None:
+    """Answers until it is ended; tells the ports, that of the nsqlookupd first."""
+    bodies = [
+        _stats([_topic(shape, number, turn) for number in range(shape.topics)])
+        for turn in range(ROUNDS)
+    ]
+    answers = [Response(200, body, headers=_JSON) for body in bodies]
+
+    async def listen(router: NsqRouter) -> int:
+        return (await tcp.listen(HttpServer(router), "127.0.0.1:0")).port
+
+    async def run() -> None:
+        ports = [await listen(_node(shape, answers)) for _ in range(shape.nodes)]
+        told.send([await listen(_lookupd(shape, ports)), *ports])
+        await asyncio.Event().wait()
+
+    asyncio.run(run())

@@ -1,0 +1,52 @@
+"""/api/messages, /api/deferred and /api/deadletters. Ours, not upstream's (docs/nsqadmin.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.admin.access import Access
+from penstock.admin.api import answering, names, text_of
+from penstock.admin.cluster.reads import Cluster
+from penstock.admin.messages.deferred import Deferred
+from penstock.admin.messages.export import Export
+from penstock.admin.messages.letters import Letters
+from penstock.admin.messages.nodes import Nodes
+from penstock.admin.messages.peek import Peek
+from penstock.admin.messages.resend import Resend
+from penstock.admin.notifications import Notifier
+from penstock.admin.router import AdminRouter
+from penstock.net.http import Request
+from penstock.nsq.http_api import ApiError
+
+
+class MessagesApi:
+    """The handlers of all of them."""
+
+    def __init__(self, cluster: Cluster, access: Access, notifier: Notifier) -> None:
+        nodes = Nodes(cluster)
+        self._peek = Peek(nodes)
+        self._deferred = Deferred(nodes, access, notifier)
+        self._letters = Letters(nodes)
+        self._resend = Resend(cluster.asker, self._letters, access, notifier)
+        self._export = Export(cluster.asker, self._letters)
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/messages", answering(self._peek.handle))
+        router.v1("GET", "/api/deferred", answering(self._deferred.page))
+        router.v1("POST", "/api/deferred", answering(self._deferred.act))
+        router.v1("GET", "/api/deadletters", answering(self._letters.topics))
+        router.v1("GET", "/api/deadletters/:topic", answering(self._page))
+        router.v1("POST", "/api/deadletters/:topic", answering(self._act))
+        router.v1("GET", "/api/deadletters/:topic/export", answering(self._download))
+
+    async def _page(self, request: Request) -> Any:
+        return await self._letters.of_topic(text_of(request.param), request)
+
+    async def _act(self, request: Request) -> Any:
+        return await self._resend.act(text_of(request.param), request)
+
+    async def _download(self, request: Request) -> Any:
+        topic, what = names(request)
+        if what != "export":  # the path's last part is any, to the router
+            raise ApiError(404, "NOT_FOUND")
+        return await self._export.download(topic, request)

@@ -1,0 +1,228 @@
+"""Sending one node's dead letters again: consumed from their channel, published, finished.
+
+What becomes of each letter is decided where `penstock dlq` has it decided too
+(`nsq/dead_letters/resend.py`); here the node is asked where a letter came from, a bounded number of
+letters at a time, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from penstock.admin.cluster.asker import Asker, RefusedError, UpstreamError
+from penstock.admin.cluster.producers import Producer as Node
+from penstock.admin.messages.letters import letters
+from penstock.admin.messages.log import LogReader
+from penstock.admin.messages.nodes import target
+from penstock.admin.messages.page import Message as Letter
+from penstock.core.errors import PenstockError
+from penstock.nsq.client.aio import Consumer, Producer
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.message import Message
+from penstock.nsq.dead_letters.resend import IN_FLIGHT_S, Resending, Result
+from penstock.nsq.dead_letters.topics import CHANNEL
+from penstock.nsq.stored import origin_topic
+
+IN_FLIGHT: Final = 250
+"""Letters in hand at the same time."""
+WAIT_S: Final = 1.0
+QUIET_MAX: Final = 3
+"""So many waits without a letter, and it is given up: somebody else holds what is missing."""
+_PAGE_MAX: Final = 1000
+
+
+class Wish(NamedTuple):
+    """Which letters of a topic: those with these ids, or (none) all; where to (empty: back)."""
+
+    topic: str
+    ids: tuple[str, ...]
+    to: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the letters of all nodes; `remarks` name the nodes."""
+
+    sent: int = 0
+    left: int = 0
+    """Letters that were meant and not sent."""
+    not_found: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+class Sending:
+    """The letters of one node; adds to `outcome`. `ends_at` is a time of the running loop."""
+
+    def __init__(
+        self, asker: Asker, node: Node, wish: Wish, outcome: Outcome, ends_at: float
+    ) -> None:
+        self._asker = asker
+        self._node = node
+        self._wish = wish
+        self._outcome = outcome
+        self._ends_at = ends_at
+        self._resending = Resending({}, Result())
+        self._log = LogReader(asker, node.http_address, wish.topic)
+        self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
+        self._todo = 0
+        self._id_base = 0
+
+    async def run(self, count: int) -> None:
+        """Sends; `count` is how many letters there are. Errors become remarks."""
+        self._todo = count
+        result = self._resending.result
+        try:
+            await self._open_channel()
+            if await self._choose():
+                await self._consume()
+        except (PenstockError, ValueError) as error:  # also an address that is none
+            self._remark(str(error))
+        finally:
+            await self._release()
+        if result.orphans:
+            self._remark(f'{result.orphans} letters do not say where they came from; give "to"')
+        self._outcome.sent += result.sent.total()
+        self._outcome.left += self._left
+
+    @property
+    def _left(self) -> int:
+        result = self._resending.result
+        if self._wish.ids:
+            return len(self._resending.targets)
+        return max(0, self._todo - result.sent.total() - result.orphans)
+
+    # --- the channel ---------------------------------------------------------------------------
+
+    async def _open_channel(self) -> None:
+        """Sees to it that it is there; new, it gets all that the log holds."""
+        asked = target("/channel/create", topic=self._wish.topic, channel=CHANNEL, from_="oldest")
+        try:
+            await self._asker.post(self._node.http_address, asked)
+        except RefusedError as error:
+            if error.code != "CHANNEL_EXISTS":
+                raise
+            await self._release()  # what a run that crashed has put off
+
+    async def _release(self) -> None:
+        """Lets letters come again that were put off because they were not meant."""
+        asked = target("/channel/deferred/release", topic=self._wish.topic, channel=CHANNEL,
+                       all="true")  # fmt: skip
+        with suppress(UpstreamError):  # they come by themselves, only later
+            await self._asker.post(self._node.http_address, asked)
+
+    # --- which letters, and where to -----------------------------------------------------------
+
+    async def _choose(self) -> bool:
+        """Finds the letters that are named; whether there is anything to send."""
+        page = await letters(self._asker, self._node.http_address, self._wish.topic,
+                             limit=1, preview=0)  # fmt: skip
+        if not page.messages:
+            self._todo = 0
+            self._outcome.not_found += self._wish.ids
+            return False
+        first = page.messages[0]
+        self._id_base = _number(first.id) - first.offset
+        if not self._wish.ids:
+            return True
+        found = await self._look_up(self._wish.ids)
+        self._outcome.not_found += [each for each in self._wish.ids if each not in found]
+        for letter in found.values():
+            self._aim(letter.id, "" if letter.origin is UNSET else letter.origin.topic)
+        return bool(self._resending.targets)
+
+    async def _look_up(self, ids: Iterable[str]) -> dict[str, Letter]:
+        """Those of these letters that the channel still needs, by id."""
+        wanted = set(ids)
+        offsets = sorted(_number(each) - self._id_base for each in wanted)
+        left = [offset for offset in offsets if offset >= 0]
+        found: dict[str, Letter] = {}
+        while left:
+            page = await letters(
+                self._asker,
+                self._node.http_address,
+                self._wish.topic,
+                from_=left[0],
+                limit=min(_PAGE_MAX, left[-1] - left[0] + 1),
+                preview=0,
+            )
+            found |= {each.id: each for each in page.messages if each.id in wanted}
+            if not isinstance(page.next, int) or page.next <= left[0]:
+                break
+            seen = page.next
+            left = [offset for offset in left if offset >= seen]
+        return found
+
+    async def _aim_all(self, ids: Sequence[str]) -> None:
+        """Decides where these letters go, as all are meant that were not sent yet."""
+        for each in ids:
+            if self._resending.was_sent(each):
+                continue
+            offset = _number(each) - self._id_base
+            batch = None if self._wish.to else await self._log.batch(offset)
+            if batch is None or batch.first_offset > offset:  # lost, or of no interest
+                self._aim(each, "")
+            else:
+                self._aim(each, self._origin_topic(batch))
+
+    def _aim(self, identifier: str, origin: str) -> None:
+        """Decides where a letter goes."""
+        if where := self._wish.to or origin:
+            self._resending.targets[identifier] = where
+        else:
+            self._resending.result.orphans += 1
+
+    # --- sending -------------------------------------------------------------------------------
+
+    async def _consume(self) -> None:
+        address, topic = self._node.tcp_address, self._wish.topic
+        config = Config(max_in_flight=IN_FLIGHT, max_attempts=0, msg_timeout=IN_FLIGHT_S)
+        now = asyncio.get_running_loop().time
+        quiet = 0
+        async with (
+            Producer(address) as producer,
+            Consumer(
+                topic, CHANNEL, nsqd_tcp_addresses=[address], config=config, required=True
+            ) as consumer,
+        ):
+            while self._left and quiet < QUIET_MAX and now() < self._ends_at:
+                delivery = await consumer.get_delivery(WAIT_S)
+                quiet = quiet + 1 if delivery is None else 0
+                if delivery is not None:
+                    await self._send(list(delivery.messages()), producer)
+        if self._left and quiet:
+            self._remark(
+                f"{self._left} letters did not come: another consumer of the channel {CHANNEL} "
+                f"holds them, or it is paused"
+            )
+        elif self._left:
+            self._remark(f"{self._left} letters are left, as time was up: ask again")
+
+    async def _send(self, messages: Sequence[Message], producer: Producer) -> None:
+        """Publishes those that are meant, and finishes them. Raises ResendError, UpstreamError."""
+        if not self._wish.ids:
+            await self._aim_all([message.id.decode() for message in messages])
+        for where, some in self._resending.to_send(messages):
+            try:
+                await producer.multi_publish(where, [message.body for message in some])
+            except ClientError as error:
+                raise self._resending.refused(where, some, error) from error
+            self._resending.sent(where, some)
+
+    def _remark(self, text: str) -> None:
+        self._outcome.remarks.append(f"{self._node.http_address}: {text}")
+
+
+def _number(identifier: str) -> int:
+    """An id as a number; UpstreamError for what is none."""
+    try:
+        return int(identifier, 16)
+    except ValueError:
+        raise UpstreamError(f"a letter has the id {identifier[:32]!r}") from None

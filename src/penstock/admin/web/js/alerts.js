@@ -1,0 +1,111 @@
+/** The list of what wants attention (attention.js), in words. */
+
+import { LIMITS } from "./attention.js";
+import { h } from "./dom.js";
+import { count, rate, seconds } from "./format.js";
+import { to } from "./router.js";
+import { badge, button, section } from "./ui.js";
+
+const AT_FIRST = 8;
+const TITLES = {
+  silent: "no answer",
+  missing: "missing",
+  old: "out of date",
+  unattended: "no consumers",
+  backlog: "backlog",
+  requeues: "requeues",
+  timeouts: "timeouts",
+  paused: "paused",
+  unchannelled: "no channel",
+  letters: "dead letters",
+  lag: "lag",
+};
+const ADDRESSES = {
+  node: to.node,
+  topic: to.topic,
+  channel: to.channel,
+  deadletter: to.deadletter,
+  groups: (topic, group) => to.groups({ "groups.find": `${topic} ${group}` }),
+};
+const RULES = [
+  ["no answer", "a registered node that is silent"],
+  ["missing", "a node that was there within the last hour"],
+  ["out of date", "a node of an older version than another"],
+  ["no consumers", `messages and nobody to take them; red from ${count(LIMITS.backlog)} on`],
+  ["backlog", `${count(LIMITS.backlog)} messages; red when they become more, else when it takes ` +
+    `more than ${seconds(LIMITS.emptiesIn)} to empty the channel`],
+  ["requeues, timeouts", `${rate(LIMITS.storm)} and ${percent(LIMITS.stormShare)} of what consumers get`],
+  ["paused", "a topic or channel, on any node"],
+  ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
+  ["dead letters", "any that are still to be dealt with"],
+  ["lag", `a group ${count(LIMITS.lag)} messages behind; red when it reads nothing`],
+];
+const wide = new WeakSet();
+
+/** A section with the items, the worst first; all of them when asked for. */
+export function alerts(page, items) {
+  const shown = wide.has(page) ? items : items.slice(0, AT_FIRST);
+  const more = items.length - shown.length;
+  return section({ title: "Needs attention", id: "attention", tools: limits() },
+    items.length === 0
+      ? h("p", { class: "all-well" }, "Nothing needs attention.")
+      : h("ul", { class: "alerts" }, shown.map(line)),
+    more > 0 && button(`Show ${count(more)} more`, {
+      onclick: () => {
+        wide.add(page);
+        page.redraw();
+      },
+    }));
+}
+
+function line(item) {
+  return h("li", { class: item.level, key: [item.kind, ...item.names].join("\n") },
+    badge(TITLES[item.kind], item.level),
+    h("a", { href: ADDRESSES[item.page](...item.names) }, item.names.join(" / ")),
+    h("span", { class: "alert-text" }, textOf(item)));
+}
+
+function textOf(item) {
+  const { kind, depth, growth, share, seconds: left } = item;
+  switch (kind) {
+    case "silent": return "is registered and does not answer";
+    case "missing": return "was there within the last hour and is not now";
+    case "old": return `runs ${item.version}, another node a newer version`;
+    case "unattended": return `${waiting(depth)}${growing(growth)}; nobody consumes`;
+    case "backlog": return waiting(depth) + (left === null ? growing(growth) : outlook(left));
+    case "requeues": return `${rate(item.rate)} given back by consumers, ${percent(share)} of what they get`;
+    case "timeouts": return `${rate(item.rate)} not finished in time, ${percent(share)} of what they get`;
+    case "paused": return depth ? waiting(depth) : "nothing waits";
+    case "unchannelled": return `${waiting(depth)} for a first channel`;
+    case "letters": return `${count(item.letters)} to be dealt with`;
+    case "lag": return `${count(item.lag)} behind, ` +
+      (left === null ? "and nothing is read" : `read in ${seconds(left)} at this rate`);
+    default: return "";
+  }
+}
+
+function waiting(depth) {
+  return depth === 1 ? "1 message waits" : `${count(depth)} messages wait`;
+}
+
+function growing(growth) {
+  return growth > 0.05 ? `, growing by ${rate(growth)}` : "";
+}
+
+function outlook(left) {
+  return Number.isFinite(left) ? `, gone in ${seconds(left)} at this rate` : ", and it does not become less";
+}
+
+function percent(share) {
+  return `${Math.round(share * 100)} %`;
+}
+
+/** The thresholds, for who wants to know why something is listed. */
+function limits() {
+  return h("details", { class: "limits" },
+    h("summary", {}, "When is something listed?"),
+    h("div", { class: "limits-box panel" },
+      h("p", {}, "Rates are means over half a minute."),
+      h("dl", {}, RULES.map(([name, text]) =>
+        h("div", { key: name }, h("dt", {}, name), h("dd", {}, text))))));
+}

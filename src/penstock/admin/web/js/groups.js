@@ -1,0 +1,146 @@
+/** Groups that read the logs of topics: how far behind they are, and when they will have caught up. */
+
+import { sparkline } from "./chart.js";
+import { h } from "./dom.js";
+import { fold, folds } from "./folds.js";
+import { ago, count, duration, rate, seconds } from "./format.js";
+import { lags } from "./lags.js";
+import { outlook, slope } from "./pace.js";
+import { to } from "./router.js";
+import { table } from "./table.js";
+import { badge, empty, section } from "./ui.js";
+
+const KINDS = {
+  rocketmq: ["RocketMQ", "A consumer group of RocketMQ's clients"],
+  log: ["log", "A reader of the log by its HTTP API, such as Spark"],
+};
+const LATER = { near: 1, unknown: 1e12, level: 1e13, growing: 1e14, stopped: 1e15 };
+
+/** The table of these groups (of /api/groups), and one of the queries that stand behind some of them. */
+export function groupsTable(page, groups) {
+  const pastOf = lags(page, groups);
+  const rows = groups.map((group) => {
+    const past = pastOf(group);
+    const change = slope(past.times, past.values);
+    return { ...group, name: nameOf(group), past, change, outlook: outlook({ ...group, change }) };
+  });
+  const queries = rows.filter((row) => row.progress);
+  return [lagTable(page, rows), queries.length > 0 && queryTable(page, queries)];
+}
+
+function lagTable(page, rows) {
+  const folding = folds(page);
+  const columns = [
+    { name: "group", title: "Group", value: (row) => row.group, cell: (row) => nameCell(row, folding) },
+    { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
+    { name: "kind", title: "Kind", value: (row) => KINDS[row.kind][0], cell: kindBadge },
+    { name: "lag", title: "Lag", hint: "Messages in the log that the group has not committed yet",
+      numeric: true, total: true, value: (row) => row.lag },
+    { name: "past", title: "Last hour", hint: "The lag over the last hour", value: (row) => row.change ?? 0,
+      cell: (row) => sparkline(row.past.values, { title: `Lag of ${row.group}` }) },
+    { name: "change", title: "Trend", hint: "How fast the lag grows or shrinks, over the last five minutes",
+      numeric: true, value: (row) => row.change, cell: trend },
+    { name: "rate", title: "Read", hint: "Messages a second that the group reads",
+      numeric: true, total: true, value: (row) => row.rate, cell: (row) => rate(row.rate) },
+    { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
+      value: (row) => row.outlook.seconds ?? LATER[row.outlook.state], cell: outlookCell },
+    { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
+    { name: "nodes", title: "Nodes", numeric: true, value: (row) => row.nodes.length },
+  ];
+  return table(page, {
+    id: "groups",
+    columns: page.page === "topic" ? columns.filter(({ name }) => name !== "topic") : columns,
+    rows,
+    key: (row) => row.name,
+    sort: "-lag",
+    filter: rows.length > 5,
+    detail: (row) => folding.has(row.name) && nodesTable(page, row),
+    empty: empty("No group reads a log",
+      "RocketMQ's consumer groups are here as soon as they commit an offset, ",
+      "and readers of the log (Spark, /log/commit) with their first commit."),
+  });
+}
+
+function nameCell(row, folding) {
+  return [fold(folding, row.name, `the nodes of ${row.group}`), " ", row.group];
+}
+
+function topicLink({ topic }) {
+  return h("a", { href: to.topic(topic) }, topic);
+}
+
+function kindBadge({ kind }) {
+  const [name, hint] = KINDS[kind];
+  return h("span", { title: hint }, badge(name, kind === "log" ? "accent" : ""));
+}
+
+function trend({ change }) {
+  if (change == null) return rate(change);
+  if (Math.abs(change) < 0.05) return "level";
+  const [sign, kind] = change > 0 ? ["+", "bad"] : ["−", "good"];
+  return h("span", { class: `trend ${kind}` }, sign + rate(Math.abs(change)));
+}
+
+function outlookCell({ outlook: { state, seconds: left } }) {
+  switch (state) {
+    case "done": return badge("caught up", "good");
+    case "near": return badge("keeps up", "good");
+    case "shrinking": return `at this rate in ${seconds(left)}`;
+    case "reading": return `in ${seconds(left)}, if nothing new comes`;
+    case "level": return badge("stays behind", "warn");
+    case "growing": return badge("falling behind", "bad");
+    case "stopped": return badge("does not read", "bad");
+    default: return rate(null);
+  }
+}
+
+/** What a group is on each node. An offset counts the messages of a queue; most logs have queue 0 alone. */
+function nodesTable(page, row) {
+  return table(page, {
+    id: `on.${row.name}`,
+    columns: [
+      { name: "node", title: "Node", cell: (each) => h("a", { href: to.node(each.node) }, each.node) },
+      { name: "lag", title: "Lag", numeric: true },
+      { name: "rate", title: "Read", numeric: true, format: rate },
+      { name: "committed", title: "Committed", hint: "The offset of each queue that is read next",
+        numeric: true, plain: true, cell: (each) => committed(each.committed) },
+      { name: "end", title: "End", hint: "What the offsets add up to without a lag", numeric: true },
+      { name: "clients", title: "Clients", numeric: true },
+    ],
+    rows: row.nodes,
+    key: (each) => each.node,
+    sort: "node",
+    caption: `Group ${row.group} on each node`,
+  });
+}
+
+function committed(offsets) {
+  const queues = Object.entries(offsets);
+  if (queues.length === 1) return count(queues[0][1]);
+  return queues.map(([queue, offset]) => `${queue}: ${count(offset)}`).join(", ") || count(null);
+}
+
+function queryTable(page, rows) {
+  const figure = (name, title, show, hint) => ({
+    name, title, hint, numeric: true, value: (row) => row.progress[name], format: show,
+  });
+  return section({ title: "Queries", id: "queries" }, table(page, {
+    id: "queries",
+    columns: [
+      { name: "query", title: "Query", value: (row) => row.progress.query || row.group },
+      { name: "group", title: "Group", value: (row) => row.group },
+      { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
+      figure("batch", "Batch", count),
+      figure("rows", "Rows", count, "Rows of the newest batch"),
+      figure("rows_per_s", "Rows/s", rate, "Rows that the newest batch did in a second"),
+      figure("duration_ms", "Took", (ms) => duration(ms * 1e6), "How long the newest batch took"),
+      figure("at", "Told", (at) => ago(at), "When the query last told of itself"),
+    ],
+    rows,
+    key: (row) => row.name,
+    sort: "query",
+    caption: "What Spark's queries told of their newest batches",
+  }));
+}
+
+const nameOf = ({ topic, group, kind }) => [topic, group, kind].join("/");

@@ -1,0 +1,14 @@
+/** The pages that every page links to, and the keys that lead there. */
+
+import { to } from "./router.js";
+
+/** Of each page: its name, its title, its address, and the key to press after "g". */
+export const LINKS = [
+  ["overview", "Overview", to.overview, "o"],
+  ["topics", "Topics", to.topics, "t"],
+  ["nodes", "Nodes", to.nodes, "n"],
+  ["groups", "Groups", to.groups, "r"],
+  ["deadletters", "Dead letters", to.deadletters, "d"],
+  ["lookup", "Lookup", to.lookup, "l"],
+  ["counter", "Counter", to.counter, "c"],
+];

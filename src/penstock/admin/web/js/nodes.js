@@ -1,0 +1,11 @@
+/** Nodes as the API tells of them. */
+
+/** How nsqadmin calls a node (of /api/nodes): broadcast address and HTTP port. */
+export function addressOf({ broadcast_address: host, http_port: port }) {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** Whether the node did not answer the last look: it has no figures, and the warnings name it. */
+export function isSilent(live, address) {
+  return !live.row("", "", address) && live.message.includes(`//${address}/`);
+}

@@ -1,0 +1,113 @@
+/**
+ * What is on one node: its topics, in them their channels, in them their consumers. Only what is
+ * open is drawn.
+ */
+
+import { tombstoneAction } from "./actions.js";
+import { clientsTable } from "./clients.js";
+import { channelColumns, latencyColumns, number, placeColumn, rateColumn, sum }
+  from "./columns.js";
+import { h } from "./dom.js";
+import { fold, folds } from "./folds.js";
+import { to } from "./router.js";
+import { settings } from "./settings.js";
+import { table } from "./table.js";
+import { badge, empty } from "./ui.js";
+
+const FEW = 3;
+
+/**
+ * `topics` are TopicStats of one node, `hidden` the names of those that are tombstoned there.
+ * `speeds.topic(stats)` are the messages a second that are published to a topic, `speeds.client(stats)`
+ * those that a consumer finishes; null while they are not known.
+ */
+export function tree(page, { node, topics, hidden, speeds }) {
+  const folding = folds(page, topics.length <= FEW ? topics.map((each) => each.topic_name) : []);
+  return table(page, {
+    id: "topics",
+    columns: [
+      { name: "topic", title: "Topic", value: names,
+        cell: (row) => topicCell(row, folding, hidden.has(row.topic_name)) },
+      number("depth", "Depth", "Messages that wait in the topic itself"),
+      placeColumn(),
+      number("message_count", "Messages", "Published since the node has started"),
+      rateColumn("in", "In", "Messages published a second", speeds.topic),
+      ofChannels("channels", "Channels", "", (channels) => channels.length),
+      ofChannels("held", "In channels", "Messages that wait in its channels",
+        (channels) => sum(channels, "depth")),
+      ofChannels("clients", "Consumers", "", (channels) => sum(channels, "client_count")),
+      ...latencies(topics.find((each) => each.e2e_processing_latency?.percentiles)),
+      settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
+        cell: (row) => tombstoneAction(page, row.topic_name, node, row) },
+    ].filter(Boolean),
+    rows: topics,
+    key: (row) => row.topic_name,
+    sort: "topic",
+    filter: topics.length > FEW,
+    totals: topics.length > 1,
+    caption: `Topics on ${node}`,
+    detail: (row) => folding.has(row.topic_name) && channels(page, row, folding, speeds),
+    empty: empty("No topic is on this node",
+      "A topic comes into being when somebody publishes to it here."),
+  });
+}
+
+function ofChannels(name, title, hint, figure) {
+  return { name, title, hint, numeric: true, total: true, value: (row) => figure(channelsOf(row)) };
+}
+
+/** Of several topics together there are none. */
+function latencies(measured) {
+  return latencyColumns(measured ?? {}).map((column) => ({ ...column, total: false }));
+}
+
+function topicCell(row, folding, isHidden) {
+  const name = row.topic_name;
+  return [
+    fold(folding, name, `the channels of ${name}`), " ",
+    h("a", { href: to.topic(name) }, name),
+    row.paused && [" ", badge("paused", "warn")],
+    isHidden && [" ", badge("tombstoned", "warn", "nsqlookupd sends no consumer of this topic here")],
+  ];
+}
+
+function channels(page, topic, folding, speeds) {
+  const rows = channelsOf(topic);
+  return table(page, {
+    id: `in.${topic.topic_name}`,
+    columns: [
+      { name: "channel", title: "Channel", value: (row) => row.channel_name,
+        cell: (row) => channelCell(row, folding) },
+      ...channelColumns(),
+      number("message_count", "Messages", "That have come to the channel", false),
+      number("client_count", "Consumers"),
+      ...latencyColumns(topic),
+    ],
+    rows,
+    key: (row) => row.channel_name,
+    sort: "channel",
+    filter: rows.length > 20,
+    totals: rows.length > 1,
+    caption: `Channels of ${topic.topic_name}`,
+    detail: (row) => folding.has(pathOf(row)) &&
+      clientsTable(page, row, speeds.client, `of.${pathOf(row)}`),
+    empty: empty("No channels", "Messages wait in the topic until a consumer subscribes."),
+  });
+}
+
+function channelCell(row, folding) {
+  const { topic_name: topic, channel_name: name } = row;
+  return [
+    fold(folding, pathOf(row), `the consumers of ${name}`), " ",
+    h("a", { href: to.channel(topic, name) }, name),
+    row.paused && [" ", badge("paused", "warn")],
+  ];
+}
+
+/** What a topic is found by: its name, and those of its channels. */
+function names(topic) {
+  return [topic.topic_name, ...channelsOf(topic).map((each) => each.channel_name)].join(" ");
+}
+
+const channelsOf = (topic) => topic.channels ?? [];
+const pathOf = ({ topic_name: topic, channel_name: channel }) => `${topic}/${channel}`;

@@ -1,0 +1,85 @@
+"""Sending dead letters again: what becomes of each that comes from the channel. No I/O.
+
+The letters are consumed from the channel ``penstock-dlq`` of the dead-letter topic: each is
+published first and finished when the node has it. What is cut off in between comes again when it
+has timed out, so a crash may send a letter twice, and never loses one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.core.errors import PenstockError
+from penstock.nsq.client.message import Message
+from penstock.nsq.pieces import PIECE_MESSAGES, pieces
+
+IN_FLIGHT_S: Final = 30.0
+"""How long a letter stays in flight, and so when those of a run that crashed come again."""
+HOLD_S: Final = 600.0
+"""How long a letter that was not chosen stays away, should nobody release it at the end."""
+
+
+class ResendError(PenstockError):
+    """Not all of what was chosen could be sent."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one topic's letters; ``sent`` counts by the topic they went to."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    orphans: int = 0
+    """Letters that were chosen and do not say where they came from."""
+    missing: int = 0
+    """Letters that did not come: somebody else holds them."""
+
+
+class Resending:
+    """Sorts the letters that come; the caller publishes what ``to_send`` gives, and says so.
+
+    ``targets`` are the topics that chosen letters go to, by id; a letter that is sent leaves it.
+    """
+
+    def __init__(self, targets: dict[str, str], result: Result) -> None:
+        self.targets = targets
+        self.result = result
+        self._sent: set[bytes] = set()
+
+    def was_sent(self, identifier: str) -> bool:
+        """Whether this letter is sent: when it comes again, it is only finished."""
+        return identifier.encode() in self._sent
+
+    def to_send(self, letters: Sequence[Message]) -> Iterator[tuple[str, Sequence[Message]]]:
+        """The chosen ones with their topics, in pieces for one publish each; others are put off."""
+        chosen: dict[str, list[Message]] = {}
+        for letter in letters:
+            target = self.targets.get(letter.id.decode())
+            if target is not None:
+                chosen.setdefault(target, []).append(letter)
+            elif letter.id in self._sent:  # it timed out before it could be finished
+                letter.finish()
+            else:
+                letter.requeue(HOLD_S, backoff=False)
+        for target, some in chosen.items():
+            for piece in pieces(some, PIECE_MESSAGES):
+                yield target, piece
+
+    def sent(self, target: str, letters: Sequence[Message]) -> None:
+        """A node has them again: they are finished."""
+        for letter in letters:
+            letter.finish()
+            self._sent.add(letter.id)
+            del self.targets[letter.id.decode()]
+        self.result.sent[target] += len(letters)
+
+    def refused(self, target: str, letters: Sequence[Message], error: PenstockError) -> ResendError:
+        """They could not be published, and stay; the error to raise."""
+        for letter in letters:
+            letter.requeue(0, backoff=False)
+        return ResendError(
+            f"topic {target} did not take the letters: {error}; "
+            f"{self.result.sent.total()} are sent, the rest stays"
+        )

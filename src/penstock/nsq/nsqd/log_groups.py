@@ -1,0 +1,133 @@
+"""Groups that read the log over HTTP: how far behind, how fast, and how their queries are doing.
+
+Where a group is stands in its topic, on disk. What is kept here is of this process and small: when
+the group moved, and what its reader told last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+from weakref import WeakKeyDictionary
+
+from msgspec import Meta, Struct
+
+from penstock.broker.group_figures import ROCKETMQ_PREFIX
+from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
+from penstock.core.units import MINUTE, SECOND
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.companion import Companion
+
+_STEP_NS: Final = 5 * SECOND
+_LEAST_NS: Final = SECOND
+"""A rate over less than this would be a peak."""
+
+
+QUERY_MAX: Final = 256
+"""Characters of a query's name."""
+_Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class QueryProgress(Struct):
+    """The last batch of the query behind a group, as its reader tells it; ``at`` is unix seconds,
+    of when it was told.
+    """
+
+    query: Annotated[str, Meta(max_length=QUERY_MAX)]
+    batch: _Count
+    rows: _Count
+    rows_per_s: Annotated[float, Meta(ge=0, le=1e18)]
+    duration_ms: _Count
+    at: float = 0.0
+
+
+class LogGroup(Struct):
+    """A group on one topic. ``lag`` in messages, ``rate`` messages a second."""
+
+    name: str
+    committed: int
+    lag: int
+    rate: float
+    progress: QueryProgress | None
+
+
+class Pace:
+    """How fast an offset has moved over about the last minute."""
+
+    def __init__(self, now_ns: int, offset: int) -> None:
+        """Times are monotonic."""
+        # Where it was at the end of a step of time, by the beginning of that step.
+        self._marks = deque([(now_ns, offset)])
+
+    def moved(self, now_ns: int, offset: int) -> None:
+        """The offset is another."""
+        marks = self._marks
+        if len(marks) == 1 or now_ns - marks[-1][0] >= _STEP_NS:
+            marks.append((now_ns, offset))
+        else:
+            marks[-1] = marks[-1][0], offset
+        self._forget(now_ns)
+
+    def rate(self, now_ns: int, offset: int) -> float:
+        """Offsets a second, up to now; never less than 0."""
+        self._forget(now_ns)
+        began, before = self._marks[0]
+        took = min(max(now_ns - began, _LEAST_NS), MINUTE)
+        return max(offset - before, 0) * SECOND / took
+
+    def _forget(self, now_ns: int) -> None:
+        while len(self._marks) > 1 and self._marks[1][0] <= now_ns - MINUTE:
+            self._marks.popleft()
+
+
+class _Known:
+    """What is known of a group since the start."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self.progress: QueryProgress | None = None
+
+
+class LogGroups:
+    """The groups of all topics; what is known of a topic's goes with the topic."""
+
+    def __init__(self, clock: Clock, companions: Sequence[Companion]) -> None:
+        self._clock = clock
+        # Those that a companion has here, to hold the log, it tells of itself.
+        self._left_out = ROCKETMQ_PREFIX if companions else None
+        self._known: WeakKeyDictionary[Topic, dict[str, _Known]] = WeakKeyDictionary()
+
+    def moved(self, topic: Topic, name: str) -> None:
+        """A group has committed an offset, or is new."""
+        self._group(topic, name).pace.moved(self._clock.monotonic_ns(), topic.groups[name])
+
+    def told(self, topic: Topic, name: str, progress: QueryProgress) -> None:
+        """The reader of a group that there is has finished a batch."""
+        self._group(topic, name).progress = progress
+
+    def deleted(self, topic: Topic, name: str) -> None:
+        """There is no such group any more."""
+        self._known.get(topic, {}).pop(name, None)
+
+    def of(self, topic: Topic) -> Iterator[LogGroup]:
+        """The groups of a topic, by name."""
+        now, log = self._clock.monotonic_ns(), topic.log
+        known = self._known.get(topic, {})
+        for name, offset in sorted(topic.groups.items()):
+            if self._left_out is not None and name.startswith(self._left_out):
+                continue
+            lag = log.next_offset - min(log.next_offset, max(log.start_offset, offset))
+            each = known.get(name)
+            if each is None:
+                yield LogGroup(name, offset, lag, 0.0, None)
+            else:
+                yield LogGroup(name, offset, lag, each.pace.rate(now, offset), each.progress)
+
+    def _group(self, topic: Topic, name: str) -> _Known:
+        groups = self._known.setdefault(topic, {})
+        if name not in groups:
+            groups[name] = _Known(Pace(self._clock.monotonic_ns(), topic.groups[name]))
+        return groups[name]

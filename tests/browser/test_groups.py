@@ -1,0 +1,118 @@
+"""Groups that read logs, on their page and on those of topics; and how they keep pace."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from .modules import load, run
+from .site import Site, ask
+
+PROGRESS = {"query": "sales by hour", "batch": 12, "rows": 3456, "rows_per_s": 789.5,
+            "duration_ms": 1234}  # fmt: skip
+
+
+def row_of(page: Page, group: str) -> Locator:
+    """The row of a group."""
+    head = page.get_by_role("rowheader").filter(has_text=group)
+    return page.locator("#table-groups tbody tr").filter(has=head)
+
+
+def test_all_groups(page: Page) -> None:
+    page.goto("/groups")
+    traders, warehouse = row_of(page, "traders"), row_of(page, "warehouse")
+    expect(traders).to_contain_text("RocketMQ")
+    expect(traders.get_by_role("link", name="prices")).to_be_visible()
+    expect(traders.locator("svg")).to_be_visible()
+    expect(warehouse).to_contain_text("log")
+    expect(warehouse.get_by_role("link", name="orders")).to_be_visible()
+    expect(warehouse.locator("td").nth(2)).to_have_text(re.compile(r"\d"))
+
+
+def test_a_group_that_lags_more_and_more_is_told(page: Page) -> None:
+    page.goto("/groups")
+    expect(row_of(page, "traders")).to_contain_text(
+        re.compile("falling behind|does not read"), timeout=20_000
+    )
+
+
+def test_the_nodes_of_a_group_unfold(page: Page, site: Site) -> None:
+    page.goto("/groups")
+    page.get_by_role("button", name="Open the nodes of traders").click()
+    nodes = page.get_by_role("table", name="Group traders on each node")
+    expect(nodes.get_by_role("link", name=site.nodes[2])).to_be_visible()
+    expect(nodes).to_contain_text(re.compile(r"0: [\d,]+, 1: [\d,]+"))
+    page.reload()
+    expect(nodes).to_be_visible()
+
+
+def test_the_groups_of_a_topic_on_its_page(page: Page) -> None:
+    page.goto("/topics/orders")
+    expect(row_of(page, "warehouse")).to_be_visible()
+    expect(row_of(page, "traders")).to_have_count(0)
+    table = page.locator("#table-groups")
+    expect(table.get_by_role("columnheader", name="Topic")).to_have_count(0)
+
+
+def test_the_query_behind_a_group(page: Page, site: Site) -> None:
+    page.goto("/groups")
+    expect(row_of(page, "warehouse")).to_be_visible()
+    expect(page.get_by_text("Queries", exact=True)).to_have_count(0)
+    target = "/log/group/progress?topic=orders&group=warehouse"
+    assert ask(site.nodes[0], "POST", target, PROGRESS)[0] == 200
+    query = page.locator("#table-queries tbody tr")
+    for text in ("sales by hour", "warehouse", "12", "3,456", "790/s", "1.23 s"):
+        expect(query).to_contain_text(text)
+
+
+def test_no_groups(page: Page) -> None:
+    page.route("**/api/groups", lambda route: route.fulfill(json={"groups": [], "message": ""}))
+    page.goto("/groups")
+    expect(page.get_by_text("No group reads a log")).to_be_visible()
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "lags", "slope"),
+    [
+        ([0, 10, 20, 30], [100, 120, 140, 160], pytest.approx(2)),
+        ([0, 10, 20, 30], [60, 50, 40, 30], pytest.approx(-1)),
+        ([0, 10, 20, 30], [5, 5, 5, 5], 0),
+        ([0, 10, 20, 30], [100, None, 140, 160], pytest.approx(2)),
+        ([0, 10], [100, 120], None),
+        ([0, 1, 2], [100, 120, 90], None),
+        ([], [], None),
+        ([0, 700, 800, 900], [10**9, 10, 20, 30], pytest.approx(0.1)),
+        ([*range(0, 60, 5)], [0, 100, 200] * 4, pytest.approx(0, abs=1.5)),
+    ],
+    ids=["grows", "shrinks", "level", "gap", "two", "short", "none", "old", "batches"],
+)
+def test_slope(page: Page, times: list[float], lags: list[Any], slope: Any) -> None:
+    load(page, "pace.js")
+    assert run(page, "return modules.slope(given[0], given[1])", [times, lags]) == slope
+
+
+@pytest.mark.parametrize(
+    ("reader", "state", "seconds"),
+    [
+        ({"lag": 0, "rate": 0, "change": None}, "done", 0),
+        ({"lag": 40, "rate": 10, "change": 9}, "near", 4),
+        ({"lag": 1800, "rate": 10, "change": -10}, "shrinking", 180),
+        ({"lag": 1800, "rate": 0, "change": -10}, "shrinking", 180),
+        ({"lag": 1800, "rate": 10, "change": 5}, "growing", None),
+        ({"lag": 1800, "rate": 10, "change": 0.2}, "level", None),
+        ({"lag": 1800, "rate": 0, "change": 5}, "stopped", None),
+        ({"lag": 1800, "rate": 10, "change": None}, "reading", 180),
+        ({"lag": None, "rate": 10, "change": 1}, "unknown", None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_outlook(page: Page, reader: dict[str, Any], state: str, seconds: float | None) -> None:
+    load(page, "pace.js")
+    found = run(page, "return modules.outlook(given)", reader)
+    assert found == {"state": state, "seconds": seconds}

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.admin.cluster.groups import LOG, ROCKETMQ, NodeGroups, QueryProgress, whole_groups
+
+
+def told(*topics: dict[str, Any]) -> NodeGroups:
+    return msgspec.convert({"topics": topics}, NodeGroups)
+
+
+def log_group(name: str, lag: int, at: float | None = None) -> dict[str, Any]:
+    progress = None if at is None else {"query": f"q{at}", "batch": 1, "at": at}
+    return {"group_name": name, "lag": lag, "rate": 0.5, "committed": {"0": 10},
+            "progress": progress}  # fmt: skip
+
+
+def test_sums_and_the_newest_progress() -> None:
+    nodes = [
+        ("a:1", told({"topic_name": "t", "log_groups": [log_group("g", 1, 5.0)]})),
+        ("b:1", told({"topic_name": "t", "log_groups": [log_group("g", 2, 7.0)]})),
+        ("c:1", told({"topic_name": "t", "log_groups": [log_group("g", 4)]})),
+        ("go:1", told({"topic_name": "t"})),
+        ("none:1", NodeGroups()),
+    ]
+    (found,) = whole_groups(nodes)
+    assert (found.topic, found.group, found.kind) == ("t", "g", LOG)
+    assert (found.lag, found.rate, found.clients) == (7, 1.5, 0)
+    assert found.progress == QueryProgress("q7.0", 1, at=7.0)
+    assert [(each.node, each.lag, each.end) for each in found.nodes] == [
+        ("a:1", 1, 11), ("b:1", 2, 12), ("c:1", 4, 14),
+    ]  # fmt: skip
+
+
+def test_kinds_and_order() -> None:
+    rocketmq = {"group_name": "g", "message_model": "CLUSTERING", "lag": 3, "rate": 2.0,
+                "committed": {"0": 5, "1": 6}, "client_count": 2, "clients": None}  # fmt: skip
+    node = told(
+        {"topic_name": "u", "log_groups": [log_group("a", 0)]},
+        {"topic_name": "t", "consumer_groups": [rocketmq], "log_groups": [log_group("g", 1)]},
+    )
+    found = whole_groups([("a:1", node)])
+    assert [(each.topic, each.group, each.kind) for each in found] == [
+        ("t", "g", LOG), ("t", "g", ROCKETMQ), ("u", "a", LOG),
+    ]  # fmt: skip
+    assert (found[1].clients, found[1].nodes[0].end, found[1].progress) == (2, 14, None)
+    assert [each.topic for each in whole_groups([("a:1", node)], "u")] == ["u"]

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.net.http_client import post
+from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.nsq.nsqd.options import NsqdOptions
+from tests.unit.admin.conftest import TIMEOUT_S, StartAdmin, Two, topic
+
+GROUP = {"group_name": "g", "committed": {"0": 2}, "lag": 3, "rate": 1.0, "progress": None}
+
+
+async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
+    for node in two.nsqds:
+        node.answers["/stats"] = {"topics": [topic("t", log_groups=[GROUP])]}
+    running = await admin(lookupd_http_addresses=(two.lookupd.address,))
+    nodes = [
+        {"node": node.address, "lag": 3, "rate": 1, "committed": {"0": 2}, "end": 5, "clients": 0}
+        for node in two.nsqds
+    ]
+    whole = {"topic": "t", "group": "g", "kind": "log", "lag": 6, "rate": 2, "clients": 0,
+             "nodes": nodes, "progress": None}  # fmt: skip
+    found = await running.get("/api/groups")
+    found["groups"][0]["nodes"].sort(key=lambda each: nodes.index(each))
+    assert found == {"groups": [whole], "message": ""}
+    asked = "GET /stats?format=json&include_clients=false&include_mem=false"
+    assert two.nsqds[0].asked == [asked]
+    assert len((await running.get("/api/groups?topic=t"))["groups"]) == 1
+    assert two.nsqds[0].asked[1:] == [f"{asked}&topic=t"]
+
+
+async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
+    options = NsqdOptions(data_path=str(tmp_path), tcp_address="", http_address="127.0.0.1:0",
+                          broadcast_address="127.0.0.1")  # fmt: skip
+    nsqd = await Nsqd.start(options)
+    address = f"127.0.0.1:{nsqd.http_port}"
+    try:
+        running = await admin(nsqd_http_addresses=(address,))
+        await post(f"http://{address}/mpub?topic=t", TIMEOUT_S, b"a\nb\nc")
+        assert (await running.get("/api/groups"))["groups"] == []
+        query = "?topic=t&group=g"
+        await post(f"http://{address}/log/commit{query}", TIMEOUT_S, b'{"offsets":{"0":1}}')
+        told = b'{"query":"q","batch":1,"rows":5,"rows_per_s":2.5,"duration_ms":2000}'
+        await post(f"http://{address}/log/group/progress{query}", TIMEOUT_S, told)
+        (group,) = (await running.get("/api/groups?topic=t"))["groups"]
+    finally:
+        await nsqd.close()
+    assert (group["group"], group["lag"], group["kind"]) == ("g", 2, "log")
+    (node,) = group["nodes"]
+    assert (node["node"], node["committed"], node["end"]) == (address, {"0": 1}, 3)
+    assert (group["progress"]["query"], group["progress"]["rows_per_s"]) == ("q", 2.5)
+
+
+async def test_nobody_has_the_topic(two: Two, admin: StartAdmin) -> None:
+    two.lookupd.answers["/lookup"] = {"producers": []}
+    running = await admin(lookupd_http_addresses=(two.lookupd.address,))
+    assert await running.get("/api/groups?topic=no") == {"groups": [], "message": ""}
+
+
+async def test_a_node_that_fails(two: Two, admin: StartAdmin) -> None:
+    del two.nsqds[0].answers["/stats"]
+    running = await admin(lookupd_http_addresses=(two.lookupd.address,))
+    found = await running.get("/api/groups")
+    assert found["groups"] == []
+    assert found["message"].startswith("WARNING: got response 404")
+    del two.nsqds[1].answers["/stats"]
+    status, body = await running.ask("GET", "/api/groups")
+    assert status == 502
+    assert "UPSTREAM_ERROR: failed to query any nsqd" in body

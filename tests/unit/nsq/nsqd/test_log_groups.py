@@ -1,0 +1,102 @@
+"""Groups that read the log: lag, rate, and what their readers tell."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from penstock.broker.topic import Topic
+from penstock.core.units import SECOND
+from penstock.nsq.nsqd.companion import Companion
+from penstock.nsq.nsqd.log_groups import LogGroups, Pace, QueryProgress
+from penstock.testing.clock import FakeClock
+
+PROGRESS = QueryProgress("q", 1, 2, 3.5, 4)
+
+
+class FakeLog:
+    start_offset = 10
+    next_offset = 100
+
+
+class FakeTopic:
+    """Where groups are."""
+
+    def __init__(self, **groups: int) -> None:
+        self.groups = groups
+        self.log = FakeLog()
+
+
+def groups(clock: FakeClock, companions: Sequence[Any] = ()) -> LogGroups:
+    return LogGroups(clock, cast("Sequence[Companion]", companions))
+
+
+def topic_of(**groups: int) -> Topic:
+    return cast(Topic, FakeTopic(**groups))
+
+
+@pytest.mark.parametrize(("offset", "lag"), [(100, 0), (40, 60), (10, 90), (3, 90), (200, 0)])
+def test_lag_is_what_is_there_to_read(offset: int, lag: int) -> None:
+    (found,) = groups(FakeClock()).of(topic_of(g=offset))
+    assert (found.name, found.committed, found.lag, found.rate) == ("g", offset, lag, 0)
+
+
+def test_rate_and_progress() -> None:
+    clock, topic = FakeClock(), topic_of(g=0, a=5)
+    found = groups(clock)
+    found.moved(topic, "g")
+    clock.advance(10 * SECOND)
+    topic.groups["g"] = 50
+    found.moved(topic, "g")
+    found.told(topic, "g", PROGRESS)
+    a, g = found.of(topic)
+    assert (a.name, a.rate, a.progress) == ("a", 0, None)
+    assert (g.name, g.rate, g.progress) == ("g", 5, PROGRESS)
+    found.deleted(topic, "g")
+    found.deleted(topic, "a")
+    assert [(each.rate, each.progress) for each in found.of(topic)] == [(0, None)] * 2
+
+
+def test_what_is_known_goes_with_its_topic() -> None:
+    found, topic = groups(FakeClock()), topic_of(g=0)
+    found.moved(topic, "g")
+    assert len(found._known) == 1
+    del topic
+    gc.collect()
+    assert len(found._known) == 0
+
+
+def test_a_companion_tells_of_its_own() -> None:
+    topic = topic_of(g=0, **{"rocketmq:g": 5})
+    assert [each.name for each in groups(FakeClock(), ["one"]).of(topic)] == ["g"]
+    # Without it they hold the log all the same, and nobody else shows them.
+    assert [each.name for each in groups(FakeClock()).of(topic)] == ["g", "rocketmq:g"]
+
+
+def test_pace_over_a_minute() -> None:
+    pace, now, offset = Pace(0, 1000), 0, 1000
+    for _ in range(300):
+        now += SECOND
+        offset += 20
+        pace.moved(now, offset)
+    assert pace.rate(now, offset) == pytest.approx(20, rel=0.1)
+    assert len(pace._marks) < 20
+    assert pace.rate(now + 30 * SECOND, offset) == pytest.approx(10, rel=0.2)
+    assert pace.rate(now + 90 * SECOND, offset) == 0
+    # After a long rest only the last minute counts.
+    now += 600 * SECOND
+    pace.moved(now, offset + 600)
+    assert pace.rate(now, offset + 600) == 10
+
+
+def test_pace_at_the_beginning_and_backwards() -> None:
+    pace = Pace(0, 0)
+    pace.moved(SECOND // 10, 50)
+    assert pace.rate(SECOND // 10, 50) == 50  # as if it had taken a second
+    pace.moved(SECOND, 90)
+    assert pace.rate(2 * SECOND, 90) == 45
+    pace.moved(3 * SECOND, 0)
+    assert pace.rate(3 * SECOND, 0) == 0
