@@ -30,14 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 class ByFile(LoadScopeScheduling):
     """Where several tests run at once, those of a file stay together, for what they share; and all
-    with Spark, as a process has one session, and all with a browser, which share a cluster.
+    with Spark, as a process has one session.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        for folder in ("tests/browser", "tests/spark"):
-            if nodeid.startswith(folder + "/"):
-                return folder
-        return nodeid.partition("::")[0]
+        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
