@@ -23,21 +23,23 @@ _CODERS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
 }
 
 
-def compressed(response: Response, accepted: bytes) -> Response:
-    """The response in a coding that `accepted` (the header Accept-Encoding) names, or as it is.
+def coding_of(accepted: bytes) -> bytes:
+    """The coding to answer in: the first that `accepted` (the header Accept-Encoding) names and we
+    have, or empty.
 
     A token with parameters is not recognised, as in Go's nsqadmin; deflate is without zlib's frame.
     """
-    body = response.body
-    if not accepted or not isinstance(body, bytes) or not body:
+    tokens = (token.strip() for token in accepted.split(b","))
+    return next((coding for coding in tokens if coding in _CODERS), b"")
+
+
+def compressed(response: Response, accepted: bytes) -> Response:
+    """The response in the coding of `accepted`, or as it is."""
+    body, coding = response.body, coding_of(accepted)
+    if not coding or not isinstance(body, bytes) or not body:
         return response
     if any(name == "Content-Encoding" for name, _ in response.headers):
         return response
-    for token in accepted.split(b","):
-        coding = token.strip()
-        coder = _CODERS.get(coding)
-        if coder is not None:
-            headers = (*response.headers, ("Content-Encoding", coding.decode()),
-                       ("Vary", "Accept-Encoding"))  # fmt: skip
-            return Response(response.status, coder(body), response.content_type, headers)
-    return response
+    headers = (*response.headers, ("Content-Encoding", coding.decode()),
+               ("Vary", "Accept-Encoding"))  # fmt: skip
+    return Response(response.status, _CODERS[coding](body), response.content_type, headers)

@@ -59,7 +59,7 @@ class Pages:
             router.add("GET", path, no_file)
 
     def _file(self, name: str, request: Request) -> Response:
-        return self._files.answer(name)
+        return self._files.answer(name, request.headers.get(b"accept-encoding", b""))
 
     def _page(self, request: Request) -> Response:
         template = self._read_template() if self._is_live else self._template

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from penstock.admin.compression import coding_of, compressed
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import plain_response
 
@@ -31,16 +32,21 @@ class WebFiles:
         bodies = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
         self.names = list(bodies)
         self.version = "dev" if is_live else _version(bodies)
-        self._answers = {name: _answer(name, body, _FOR_EVER) for name, body in bodies.items()}
+        self._answers = {
+            (name, b""): _answer(name, body, _FOR_EVER) for name, body in bodies.items()
+        }
 
     def named(self, *suffixes: str) -> list[str]:
         """The names that end like this, sorted."""
         return [name for name in self.names if name.endswith(suffixes)]
 
-    def answer(self, name: str) -> Response:
-        """The file of this name, one of ``names``."""
+    def answer(self, name: str, accepted: bytes = b"") -> Response:
+        """The file of this name, one of ``names``; packed once for each coding that is accepted."""
         if not self._is_live:
-            return self._answers[name]
+            place = name, coding_of(accepted)
+            if place not in self._answers:
+                self._answers[place] = compressed(self._answers[name, b""], accepted)
+            return self._answers[place]
         try:
             return _answer(name, (self._folder / name).read_bytes(), NEVER_KEPT)
         except OSError:

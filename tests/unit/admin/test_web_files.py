@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,17 @@ def test_files_are_kept_by_browsers_for_ever(folder: Path) -> None:
     assert (answer.body, answer.content_type) == (b"a", "text/javascript; charset=utf-8")
     assert dict(answer.headers)["Cache-Control"] == "public, max-age=31536000, immutable"
     assert dict(answer.headers)["X-Content-Type-Options"] == "nosniff"
+
+
+def test_files_are_packed_once(folder: Path) -> None:
+    (folder / "b.css").write_text("b" * 1000)
+    files = WebFiles(folder, is_live=False)
+    packed = files.answer("b.css", b"br, gzip")
+    assert isinstance(packed.body, bytes)
+    assert gzip.decompress(packed.body) == b"b" * 1000
+    assert dict(packed.headers)["Content-Encoding"] == "gzip"
+    assert files.answer("b.css", b"gzip, deflate") is packed
+    assert files.answer("b.css", b"br") is files.answer("b.css")
 
 
 def test_the_version_is_that_of_contents_and_names(folder: Path) -> None:

@@ -121,6 +121,7 @@ class History:
         self._learn_quantiles(sample for _, sample in given)
         figures = len(FIGURES) + len(self.quantiles)
         sums = np.zeros((figures, len(self.sums)))
+        sums[len(FIGURES) :] = np.nan  # no latency is known of what nobody finishes
         seen = np.zeros(len(self.sums), bool)
         parts = np.full((figures, len(self.parts)), np.nan, np.float32)
         for (_, sample), place in zip(given, known, strict=True):
@@ -219,7 +220,7 @@ class History:
         place.counters, place.time = counters, time
         for row, latencies in sample.latencies:
             for quantile, value in latencies:
-                if quantile in self.quantiles:
+                if value > 0 and quantile in self.quantiles:
                     block[len(FIGURES) + self.quantiles.index(quantile), row] = value
         return block
 
@@ -258,7 +259,7 @@ def _add_up(block: Block, place: _Known, sums: Block, seen: NDArray[np.bool_]) -
     else:
         block_there = block
     sums[:count, own] += block_there[:count]
-    sums[count:, own] = np.fmax(sums[count:, own], np.nan_to_num(block_there[count:]))
+    sums[count:, own] = np.fmax(sums[count:, own], block_there[count:])
     seen[own] = True
     under = place.above >= 0
     for figure in _OF_CHANNELS:

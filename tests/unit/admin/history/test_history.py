@@ -104,12 +104,14 @@ def test_latencies() -> None:
     history = History(10)
     history.take(FIRST, [("a", busy(1, 1))])
     history.take(FIRST + 10, [("a", timed(7)), ("b", timed(9))])
+    history.take(FIRST + 20, [("a", timed(0)), ("b", timed(0))])  # nothing was finished lately
     assert history.quantiles == [0.99, 0.5]
     series = history.series(Key("t", "c"))
     assert series is not None
     high, low = series.values[len(FIGURES) :]
     assert (high[1], low[1]) == (9, 1)
     assert math.isnan(high[0])
+    assert math.isnan(high[2])
 
 
 def test_rows_that_are_gone_for_an_hour_are_others() -> None:

@@ -4,7 +4,7 @@ import { tell } from "./dialog.js";
 import { h } from "./dom.js";
 import { clock, count } from "./format.js";
 import { filterBox } from "./list.js";
-import { setQuery } from "./router.js";
+import { setQuery, step } from "./router.js";
 import { button, empty, loading, notice } from "./ui.js";
 
 const LIMITS = [50, 200, 1000];
@@ -117,7 +117,7 @@ function refusal(error, node) {
 }
 
 function nodeMenu(nodes, chosen) {
-  const choose = (node) => setQuery({ node, from: null, open: null, order: null });
+  const choose = (node) => step({ node, from: null, open: null, order: null });
   return menu("Node", nodes, chosen, choose);
 }
 
@@ -136,7 +136,7 @@ function menu(name, choices, chosen, choose) {
 // --- from page to page ---------------------------------------------------------------------------
 
 function move(from, order = null) {
-  setQuery({ from, order, open: null });
+  step({ from, order, open: null });
 }
 
 function placeTools(pages, from) {

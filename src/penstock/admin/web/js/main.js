@@ -42,7 +42,7 @@ function drawn(page) {
 /**
  * What a page is given:
  *
- * - `names`, `query`: of the address bar; `query` is what it is now, `queried` is called when it changes;
+ * - `names`, `query`: of the address bar; `query` is what it is now;
  * - `redraw()`: shows `view()` anew;
  * - `load(work, seconds)`: runs the async `work(signal)` now, and again every few seconds while the page
  *   can be seen (0: only by `reload()`), less often what takes long; resolves after the first time.
@@ -66,7 +66,6 @@ function context(at) {
     taken: 0,
     isPaused: false,
     live: null,
-    queried: null,
     view: () => null,
     redraw: () => page === current && redraw(),
     leave: (work) => abort.signal.addEventListener("abort", work),
@@ -74,7 +73,10 @@ function context(at) {
     reload: () => Promise.all(loads.map((load) => load(true))),
     listen: (work) => listeners.push(work),
     follow(wish) {
+      let wasLost = false;
       page.live = follow(wish, () => {
+        if (page.live.isLost && !wasLost) page.reload(); // who asks is told why
+        wasLost = page.live.isLost;
         listeners.forEach((work) => work());
         page.redraw();
       });
@@ -135,7 +137,6 @@ async function show(isNewPage) {
   const at = place();
   if (!isNewPage) {
     current.query = at.query;
-    current.queried?.();
     redraw();
     return;
   }

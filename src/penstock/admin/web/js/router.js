@@ -51,11 +51,15 @@ export const to = {
 };
 
 let changed = () => {};
+let path = location.pathname;
 
-/** Calls `listener(isNewPage)` whenever the address changes by a link, by `go`, or by back and forward. */
+/** Calls `listener(isNewPage)` whenever the address changes; by its query alone it is the same page. */
 export function listen(listener) {
-  changed = listener;
-  addEventListener("popstate", () => listener(true));
+  changed = (isNewPage) => {
+    path = location.pathname;
+    listener(isNewPage);
+  };
+  addEventListener("popstate", () => changed(location.pathname !== path));
   document.addEventListener("click", follow);
 }
 
@@ -66,16 +70,26 @@ export function go(url) {
   changed(true);
 }
 
-/** Changes parts of the query of this page in place; what is empty or null goes. Nothing is loaded anew. */
+/** Changes parts of the query of this page; what is empty or null goes. Nothing is loaded anew. */
 export function setQuery(parts) {
+  history.replaceState(null, "", withQuery(parts));
+  changed(false);
+}
+
+/** The same, as a step that back takes back: to another tab, to the next messages. */
+export function step(parts) {
+  history.pushState(null, "", withQuery(parts));
+  changed(false);
+}
+
+function withQuery(parts) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(parts)) {
     if (value === "" || value == null) query.delete(name);
     else query.set(name, value);
   }
   const text = query.toString();
-  history.replaceState(null, "", location.pathname + (text ? "?" + text : ""));
-  changed(false);
+  return location.pathname + (text ? "?" + text : "");
 }
 
 function follow(event) {

@@ -3,7 +3,7 @@
 import { urlOf } from "./api.js";
 import { h } from "./dom.js";
 import { count, UNKNOWN } from "./format.js";
-import { setQuery } from "./router.js";
+import { step } from "./router.js";
 import { settings } from "./settings.js";
 
 /** One word or two about a thing's state; kind: "" | "good" | "warn" | "bad" | "accent". */
@@ -71,7 +71,7 @@ export function tabs(page, all) {
       onclick: (event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
-        setQuery({ tab: choice });
+        step({ tab: choice });
       },
     }, tab.title, tab.count != null && h("span", { class: "tab-count" }, count(tab.count)));
   }));
