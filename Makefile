@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin screenshots backlog crash sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog crash sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ decoders: install  ## the protocol's decoders against random streams, long
 
 robustness: install  ## nsqd in bad company: stalled consumers, idle and silent crowds, bombs
 	@$(BIN)/python bench/robustness.py
+
+browser: install  ## nsqadmin's pages in Chromium: all tests (`make test` runs a part)
+	@$(PYTEST) tests/browser -q -n 2 --dist loadscope
 
 screenshots: install  ## nsqadmin's pages over a cluster with traffic, into build/screenshots
 	@$(BIN)/python -m tests.browser.screenshots

@@ -26,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="the folder of recorded exchanges to replay (default: tests/conformance/samples)",
     )
+    parser.addoption(
+        "--all-browser-tests",
+        action="store_true",
+        help="not only those of tests/browser/briefly.py, and those that are named",
+    )
 
 
 class ByFile(LoadScopeScheduling):

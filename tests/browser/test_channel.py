@@ -37,7 +37,7 @@ def clients(page: Page) -> Locator:
 
 def test_what_is_there(page: Page, site: Site) -> None:
     page.goto("/topics/orders/shipping")
-    assert page.title() == "orders / shipping · nsqadmin"
+    expect(page).to_have_title("orders / shipping · nsqadmin")
     rows = page.locator("#table-nodes tbody tr")
     expect(rows).to_have_count(3)
     for node in site.nodes:

@@ -122,7 +122,7 @@ def test_a_topic(page: Page, place: str) -> None:
         expect(page.locator("#table-channels").get_by_role("link", name=name)).to_be_visible()
     expect(page.locator("#table-nodes")).to_contain_text(QUOTES)
     expect(page.locator("#readers")).to_contain_text(IMAGE)
-    assert page.title() == f"{TOPICS[PLACES.index(place)]} · nsqadmin"
+    expect(page).to_have_title(f"{TOPICS[PLACES.index(place)]} · nsqadmin")
     assert_harmless(page)
 
 

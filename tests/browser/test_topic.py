@@ -25,7 +25,7 @@ def cells(page: Page, table: str, row: str) -> dict[str, str]:
 
 def test_what_is_there(page: Page, site: Site) -> None:
     page.goto("/topics/orders")
-    assert page.title() == "orders · nsqadmin"
+    expect(page).to_have_title("orders · nsqadmin")
     expect(page.locator("#table-nodes tbody tr")).to_have_count(3)
     for node in site.nodes:
         expect(page.locator("#table-nodes").get_by_role("link", name=node)).to_be_visible()

@@ -94,9 +94,11 @@ def test_the_rates_of_graphite(open_page: OpenPage, start_admin: StartAdmin, sit
         url = start_admin(f"--graphite-url=http://{graphite.address}", "--proxy-graphite")
         page = open_page(url=url)
         page.goto("/topics?t=1h")
+        expect(page.get_by_role("columnheader", name="Rate (graphite)")).to_be_visible()
         expect(cell(page, "orders", "Rate (graphite)")).to_have_text("12.35")
         image = row(page, "orders").locator("img").first
         assert "from=-1h" in (image.get_attribute("src") or "")
+        page.close()  # before graphite goes
 
 
 KEYS: list[tuple[dict[str, Any], str, str]] = [

@@ -72,7 +72,12 @@ class ToolProcess:
 
     def code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs."""
-        return self._popen.poll() if PROGRAMS else self._process.exitcode
+        return self._popen.poll() if PROGRAMS else self._told(self._process.exitcode)
+
+    def _told(self, code: int | None) -> int | None:
+        """The code that the tool left behind, where the fork server has lost it and says 255."""
+        told = self._out.parent / "code"
+        return int(told.read_text()) if code == 255 and told.exists() else code
 
     def handles_term(self) -> bool:
         """Whether it has come so far as to handle SIGTERM."""
@@ -91,7 +96,7 @@ class ToolProcess:
         """The exit code, waiting for it so long."""
         if not PROGRAMS:
             self._process.join(seconds)
-            return self._process.exitcode
+            return self._told(self._process.exitcode)
         try:
             return self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -134,4 +139,9 @@ def _enter(words: list[str], stdin: str, stdout: str, stderr: str) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
     sys.argv = words
     module = Path(words[0]).name
-    importlib.import_module(f"penstock.cli.{module}").main()
+    try:
+        importlib.import_module(f"penstock.cli.{module}").main()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            Path(stdout).with_name("code").write_text(str(end.code))
+        raise

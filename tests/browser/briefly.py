@@ -1,0 +1,61 @@
+"""Which browser tests run with every `make test`: each page, each action, what is hostile.
+
+All of them together take longer than the rest of the tests; `make browser` runs them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
+    "test_actions": (
+        "test_alice_may_and_bob_may_not",
+        "test_creating_a_channel_on_its_topics_page",
+        "test_deleting_a_channel",
+        "test_deleting_a_topic_with_messages_wants_its_name",
+        "test_emptying_a_channel",
+        "test_emptying_a_topic",
+        "test_pausing_and_unpausing_a_channel",
+        "test_pausing_and_unpausing_a_topic",
+        "test_tombstoning",
+    ),
+    "test_channel": ("test_what_is_there",),
+    "test_charts": ("test_charts_grow_with_the_events", "test_what_is_not_known_is_a_gap"),
+    "test_components": (
+        "test_a_table_sorts_by_its_head_and_the_address_bar_says_how",
+        "test_the_palette_goes_to_a_channel_by_keyboard",
+    ),
+    "test_counter": ("test_it_counts_what_the_channels_get",),
+    "test_deadletters": ("test_exporting", "test_looking_at_letters", "test_resending_some"),
+    "test_deferred": ("test_cancelling_names_what_is_lost", "test_delivering_some_now"),
+    "test_dom": (
+        "test_text_is_never_markup",
+        "test_the_focus_stays_while_others_come_go_and_move_around_it",
+    ),
+    "test_format": ("test_figures",),
+    "test_groups": ("test_all_groups", "test_the_query_behind_a_group"),
+    "test_hostile": ("test_a_channel", "test_lists", "test_the_question_before_an_action"),
+    "test_lookup": ("test_creating_checks_names_while_one_types",),
+    "test_messages": (
+        "test_each_kind_of_body_is_shown_as_what_it_is",
+        "test_hostile_bodies_stay_text",
+    ),
+    "test_node": ("test_the_tree_from_topics_to_consumers",),
+    "test_nodes": ("test_a_node_killed_while_one_looks",),
+    "test_overview": ("test_what_wants_attention_is_told_and_linked",),
+    "test_shell": (
+        "test_dark_and_light_follow_the_system",
+        "test_every_path_has_a_page",
+        "test_the_base_path",
+        "test_the_policy_lets_nothing_in_from_outside",
+    ),
+    "test_topic": ("test_sort_tab_and_back_are_in_the_address", "test_what_is_there"),
+    "test_topics": ("test_every_topic_with_its_figures",),
+    "test_watching": ("test_a_good_page_has_none_and_expected_ones_do_not_count",),
+}
+"""By module; a module or test that is not there is an error."""
+
+
+def is_brief(module: str, test: str) -> bool:
+    """Whether this test (`test_x` of `test_x[parameters]`) is one of them."""
+    return test.partition("[")[0] in BRIEFLY.get(module, ())
