@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.core.errors import PenstockError
@@ -110,21 +110,10 @@ def parse_stats(address: str, at_ns: int, stats: Any) -> NodeFigures:
         raise StatsError("no nsqd answers there") from error
 
 
-def with_log_groups(topic: Topic, answer: Any) -> Topic:
-    """The topic with the groups of a parsed /log/offsets as readers. Raises StatsError."""
-    try:
-        ends = {str(queue["queue"]): int(queue["end"]) for queue in answer["queues"]}
-        groups = [
-            _log_group(name, ends, offsets) for name, offsets in answer.get("groups", {}).items()
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StatsError("no Penstock node answers there") from error
-    return replace(topic, readers=topic.readers + tuple(groups))
-
-
 def _topic(topic: Mapping[str, Any]) -> Topic:
     readers = [_channel(channel) for channel in topic["channels"] or ()]
     readers += [_group(group) for group in topic.get("consumer_groups") or ()]
+    readers += [_log_group(group) for group in topic.get("log_groups") or ()]
     return Topic(
         str(topic["topic_name"]),
         int(topic["depth"]),
@@ -188,6 +177,6 @@ def _group(group: Mapping[str, Any]) -> Reader:
     )
 
 
-def _log_group(name: str, ends: Mapping[str, int], offsets: Mapping[str, int]) -> Reader:
-    lag = sum(max(0, end - offsets.get(queue, 0)) for queue, end in ends.items())
-    return Reader(name, LOG, lag, sum(offsets.values()))
+def _log_group(group: Mapping[str, Any]) -> Reader:
+    committed = sum(group["committed"].values())
+    return Reader(str(group["group_name"]), LOG, int(group["lag"]), committed)

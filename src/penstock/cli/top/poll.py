@@ -6,17 +6,13 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote
 
 from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.figures import (
     NodeFigures,
     StatsError,
-    Topic,
     parse_stats,
-    with_log_groups,
 )
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
@@ -27,8 +23,6 @@ from penstock.nsq.client.lookup import parse_answer
 
 TIMEOUT_S: Final = 3.0
 LOOKUP_EVERY_S: Final = 15.0
-GROUP_TOPICS_MAX: Final = 32
-"""Of a node with more topics, only the open one's groups of the log are asked for."""
 FORGET_AFTER_S: Final = 60.0
 _STATS = "/stats?format=json&include_mem=false"
 
@@ -49,8 +43,6 @@ class Poller:
         changed: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.topic = ""
-        """The open topic."""
         self._cluster = cluster
         self._direct = list(nsqds)
         self._lookupds = list(lookupds)
@@ -59,7 +51,6 @@ class Poller:
         self._clock = clock
         self._named: set[str] = set()
         self._answered_ns: dict[str, int] = {}
-        self._has_log: dict[str, bool] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def once(self) -> None:
@@ -131,38 +122,18 @@ class Poller:
 
     async def _look(self, address: str) -> None:
         figures = await self._figures(address)
-        if figures.error:
-            self._has_log.pop(address, None)  # another nsqd may come up there
-        else:
+        if not figures.error:
             self._answered_ns[address] = figures.at_ns
         self._cluster.put(figures)
 
     async def _figures(self, address: str) -> NodeFigures:
         try:
             stats = await _json(address, _STATS)
-            figures = parse_stats(address, self._clock.monotonic_ns(), stats)
-            topics = await asyncio.gather(
-                *(self._with_groups(address, topic, figures) for topic in figures.topics)
-            )
+            return parse_stats(address, self._clock.monotonic_ns(), stats)
         except HttpError as error:
             return NodeFigures(address, self._clock.monotonic_ns(), error=_why(error))
         except StatsError as error:
             return NodeFigures(address, self._clock.monotonic_ns(), error=str(error))
-        return replace(figures, topics=tuple(topics))
-
-    async def _with_groups(self, address: str, topic: Topic, node: NodeFigures) -> Topic:
-        """The topic with the groups that read its log, on a node that has one."""
-        many = len(node.topics) > GROUP_TOPICS_MAX
-        if self._has_log.get(address) is False or (many and topic.name != self.topic):
-            return topic
-        answer = await get(
-            _url(address, f"/log/offsets?topic={quote(topic.name, safe='')}"), TIMEOUT_S
-        )
-        if answer.status == 404 and b"TOPIC_NOT_FOUND" not in answer.body:
-            self._has_log[address] = False  # Go's nsqd
-        if answer.status != 200:
-            return topic
-        return with_log_groups(topic, _parsed(answer.body))
 
 
 def _url(address: str, path: str) -> str:

@@ -142,7 +142,6 @@ class Live:
             return
         for key in self._keys.feed(data):
             self._view.press(key)
-        self._poller.topic = self._view.topic
         self._news.set()
 
     def _suspend(self) -> None:

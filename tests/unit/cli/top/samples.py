@@ -1,11 +1,11 @@
-"""A cluster as /stats and /log/offsets tell of it."""
+"""A cluster as /stats tells of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.figures import NodeFigures, parse_stats, with_log_groups
+from penstock.cli.top.figures import NodeFigures, parse_stats
 
 SECOND = 10**9
 
@@ -41,6 +41,9 @@ def at(address: str, second: int, *topics: dict[str, Any], **more: Any) -> NodeF
     return parse_stats(address, second * SECOND, stats(*topics, **more))
 
 
+SPARK = {"group_name": "spark", "committed": {"0": 60}, "lag": 40, "rate": 1.5, "progress": None}
+
+
 def busy_cluster() -> Cluster:
     """Two nodes and a dead one: ``ship`` falls behind, ``clicks`` waits for nobody."""
     cluster = Cluster()
@@ -59,16 +62,7 @@ def busy_cluster() -> Cluster:
         clicks = topic("clicks", message_count=900, depth=900, message_bytes=9000)
         cluster.put(at("10.0.0.1:4151", second, orders, clicks))
         orders = topic("orders", channel("bill", message_count=10 * second, requeue_count=4),
-                       message_count=10 * second)  # fmt: skip
-        figures = at("10.0.0.2:4151", second, orders)
-        offsets = {"queues": [{"queue": 0, "end": 100}], "groups": {"spark": {"0": 60}}}
-        cluster.put(_replaced(figures, offsets))
+                       message_count=10 * second, log_groups=[SPARK])  # fmt: skip
+        cluster.put(at("10.0.0.2:4151", second, orders))
     cluster.put(NodeFigures("10.0.0.3:4151", 4 * SECOND, error="connection refused"))
     return cluster
-
-
-def _replaced(figures: NodeFigures, offsets: dict[str, Any]) -> NodeFigures:
-    from dataclasses import replace
-
-    topics = tuple(with_log_groups(each, offsets) for each in figures.topics)
-    return replace(figures, topics=topics)

@@ -1,4 +1,4 @@
-"""What /stats and /log/offsets say."""
+"""What /stats says."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from penstock.cli.top.figures import (
     ROCKETMQ,
     StatsError,
     parse_stats,
-    with_log_groups,
 )
 
-from .samples import at, busy_cluster, channel, client, stats, topic
+from .samples import SPARK, at, busy_cluster, channel, client, stats, topic
 
 
 def test_a_channel_and_its_client() -> None:
@@ -46,13 +45,8 @@ def test_rocketmqs_groups() -> None:
 
 
 def test_groups_of_the_log() -> None:
-    plain = at("n:1", 1, topic("t")).topics[0]
-    answer = {"queues": [{"queue": 0, "end": 100}], "groups": {"spark": {"0": 60}, "new": {}}}
-    spark, new = with_log_groups(plain, answer).readers
-    assert (spark.kind, spark.lag, spark.done) == (LOG, 40, 60)
-    assert (new.lag, new.done) == (100, 0)
-    with pytest.raises(StatsError):
-        with_log_groups(plain, {"message": "NOT_FOUND"})
+    (group,) = at("n:1", 1, topic("t", log_groups=[SPARK])).topics[0].readers
+    assert (group.name, group.kind, group.lag, group.done) == ("spark", LOG, 40, 60)
 
 
 def test_an_answer_as_before_nsq_1_0() -> None:
