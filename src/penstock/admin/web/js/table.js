@@ -126,7 +126,7 @@ function compared(a, b) {
 // --- filtering -----------------------------------------------------------------------------------
 
 /** The rows that have every word of `wish` in a column of text. */
-export function matching(rows, columns, wish) {
+function matching(rows, columns, wish) {
   const words = wish.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return rows;
   const texts = columns.filter(({ numeric }) => !numeric);

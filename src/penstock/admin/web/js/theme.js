@@ -3,7 +3,7 @@
 const KEY = "nsqadmin.theme";
 
 /** All themes, in the order in which the button offers them. */
-export const THEMES = ["system", "light", "dark"];
+const THEMES = ["system", "light", "dark"];
 
 let chosen = remembered();
 
@@ -13,7 +13,7 @@ export function theme() {
 }
 
 /** Chooses a theme, and remembers it as far as the browser allows that. */
-export function setTheme(name) {
+function setTheme(name) {
   chosen = name;
   apply();
   try {
