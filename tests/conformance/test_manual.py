@@ -16,6 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.net.http_kept import KeptConnection
+from penstock.testing.daemons import run_nsqd
+
+from .auth_server import run_auth_server
+from .certificates import Certificates
+
 FLAGS = json.loads((Path(__file__).parent / "samples" / "manual-tool-flags.json").read_text())
 PROGRAMS = Path(sys.executable).parent
 HOST = f"manual-{os.getpid()}"
@@ -112,6 +118,29 @@ def test_word_for_word(commands: str, topic: str, lines: list[str], tmp_path: Pa
     if "nsqadmin" in commands:
         assert '"topic_name":"test","depth":0' in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_tool_that_is_authorized(certificates: Certificates, tmp_path: Path) -> None:
+    """The command of the chapter AUTH: what was --reader-opt then still is."""
+    with run_auth_server() as auth:
+        auth.allow("good", topic="^secret$")
+        flags = [f"--auth-http-address={auth.address}", *certificates.flags()]
+        with run_nsqd(*flags, "--tls-required=tcp-https") as nsqd:
+            http = KeptConnection("127.0.0.1", nsqd.http_port, 20, 1000)
+            assert http.ask("POST", "/pub?topic=secret", b"for some").status == 200
+            http.close()
+            source = f"-topic=secret -nsqd-tcp-address={nsqd.tcp} -n=1"
+            command = (
+                f'nsq_tail {source} -reader-opt="tls_v1,true" -reader-opt="auth_secret,$SECRET"'
+            )
+            done = subprocess.run(
+                ["bash", "-c", f'PATH="{PROGRAMS}:$PATH"; {command}'],
+                env={**os.environ, "SECRET": "good", "SSL_CERT_FILE": str(certificates.ca)},
+                capture_output=True,
+                text=True,
+                timeout=SCRIPT_S_MAX,
+            )
+    assert (done.returncode, done.stdout) == (0, "for some\n"), done.stderr
 
 
 @pytest.mark.parametrize("tool", FLAGS)

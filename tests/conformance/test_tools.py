@@ -43,8 +43,10 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
     "nsq_to_file's usage names nsq_to_file.": (
         "nsq_to_file unknown flag",
         "nsq_to_file gzip-level x",
-        "nsq_to_file reader-opt removed",
         "nsq_to_file gzip-compression removed",
+    ),
+    "--reader-opt is taken, as in the manual's chapter AUTH, and its names are looked at.": (
+        "nsq_to_file reader-opt removed",
     ),
     "nsq_to_file refuses a wrong --consumer-opt as the other tools do.": (
         "nsq_to_file consumer-opt nosuch,1",

@@ -184,6 +184,7 @@ def replay(
     print: Literal["text", "hex", "json"] = "text",
     to: str | None = None,
     to_nsqd: str | None = None,
+    client_opt: Texts = (),
     rate: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -223,6 +224,9 @@ def replay(
         Publish to this topic instead of printing.
     to_nsqd
         TCP address of the nsqd to publish to, Go's too; by default the node that was read.
+    client_opt
+        Option of the client that publishes, name,value, such as tls_v1 or auth_secret,...
+        (may be given several times).
     rate
         Messages a second at most; 0 for as fast as possible.
     dry_run
@@ -233,7 +237,7 @@ def replay(
 
     span = Span.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
     order = Order(topic, nsqd_http_address, lookupd_http_address, span, queue, count, grep, filter,
-                  print, to, to_nsqd, rate, dry_run)  # fmt: skip
+                  print, to, to_nsqd, rate, dry_run, client_opt)  # fmt: skip
     run_replay(order)
 
 

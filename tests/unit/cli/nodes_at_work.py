@@ -48,7 +48,7 @@ class Commands:
 
 def ask(node: Daemon, method: str, target: str, body: bytes | None = None) -> Any:
     """One request to a node, which must be answered 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", node.http_port, timeout=30)
     try:
         connection.request(method, target, body)
         response = connection.getresponse()

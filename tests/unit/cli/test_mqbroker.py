@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "penstock.cli.mqbroker"]
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=20)
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=60)
 
 
 def test_it_serves_until_sigterm(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_it_serves_until_sigterm(tmp_path: Path) -> None:
         client = RawClient(int(address.rpartition(":")[2]))
         assert client.ask(21).code == 0
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         log = process.stderr.read()
         assert "the property odd is unknown" in log
         assert "name server 127.0.0.1:1: not registered" in log

@@ -15,12 +15,12 @@ PROGRAM = [sys.executable, "-m", "penstock.cli.nsqadmin"]
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=30)
+    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=60)
 
 
 def test_it_runs_until_it_is_told_to_stop() -> None:
     with run_nsqadmin("--nsqd-http-address=127.0.0.1:9") as admin:
-        with urllib.request.urlopen(f"http://{admin.http}/ping", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{admin.http}/ping", timeout=30) as answer:
             assert answer.read() == b"OK"
         assert admin.stop() == 0
         assert "bye" in admin.log()
@@ -59,6 +59,6 @@ def test_a_signal_while_a_node_hangs() -> None:
         assert process.poll() is None
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20  # connecting alone is given 60

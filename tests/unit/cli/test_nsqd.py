@@ -18,13 +18,14 @@ import pytest
 
 from penstock.net.http_client import get
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.processes import children_cpu_s
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsqd"]
 ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=20)
+    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +55,12 @@ def fatal(*flags: str) -> str:
 
 
 def test_version_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    begun = time.monotonic()
+    before = children_cpu_s()
     ended = run("--version")
-    elapsed = time.monotonic() - begun
+    used = children_cpu_s() - before
     with capsys.disabled():
-        print(f" nsqd --version: {elapsed:.2f} s", end="")
-    assert elapsed < 2  # 0.1 s on an idle machine
+        print(f" nsqd --version: {used:.2f} s", end="")
+    assert used < 1  # 0.1 s
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.fullmatch(r"nsqd v1\.3\.0 \(built w/.+\)\n", ended.stdout)
 
@@ -71,14 +72,16 @@ def test_version_imports_no_daemon() -> None:
 
 
 async def test_ping_soon_after_the_start(capsys: pytest.CaptureFixture[str]) -> None:
-    begun = time.monotonic()
+    begun, before = time.monotonic(), children_cpu_s()
     with run_nsqd() as daemon:
-        answer = await get(f"http://{daemon.http}/ping", 5)
+        answer = await get(f"http://{daemon.http}/ping", 30)
         elapsed = time.monotonic() - begun
+    used = children_cpu_s() - before
     with capsys.disabled():
-        print(f" /ping after {elapsed:.2f} s", end="")
+        print(f" /ping after {elapsed:.2f} s, {used:.2f} s of the processor", end="")
     assert (answer.status, answer.body) == (200, b"OK")
-    assert elapsed < 5  # 0.4 s on an idle machine
+    assert elapsed < 15  # 0.4 s on an idle machine
+    assert used < 3  # 0.4 s, the end included
 
 
 def test_the_log_of_a_life(tmp_path: Path) -> None:
@@ -96,7 +99,7 @@ def test_the_log_of_a_life(tmp_path: Path) -> None:
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_it_runs_on_either_loop(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_LOOP", loop)
-    with run_nsqd() as daemon, socket.create_connection(("127.0.0.1", daemon.tcp_port), 5) as peer:
+    with run_nsqd() as daemon, socket.create_connection(("127.0.0.1", daemon.tcp_port), 30) as peer:
         peer.sendall(b"  V2PUB t\n" + struct.pack(">i", 1) + b"x")
         assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
 
@@ -104,7 +107,7 @@ def test_it_runs_on_either_loop(loop: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_it_takes_all_the_files_that_it_may() -> None:
     few = ["sh", "-c", 'ulimit -Sn 40; exec "$0" "$@"', *PROGRAM]
     with run_nsqd(program=few) as daemon:
-        peers = [socket.create_connection(("127.0.0.1", daemon.tcp_port), 5) for _ in range(20)]
+        peers = [socket.create_connection(("127.0.0.1", daemon.tcp_port), 30) for _ in range(20)]
         for number, peer in enumerate(peers):
             peer.sendall(b"  V2PUB t%d\n" % number + struct.pack(">i", 1) + b"x")
         for peer in peers:
@@ -118,7 +121,7 @@ def test_options_come_from_a_file(tmp_path: Path) -> None:
     body = json.dumps({"feature_negotiation": True}).encode()
     with (
         run_nsqd(f"--config={config}", "--msg-timeout=9s") as daemon,
-        socket.create_connection(("127.0.0.1", daemon.tcp_port), 5) as peer,
+        socket.create_connection(("127.0.0.1", daemon.tcp_port), 30) as peer,
     ):
         peer.sendall(b"  V2IDENTIFY\n" + struct.pack(">i", len(body)) + body)
         answer = json.loads(peer.recv(10_000)[8:])
@@ -137,7 +140,7 @@ def test_idle_and_silent_connections_do_not_hold_it_up(number: int, tmp_path: Pa
         while len(ports) < 2:
             found = re.search(r"listening on 127\.0\.0\.1:(\d+)$", process.stderr.readline())
             ports += [int(found[1])] if found else []
-        peers = [socket.create_connection(("127.0.0.1", port), 5) for port in (*ports, ports[0])]
+        peers = [socket.create_connection(("127.0.0.1", port), 30) for port in (*ports, ports[0])]
         peers[0].sendall(b"  V2SUB t c\nRDY 5\n")
         assert peers[0].recv(100)
         process.send_signal(number)
@@ -160,7 +163,7 @@ def test_a_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
             peer.sendall(b"  V2SUB t c\n")
             assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     assert not path.exists()
 
 
@@ -219,7 +222,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
     program = [*PROGRAM, *ANYWHERE, f"--data-path={tmp_path}"]
     process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, preexec_fn=no_room)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in errors
     last = errors.splitlines()[-1]

@@ -7,17 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
+
+from tests.processes import children_cpu_s
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsqlookupd"]
 ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=20)
+    return subprocess.run([*PROGRAM, *flags], capture_output=True, text=True, timeout=60)
 
 
 @pytest.fixture
@@ -44,11 +45,11 @@ def listening(program: subprocess.Popen[str]) -> dict[str, int]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_starts_and_ends_cleanly(started: subprocess.Popen[str], number: int) -> None:
     ports = listening(started)
-    with socket.create_connection(("127.0.0.1", ports["TCP"]), 5) as peer:
+    with socket.create_connection(("127.0.0.1", ports["TCP"]), 30) as peer:
         peer.sendall(b"  V1PING\n")
         assert peer.recv(100) == b"\0\0\0\2OK"
         started.send_signal(number)
-        assert started.wait(10) == 0
+        assert started.wait(60) == 0
     assert started.stderr is not None
     rest = started.stderr.read()
     assert rest.splitlines()[-1].endswith("INFO: bye") or "INFO: bye\n" in rest
@@ -67,9 +68,9 @@ def test_a_taken_port_is_one_line_and_code_1(started: subprocess.Popen[str]) -> 
 
 
 def test_version_is_quick() -> None:
-    begun = time.monotonic()
+    before = children_cpu_s()
     ended = run("--version")
-    assert time.monotonic() - begun < 2  # 0.05 s on an idle machine
+    assert children_cpu_s() - before < 1  # 0.05 s
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.fullmatch(r"nsqlookupd v1\.3\.0 \(built w/.+\)\n", ended.stdout)
 

@@ -126,5 +126,5 @@ def run_fake(monkeypatch: pytest.MonkeyPatch, folder: Path, run: FakeRun) -> Non
     monkeypatch.setattr(pipeline, "ArchiveRun", lambda *_: run)
     with FakeLogServer() as server:
         server.queue("t")
-        source = {"topic": "t", "timeout": "1", "nsqd_http_address": server.address}
+        source = {"topic": "t", "timeout": "30", "nsqd_http_address": server.address}
         run_archive(source, folder / "lake", folder / "c", available_now=True, every="1s")

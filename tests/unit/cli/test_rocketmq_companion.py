@@ -35,7 +35,7 @@ def send(client: RawClient, topic: str, queue: int, body: bytes) -> dict[str, st
 
 def http(broker: MqBroker, method: str, path: str, body: bytes = b"") -> bytes:
     asked = urllib.request.Request(f"http://{broker.http}{path}", body or None, method=method)
-    with urllib.request.urlopen(asked, timeout=5) as answer:
+    with urllib.request.urlopen(asked, timeout=30) as answer:
         found: bytes = answer.read()
     return found
 
@@ -86,7 +86,7 @@ def test_names_that_nsq_does_not_have_are_no_trouble_to_it(tmp_path: Path) -> No
 
 def rocketmq_port(nsqd: Daemon) -> int:
     """Read from its log, where it stands soon after the others."""
-    for _ in range(1000):
+    for _ in range(6000):
         found = re.search(r"RocketMQ: listening on 127\.0\.0\.1:(\d+)\n", nsqd.log())
         if found:
             return int(found[1])

@@ -24,4 +24,4 @@ def refusal(tool: str, flag: str) -> str:
 
 def _run(tool: str, flag: str, *python: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, *python, "-m", f"penstock.cli.{tool}", flag]
-    return subprocess.run(words, capture_output=True, text=True, timeout=20)
+    return subprocess.run(words, capture_output=True, text=True, timeout=60)

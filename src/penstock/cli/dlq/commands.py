@@ -107,6 +107,7 @@ def resend(
     grep: str | None = None,
     filter: Words = (),
     to: str | None = None,
+    client_opt: Words = (),
     dry_run: Switch = False,
 ) -> None:
     """Publish dead letters to the topics they came from, and finish them.
@@ -136,6 +137,9 @@ def resend(
         JSON letters with this field, name=value (may be given several times).
     to
         Publish to this topic instead of the one a letter came from.
+    client_opt
+        Option of the client that consumes and publishes, name,value, such as tls_v1 or
+        auth_secret,... (may be given several times).
     dry_run
         Say what would be sent, and send nothing.
     """
@@ -150,7 +154,7 @@ def resend(
             "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
         )
     found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
-    run_resend(found, choice, to=to, dry_run=dry_run)
+    run_resend(found, choice, to=to, dry_run=dry_run, client_options=client_opt)
 
 
 @dlq.command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from penstock.cli.dlq.choice import Choice
@@ -47,8 +48,13 @@ def require_nsq(topic: DeadTopic) -> None:
         )
 
 
-def resend(topic: DeadTopic, choice: Choice, to: str | None, stop: Stop) -> Result:
-    """Send the chosen letters of one node's topic. Raises ResendError, ClientError, NodeError."""
+def resend(
+    topic: DeadTopic, choice: Choice, to: str | None, stop: Stop, config: Config | None = None
+) -> Result:
+    """Send the chosen letters of one node's topic, by clients with this ``config``.
+
+    Raises ResendError, ClientError, NodeError.
+    """
     require_nsq(topic)
     with Api(topic.place.http) as api:
         topic = _with_channel(api, topic)
@@ -58,7 +64,7 @@ def resend(topic: DeadTopic, choice: Choice, to: str | None, stop: Stop) -> Resu
             return result
         address = topic.place.tcp or api.tcp_address()
         try:
-            _consume(topic.name, address, targets, result, stop)
+            _consume(topic.name, address, config or Config(), targets, result, stop)
         finally:
             _release(api, topic.name)
     return result
@@ -83,15 +89,24 @@ def _release(api: Api, topic: str) -> None:
         api.post("/channel/deferred/release", topic=topic, channel=CHANNEL, all="true")
 
 
-def _consume(topic: str, address: str, targets: dict[str, str], result: Result, stop: Stop) -> None:
+def _consume(
+    topic: str,
+    address: str,
+    config: Config,
+    targets: dict[str, str],
+    result: Result,
+    stop: Stop,
+) -> None:
     """Take letters from the channel until all chosen ones are sent; the others are put off."""
-    config = Config(max_in_flight=PIECE_MESSAGES, max_attempts=0, msg_timeout=IN_FLIGHT_S)
+    consuming = replace(
+        config, max_in_flight=PIECE_MESSAGES, max_attempts=0, msg_timeout=IN_FLIGHT_S
+    )
     waits_max = int((IN_FLIGHT_S + _SPARE_S) / _WAIT_S)
     resending = Resending(targets, result)
     with (
-        Producer(address) as producer,
+        Producer(address, config=config) as producer,
         Consumer(topic, CHANNEL, nsqd_tcp_addresses=[address], max_in_flight=PIECE_MESSAGES,
-                 config=config) as consumer,
+                 config=consuming) as consumer,
     ):  # fmt: skip
         waits = 0
         while targets and not stop.asked and waits < waits_max:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.client_options import client_config
 from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic
@@ -90,9 +91,15 @@ def run_show(
 
 
 def run_resend(
-    found: Sequence[DeadTopic], choice: Choice, *, to: str | None, dry_run: bool
+    found: Sequence[DeadTopic],
+    choice: Choice,
+    *,
+    to: str | None,
+    dry_run: bool,
+    client_options: Sequence[str] = (),
 ) -> None:
     """Send dead letters again and say what became of them. Raises PenstockError."""
+    config = client_config(client_options)
     if to is not None:
         checked_topic(to, "MPUB")
     for topic in found:
@@ -106,7 +113,7 @@ def run_resend(
                 targets, orphans = planned(topic, choice, to)
                 result = Result(Counter(targets.values()), orphans)
             else:
-                result = resend(topic, choice, to, stop)
+                result = resend(topic, choice, to, stop, config)
             missing += result.missing
             _print_result(topic, result, "would send" if dry_run else "sent")
         if stop.asked:

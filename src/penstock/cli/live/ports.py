@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from dataclasses import dataclass, fields
+from itertools import islice
 
 from penstock.core.errors import PenstockError
 
 HOST = "127.0.0.1"
+_RARE = range(20_000, 30_000)
 
 
 class PortsInUseError(PenstockError):
@@ -43,13 +46,12 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Ports that nothing listens on now."""
-        listeners = [socket.create_server((HOST, 0)) for _ in fields(cls)]
-        try:
-            return cls(*(listener.getsockname()[1] for listener in listeners))
-        finally:
-            for listener in listeners:
-                listener.close()
+        """Ports that nothing listens on now, none of those that the kernel gives to whoever asks:
+        it could give one of them away before the services start.
+        """
+        candidates = random.sample(_RARE, len(_RARE))
+        free = (port for port in candidates if _is_free(port))
+        return cls(*islice(free, len(fields(cls))))
 
 
 def _is_free(port: int) -> bool:

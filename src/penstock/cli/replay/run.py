@@ -19,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from penstock.cli.client_options import client_config, without_secret
 from penstock.cli.nodes import Api, NodeError, Place, places
 from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import Form
@@ -66,13 +67,17 @@ class Order:
     to_nsqd: str | None = None
     rate: int = 0
     dry_run: bool = False
+    client_options: Sequence[str] = ()
 
     def check(self) -> None:
         """Raise PenstockError for what makes no sense."""
         if self.to is not None:
             checked_topic(self.to, "MPUB")
+            client_config(self.client_options)
         elif self.to_nsqd is not None:
             raise ConfigError("--to-nsqd goes with --to, the topic to publish to")
+        elif self.client_options:
+            raise ConfigError("--client-opt goes with --to, the topic to publish to")
 
     def command(self, node: str, first: int, end: int, count: int | None) -> str:
         """The command that does what is left on a node."""
@@ -83,6 +88,7 @@ class Order:
         if self.to is None:
             pairs += [("--print", self.form)]
         pairs += [("--to", self.to), ("--to-nsqd", self.to_nsqd), ("--rate", self.rate or None)]
+        pairs += [("--client-opt", without_secret(text)) for text in self.client_options]
         for flag, value in pairs:
             words += [flag, str(value)] if value is not None else []
         return shlex.join(words + ["--dry-run"] * self.dry_run)
@@ -194,7 +200,8 @@ class _Replay:
             return Nowhere()
         if order.to is None:
             return Printing(order.form)
-        return Publishing(order.to, _target(order, part.place))
+        config = client_config(order.client_options)
+        return Publishing(order.to, _target(order, part.place), config)
 
 
 def _target(order: Order, place: Place) -> str:

@@ -9,6 +9,7 @@ from typing import Protocol
 from penstock.cli.replay.output import Form, printer
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.stored import Stored
 
@@ -48,10 +49,10 @@ class Printing:
 class Publishing:
     """A topic, by multi-publish. Empty bodies are left out: NSQ has no empty messages."""
 
-    def __init__(self, topic: str, address: str) -> None:
+    def __init__(self, topic: str, address: str, config: Config | None = None) -> None:
         self._topic = topic
         self._address = address
-        self._producer = Producer(address)
+        self._producer = Producer(address, config=config)
         try:
             self._producer.ping()
         except ClientError as error:

@@ -67,7 +67,7 @@ class ClientOption(Kind):
 CLIENT_OPTION = ClientOption()
 
 
-def client_options(flag: str, to: str, see: str = "") -> Any:
+def client_options(flag: str, to: str, see: str = "", hidden: bool = False) -> Any:
     """The declaration of --consumer-opt or --producer-opt: options ``to`` a part of the client.
 
     Upstream writes "see" before the address in one of its tools only.
@@ -77,6 +77,7 @@ def client_options(flag: str, to: str, see: str = "") -> Any:
         f"option to passthrough to {to} (may be given multiple times, {see}{_CONFIG_URL})",
         flag=flag,
         kind=CLIENT_OPTION,
+        hidden=hidden,
     )
 
 
@@ -97,6 +98,10 @@ class ConsumerFlags(ToolFlags):
     )
     max_in_flight: int = option(200, "max number of messages to allow in flight")
     consumer_options: tuple[ClientPair, ...] = client_options("consumer-opt", "nsq.Consumer")
+    # What --consumer-opt was called before NSQ 1.0, and still is in the manual's chapter AUTH.
+    reader_options: tuple[ClientPair, ...] = client_options(
+        "reader-opt", "nsq.Consumer", hidden=True
+    )
 
 
 def parse(flags_class: type[FlagsT], argv: Sequence[str], tool: str) -> FlagsT:
@@ -181,7 +186,8 @@ def consumer_config(flags: ConsumerFlags, tool: str) -> Config:
     """
     from penstock.nsq.client.config import Config
 
-    config = _with_options(Config(max_attempts=0), flags.consumer_options)
+    pairs = (*flags.reader_options, *flags.consumer_options)
+    config = _with_options(Config(max_attempts=0), pairs)
     return _checked(replace(config, max_in_flight=flags.max_in_flight), tool)
 
 

@@ -62,7 +62,7 @@ class Stage:
         return child
 
     def until(self, reached: Callable[[], bool]) -> None:
-        for _ in range(1000):
+        for _ in range(6000):
             self.crew.check()
             if reached():
                 return
@@ -93,7 +93,7 @@ def test_one_that_finished_may_end(stage: Stage) -> None:
     child = stage.talker()
     child.tell("finish")
     stage.until(lambda: "Spark" in stage.crew.finished)
-    child.process.wait(10)
+    child.process.wait(60)
     stage.crew.check()
     assert stage.heard == [{"state": "ready"}, {"finished": True}]
 
@@ -121,6 +121,8 @@ def test_the_daemon_is_named_before_those_it_took_along(stage: Stage) -> None:
     daemon = stage.daemon()
     talker.tell("fail")
     daemon.process.terminate()
+    for child in (talker, daemon):
+        child.process.wait(60)
     with pytest.raises(ServiceError, match=rf"^nsqd ended with code -{signal.SIGTERM:d}"):
         stage.until(never)
     stage.crew.stop()

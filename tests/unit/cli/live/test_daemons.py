@@ -34,7 +34,7 @@ def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> Non
         ("nsqlookupd", "ready"), ("nsqd", "ready"), ("nsqadmin", "ready"),
     ]  # fmt: skip
     admin = board.service("nsqadmin").detail
-    with urllib.request.urlopen(f"{admin}api/nodes", timeout=10) as answer:
+    with urllib.request.urlopen(f"{admin}api/nodes", timeout=30) as answer:
         assert len(json.load(answer)["nodes"]) == 1
     daemons.create_topic("t")
     (node,) = lookup([daemons.lookupd_http], "t")

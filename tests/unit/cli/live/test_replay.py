@@ -17,5 +17,5 @@ def test_batches_of_the_first_events() -> None:
 def test_the_pace_is_held() -> None:
     started = time.perf_counter()
     assert len(list(_paced([b"x"] * 10, iter([[b"x"] * 10] * 2), 200))) == 3
-    assert 0.09 < time.perf_counter() - started < 1
+    assert 0.09 < time.perf_counter() - started < 10
     assert len(list(_paced([b"x"], iter([[b"x"]] * 99), 0))) == 100

@@ -14,7 +14,7 @@ from penstock.cli.live.reports import Reports, parse, report
 
 
 def deliver_until(reports: Reports, ended: list[str]) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         reports.deliver()
         if ended:
             return

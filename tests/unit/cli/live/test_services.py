@@ -39,7 +39,7 @@ def test_reports_come_in_order_and_death_is_noticed(module: str, tmp_path: Path)
     child.tell("one")
     child.require_alive()
     child.tell("die")
-    child.process.wait(10)
+    child.process.wait(60)
     while len(heard) < 3:
         reports.deliver()
         time.sleep(0.01)

@@ -126,6 +126,8 @@ def test_several_nodes(unchanged: Daemon, command: Commands) -> None:
         (["t", "--queue=3"], "topic 't' on {node} has no queue 3"),
         (["t", "--to-nsqd=127.0.0.1:1"], "--to-nsqd goes with --to, the topic to publish to"),
         (["t", "--to=copy", "--to-nsqd=127.0.0.1:1"], "nothing can be published: 127.0.0.1:1"),
+        (["t", "--client-opt=tls_v1"], "--client-opt goes with --to, the topic to publish to"),
+        (["t", "--to=copy", "--client-opt=x"], "--client-opt x: invalid option x"),
         (["t", "--grep=("], "--grep (: missing )"),
     ],
 )
@@ -179,10 +181,12 @@ def test_interrupted_and_gone_on_with(nsqd: Daemon, command: Commands) -> None:
 
 
 def test_the_command_to_go_on_has_every_flag() -> None:
-    order = Order("t", grep="a b", filters=["x=1"], to="u", to_nsqd="n:1", rate=5, dry_run=True)
+    order = Order("t", grep="a b", filters=["x=1"], to="u", to_nsqd="n:1", rate=5, dry_run=True,
+                  client_options=["tls_v1", "auth_secret,hush"])  # fmt: skip
     assert order.command("m:1", 7, 9, 2) == (
         "penstock replay t --nsqd-http-address m:1 --from-offset 7 --to-offset 9 --count 2 "
-        "--grep 'a b' --filter x=1 --to u --to-nsqd n:1 --rate 5 --dry-run"
+        "--grep 'a b' --filter x=1 --to u --to-nsqd n:1 --rate 5 "
+        "--client-opt tls_v1 --client-opt auth_secret,... --dry-run"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_consumers_config() -> None:
     argv = [
         "--consumer-opt=max-attempts,3",
         "--consumer-opt=max_in_flight,7",
-        "--consumer-opt=tls_v1",
+        "--reader-opt=tls_v1",  # its name before NSQ 1.0
     ]
     config = consumer_config(parse(Flags, argv, "x"), "nsq_x")
     assert (config.max_attempts, config.max_in_flight, config.tls_v1) == (3, 200, True)
