@@ -120,6 +120,7 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.GET_CONSUMER_STATUS_FROM_CLIENT: _broker("admin/offset_reset", "where_members_are"),
     # Topics and groups
     C.UPDATE_AND_CREATE_TOPIC: _broker("admin/topics", "making_and_changing", "what_is_refused"),
+    C.UPDATE_AND_CREATE_TOPIC_LIST: _broker("admin/topics", "several_at_once_or_none"),
     C.GET_ALL_TOPIC_CONFIG: _broker("admin/topics", "the_whole_table"),
     C.GET_TOPIC_CONFIG: _broker("admin/topics", "making_and_changing"),
     C.DELETE_TOPIC_IN_BROKER: _broker(

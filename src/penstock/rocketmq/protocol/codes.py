@@ -21,6 +21,7 @@ class RequestCode(IntEnum):
     QUERY_CONSUMER_OFFSET = 14
     UPDATE_CONSUMER_OFFSET = 15
     UPDATE_AND_CREATE_TOPIC = 17
+    UPDATE_AND_CREATE_TOPIC_LIST = 18
     GET_ALL_TOPIC_CONFIG = 21
     UPDATE_BROKER_CONFIG = 25
     GET_BROKER_CONFIG = 26
@@ -286,6 +287,8 @@ COMMANDS: Final = (
     _kind(_C.UPDATE_AND_CREATE_TOPIC, "broker", "create or change a topic",
           "topic defaultTopic readQueueNums writeQueueNums perm topicFilterType order",
           "topicSysFlag attributes"),
+    _kind(_C.UPDATE_AND_CREATE_TOPIC_LIST, "broker", "create or change several topics",
+          on_page=False),
     _kind(_C.GET_ALL_TOPIC_CONFIG, "broker", "all topics and their configuration"),
     _kind(_C.DELETE_TOPIC_IN_BROKER, "broker", "delete a topic with its messages", "topic"),
     _kind(_C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "broker", "create or change a group"),

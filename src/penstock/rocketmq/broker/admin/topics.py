@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.topics import QUEUES_MAX
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.remoting import Connection
 
@@ -41,15 +44,18 @@ def _check_name(node: Node, topic: str) -> None:
 @answers(RequestCode.UPDATE_AND_CREATE_TOPIC)
 async def update_topic(node: Node, connection: Connection, request: Command) -> Command:
     """Make or change a topic; name servers know it before the answer, so that clients find it."""
-    config = _wanted(node, request)
-    _check_name(node, config.name)
-    node.topics.put(config, node.now_ms)
-    node.topics_changed()
-    node.store.configured(config.name)
-    _log.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
-              connection.address, config.name, config.read_queues, config.write_queues,
-              config.perm)  # fmt: skip
-    await node.registered()
+    await _put(node, connection, [_wanted(node, request)])
+    return request.answer()
+
+
+@answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
+async def update_topics(node: Node, connection: Connection, request: Command) -> Command:
+    """The same for several, all or none."""
+    value = fastjson.loads(request.body)
+    listed = value.get("topicConfigList") if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        raise BodyError("a list of topics without topicConfigList")
+    await _put(node, connection, [TopicConfig.from_json(each) for each in listed])
     return request.answer()
 
 
@@ -57,26 +63,45 @@ def _wanted(node: Node, request: Command) -> TopicConfig:
     """The topic that a request asks for; what 4.9 does not set stays as it is."""
     name = request.text("topic")
     known = node.topics.get(name) or TopicConfig(name)
-    filter_type = request.text("topicFilterType")
-    if filter_type not in _FILTER_TYPES:
-        raise BodyError(f"topicFilterType is {filter_type}, neither SINGLE_TAG nor MULTI_TAG")
     return TopicConfig(
         name,
-        _number(request, "readQueueNums", QUEUES_MAX),
-        _number(request, "writeQueueNums", QUEUES_MAX),
-        _number(request, "perm", _PERM_MAX),
-        filter_type,
+        request.int32("readQueueNums"),
+        request.int32("writeQueueNums"),
+        request.int32("perm"),
+        request.text("topicFilterType"),
         request.int32("topicSysFlag", 0),
         known.order,
         known.attributes,
     )
 
 
-def _number(request: Command, name: str, most: int) -> int:
-    value = request.int32(name)
-    if not 0 <= value <= most:
-        raise BodyError(f"the field {name} is {value}, where 0 to {most} are allowed")
-    return value
+async def _put(node: Node, connection: Connection, configs: Sequence[TopicConfig]) -> None:
+    for config in configs:
+        _check(config)
+        _check_name(node, config.name)
+    for config in configs:
+        node.topics.put(config, node.now_ms)
+        node.store.configured(config.name)
+        _log.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
+                  connection.address, config.name, config.read_queues, config.write_queues,
+                  config.perm)  # fmt: skip
+    node.topics_changed()
+    await node.registered()
+
+
+def _check(config: TopicConfig) -> None:
+    """Raises BodyError for what no topic can have."""
+    if config.filter_type not in _FILTER_TYPES:
+        raise BodyError(
+            f"topicFilterType is {config.filter_type}, neither SINGLE_TAG nor MULTI_TAG"
+        )
+    for name, value, most in (
+        ("readQueueNums", config.read_queues, QUEUES_MAX),
+        ("writeQueueNums", config.write_queues, QUEUES_MAX),
+        ("perm", config.perm, _PERM_MAX),
+    ):
+        if not 0 <= value <= most:
+            raise BodyError(f"the field {name} is {value}, where 0 to {most} are allowed")
 
 
 @answers(RequestCode.DELETE_TOPIC_IN_BROKER)

@@ -182,7 +182,7 @@ async def test_files_are_watched(
     watched: Any = Acl(acl.files)
     watched.start()
     disk.replace_file(PATH, b"accounts: []")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         for _ in iter(lambda: not watched.rules.accounts, True):
             await asyncio.sleep(0.001)
     await watched.close()

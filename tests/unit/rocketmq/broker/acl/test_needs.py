@@ -74,4 +74,4 @@ def test_acknowledgements_need_what_they_name() -> None:
 
 
 def test_only_administrators_change_topics_groups_configuration_and_rules() -> None:
-    assert {int(code) for code in needs.ADMIN} == {17, 215, 25, 200, 225, 207, 50, 51, 52, 53}
+    assert {int(code) for code in needs.ADMIN} == {17, 18, 215, 25, 200, 225, 207, 50, 51, 52, 53}

@@ -68,6 +68,18 @@ def test_what_is_refused(connect: Connect, topic: str, fields: Any, words: str) 
     assert missing.remark == "No topic in this broker. topic: T"
 
 
+def test_several_at_once_or_none(connect: Connect) -> None:
+    client, code = connect(), RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+    body = b'{"topicConfigList":[{"topicName":"A","perm":4},{"topicName":"B c"}]}'
+    refused = client.ask(code, body)
+    assert (refused.code, "illegal" in (refused.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+    assert client.ask(RequestCode.GET_TOPIC_CONFIG, topic="A").code == ResponseCode.TOPIC_NOT_EXIST
+    assert client.ask(code, body.replace(b"B c", b"B")).code == 0
+    assert (config(client, "A")["perm"], config(client, "B")["readQueueNums"]) == (4, 16)
+    for wrong in (b"[]", b"{}", b'{"topicConfigList":[{"topicName":"T","perm":9}]}'):
+        assert client.ask(code, wrong).code == ResponseCode.SYSTEM_ERROR
+
+
 def test_deleting_takes_messages_and_offsets(
     connect: Connect, rocket: RocketBroker, loop_thread: LoopThread
 ) -> None:
