@@ -1,10 +1,12 @@
-"""Finding the processes that a program left behind, by a mark in their environment (Linux)."""
+"""What programs left behind: processes that carry a mark (Linux), CPU time, text on a terminal."""
 
 from __future__ import annotations
 
 import os
+import resource
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 _MARK = "PENSTOCK_TEST_MARK"
@@ -36,3 +38,21 @@ def left_over(environment: dict[str, str], within_s: float) -> dict[int, str]:
             return {}
         time.sleep(0.05)
     return marked(environment)
+
+
+def children_cpu_s() -> float:
+    """Seconds of processor time of all children that have ended and were waited for: the cost of a
+    program, however busy the machine is.
+    """
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def text_on(terminal: int) -> str:
+    """All that was written to a pseudo-terminal whose other side is closed; closes it."""
+    data = b""
+    with suppress(OSError):  # its end; until then it comes in parts
+        while part := os.read(terminal, 1 << 16):
+            data += part
+    os.close(terminal)
+    return data.decode()

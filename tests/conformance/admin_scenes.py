@@ -24,7 +24,7 @@ from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from .replay_lookupd import Peer
 from .tool_peers import Request, Sink, run_sink
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 POLL_S = 0.01
 
 
@@ -57,7 +57,7 @@ class Cluster:
         _, notify = stack.enter_context(run_sink("notify", self.noted))
         self.peers: list[Any] = []
         stack.callback(self._close)
-        dead, dead2, dead_tcp, nosuch = (free_address() for _ in range(4))
+        dead, dead2, dead_tcp, nosuch = (stack.enter_context(nowhere()) for _ in range(4))
         self.values = {
             "host": socket.gethostname(),
             "lookupd_http": self.lookupd.http,
@@ -156,11 +156,15 @@ def _addresses(suffix: str, daemon: Daemon) -> dict[str, str]:
     }
 
 
-def free_address() -> str:
-    """An address at which nothing listens."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{sock.getsockname()[1]}"
+@contextlib.contextmanager
+def nowhere() -> Iterator[str]:
+    """An address where nothing listens, until a program is told to listen there: nobody else is
+    given the port meanwhile.
+    """
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 # --- what happens before a case ------------------------------------------------------------------

@@ -74,7 +74,7 @@ async def publish(topic: str, nsqd: Daemon, *bodies: bytes) -> None:
 
 async def channel(topic: str, nsqd: Daemon) -> dict[str, Any]:
     """What /stats says of the channel; nothing while there is none."""
-    answer = await get(f"http://{nsqd.http}/stats?format=json&topic={topic}&channel={CHANNEL}", 5)
+    answer = await get(f"http://{nsqd.http}/stats?format=json&topic={topic}&channel={CHANNEL}", 30)
     for found in json.loads(answer.body)["topics"] or []:
         for one in found["channels"] or []:
             return dict(one)
@@ -100,7 +100,7 @@ async def readies(topic: str, nsqds: list[Daemon]) -> list[int]:
         before = found
 
 
-async def until(condition: Callable[[], Awaitable[object] | object], seconds: float = 20) -> None:
+async def until(condition: Callable[[], Awaitable[object] | object], seconds: float = 60) -> None:
     """Wait for it; other processes have to be asked again and again."""
     async with asyncio.timeout(seconds):
         while True:
@@ -130,6 +130,7 @@ class Tap:
         self.address = ""
         self._node = node
         self._said: list[bytearray] = []
+        self._passing: set[asyncio.Task[None]] = set()
 
     @property
     def sessions(self) -> list[list[bytes]]:
@@ -138,24 +139,38 @@ class Tap:
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._passing.add(task)
         said = bytearray()
         self._said.append(said)
         host, _, port = self._node.rpartition(":")
-        node_reader, node_writer = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(
-            _pump(reader, node_writer, said), _pump(node_reader, writer, bytearray())
-        )
+        try:
+            node_reader, node_writer = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(
+                _pump(reader, node_writer, said), _pump(node_reader, writer, bytearray())
+            )
+        finally:
+            writer.close()
+
+    async def close(self) -> None:
+        """Nothing passes any more."""
+        for task in self._passing:
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
 
 
 async def _pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray
 ) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            kept += data
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    try:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                kept += data
+                writer.write(data)
+                await writer.drain()
+    finally:
+        writer.close()
 
 
 @asynccontextmanager
@@ -168,6 +183,7 @@ async def tapped(nsqd: Daemon) -> AsyncIterator[Tap]:
         yield tap
     finally:
         server.close()
+        await tap.close()
 
 
 def command_lines(said: bytes) -> list[bytes]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from .layers import Alert, Layer, LayerError, Tls
 from .parts import shorten
 
-FRAME_S_MAX = 15.0
+FRAME_S_MAX = 30.0
 """Longest wait for a frame: a deferred message of a new channel may be 5 s late in Go."""
 RESPONSE, ERROR, MESSAGE = 0, 1, 2
 CLOSED, SILENT, GARBAGE = -1, -2, -3

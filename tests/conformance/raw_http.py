@@ -7,7 +7,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-ANSWER_S_MAX = 10.0
+ANSWER_S_MAX = 30.0
 SILENCE_S = 0.4
 
 Where = int | str | tuple[str, int]

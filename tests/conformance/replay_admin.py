@@ -23,7 +23,7 @@ from typing import Any
 from penstock.core.gojson import dumps
 from penstock.testing.daemons import DaemonError, run_nsqadmin, run_nsqd
 
-from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually, free_address
+from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually, nowhere
 from .certificates import Certificates
 from .page_settings import page_problem
 from .samples import Case, load, matches
@@ -121,7 +121,8 @@ class _Play:
             flags += notify
         if flags not in self._admins:
             words = filled(flags, self.cluster.values).replace("'", "").split()
-            words.append(f"--http-address={free_address()}")  # as the configuration shows it
+            address = self._stack.enter_context(nowhere())  # as the configuration shows it
+            words.append(f"--http-address={address}")
             words += _OURS
             admin = self._stack.enter_context(run_nsqadmin(*words))
             self._admins[flags] = admin.http
@@ -234,12 +235,13 @@ def _upstream_problem(case: Case, values: dict[str, str], noted: list[Request]) 
 def _startup_scene(stack: ExitStack, cases: list[Case]) -> Outcomes:
     cluster = Cluster(stack)
     with ThreadPoolExecutor(4) as pool:
-        problems = pool.map(lambda case: _startup_problem(case, cluster.values), cases)
+        admins = [stack.enter_context(nowhere()) for _ in cases]
+        values = [{**cluster.values, "admin": address} for address in admins]
+        problems = pool.map(_startup_problem, cases, values)
         return {case["name"]: problem for case, problem in zip(cases, problems, strict=True)}
 
 
-def _startup_problem(case: Case, shared: dict[str, str]) -> str:
-    values = {**shared, "admin": free_address()}
+def _startup_problem(case: Case, values: dict[str, str]) -> str:
     program = os.environ.get("PENSTOCK_NSQADMIN")
     words = [program] if program else [sys.executable, "-m", "penstock.cli.nsqadmin"]
     words += filled(case["flags"], values).split()
@@ -269,9 +271,8 @@ def _startup_problem(case: Case, shared: dict[str, str]) -> str:
 
 
 def _all(file: Any) -> bytes:
-    file.seek(0)
-    text: bytes = file.read()
-    return text
+    """Without moving the place where the program writes on, which is the same."""
+    return os.pread(file.fileno(), 1 << 24, 0)
 
 
 _SCENES = {

@@ -25,7 +25,7 @@ from .samples import Case, load, matches
 
 TOGETHER = 4
 """How many processes run at the same time."""
-LIFE_S_MAX = 60.0
+LIFE_S_MAX = 180.0
 POLL_S = 0.005
 SETTLE_S = 0.05
 """Go's nsqd heeds signals only a moment after it listens."""

@@ -20,7 +20,7 @@ from tests.unit.rocketmq.raw_client import RawClient
 
 BROKER = "broker-a"
 QUEUES = 4
-SECONDS = 15.0
+SECONDS = 60.0
 
 
 def send_fields(topic: str, queue: int, sys_flag: int = 0, **values: Any) -> dict[str, Any]:

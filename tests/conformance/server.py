@@ -16,7 +16,7 @@ from .connection import ERROR, MESSAGE, RESPONSE, Connection
 MAGIC = b"  V2"
 HEARTBEAT = b"_heartbeat_"
 POLL_S = 0.01
-UNTIL_S_MAX = 10.0
+UNTIL_S_MAX = 30.0
 """Longest wait for a state: Go's nsqd looks at a new channel's deadlines after 5 s."""
 
 

@@ -88,7 +88,7 @@ async def test_a_topic_that_is_deleted_on_a_node_stays_deleted(site: Site, topic
 
 async def _post(url: str) -> None:
     def post() -> None:
-        with urlopen(Request(f"http://{url}", method="POST"), timeout=10):
+        with urlopen(Request(f"http://{url}", method="POST"), timeout=30):
             pass
 
     await asyncio.to_thread(post)
@@ -164,21 +164,23 @@ async def test_a_node_that_does_not_negotiate(topic: str) -> None:
     """As those before NSQ 0.2.20: they answer OK, and allow 2500."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert await reader.readexactly(4) == b"  V2"
-        while line := await reader.readline():
-            said.put_nowait(line)
-            if line == b"IDENTIFY\n":
-                await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-            if line.startswith((b"IDENTIFY", b"SUB")):
-                writer.write(frames.OK_FRAME)
-        writer.close()
+        try:
+            assert await reader.readexactly(4) == b"  V2"
+            while line := await reader.readline():
+                said.put_nowait(line)
+                if line == b"IDENTIFY\n":
+                    await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                if line.startswith((b"IDENTIFY", b"SUB")):
+                    writer.write(frames.OK_FRAME)
+        finally:
+            writer.close()
 
     said: asyncio.Queue[bytes] = asyncio.Queue()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     address = "{}:{}".format(*server.sockets[0].getsockname())
     config = Config(snappy=True, deflate=True, tls_v1=True, max_in_flight=10_000)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         consuming(topic, lambda _: None, nsqd_tcp_addresses=[address], config=config) as consumer,
     ):
         subscribe = f"SUB {topic} {CHANNEL}\n".encode()

@@ -26,7 +26,9 @@ FLAGS = json.loads((Path(__file__).parent / "samples" / "manual-tool-flags.json"
 PROGRAMS = Path(sys.executable).parent
 HOST = f"manual-{os.getpid()}"
 ALONE = ["unshare", "--map-root-user", "--net", "--uts", "--mount"]
-SCRIPT_S_MAX = 60
+TO_THE_END = ["--pid", "--fork", "--kill-child"]
+"""Whatever happens, no process of the script outlives it."""
+SCRIPT_S_MAX = 180
 
 # What a person does between the commands: looks whether the last one works.
 SETUP = f"""
@@ -92,7 +94,7 @@ def why_not() -> str | None:
 def type_in(commands: str, home: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
     return subprocess.run(
-        [*ALONE, "bash", "-c", SETUP + commands],
+        [*ALONE, *TO_THE_END, "bash", "-c", SETUP + commands],
         cwd=home,
         env=environment,
         capture_output=True,

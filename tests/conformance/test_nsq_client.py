@@ -199,11 +199,11 @@ def test_every_layer_on_plain_sockets(
     consumer = Connection(node.tcp, config, topic, "c")
     producer = Connection(node.tcp, config)
     producer.send(encode.multi_publish(topic, BODIES))
-    assert producer.receive(10) == Response(b"OK")
+    assert producer.receive(30) == Response(b"OK")
     consumer.set_ready(100)
     found: list[bytes] = []
     while len(found) < len(BODIES):
-        block = consumer.receive(10)
+        block = consumer.receive(30)
         assert isinstance(block, MessageBlock)
         found += block.bodies()
         assert consumer.answer(block.finish_commands())
@@ -229,7 +229,7 @@ async def test_producer_and_consumer_over_all_of_it(
         await producer.multi_publish(topic, BODIES)
     addresses = [node.tcp]
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         Consumer(topic, "c", nsqd_tcp_addresses=addresses, config=config) as consumer,
     ):
         found: list[bytes] = []
@@ -254,7 +254,7 @@ def test_the_node_lowers_the_level(start: Start) -> None:
     connection = Connection(node.tcp, Config(deflate=True, deflate_level=9))
     assert connection.server.deflate_level == 2
     connection.send(encode.publish("level", b"x" * 1000))
-    assert connection.receive(10) == Response(b"OK")
+    assert connection.receive(30) == Response(b"OK")
     connection.close()
 
 
@@ -300,7 +300,7 @@ def test_a_node_that_wants_certificates(
     with_one = replace(without, tls_cert=str(certificates._client))
     connection = Connection(node.tcp, with_one)
     connection.send(encode.publish("certified", b"x"))
-    assert connection.receive(10) == Response(b"OK")
+    assert connection.receive(30) == Response(b"OK")
     connection.close()
     strange = replace(without, tls_cert=str(certificates._self))
     both_refused(node.tcp, strange, HandshakeFailed, "remote error: tls: ")

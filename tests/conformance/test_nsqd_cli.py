@@ -95,7 +95,7 @@ NOT_TRIED = {"data_path", "http_address", "https_address", "tcp_address"}
 def usage() -> dict[str, tuple[str, str]]:
     """Type and default of each flag as the help shows them."""
     text = subprocess.run(
-        [*program_words(), "-h"], capture_output=True, text=True, timeout=20
+        [*program_words(), "-h"], capture_output=True, text=True, timeout=60
     ).stderr
     found = {}
     for line in re.finditer(r"^  -(\S+)(?: (\w+))?\n    \t(.*)$", text, re.MULTILINE):
@@ -232,7 +232,7 @@ def test_an_interval_of_zero_is_refused_at_the_start(flag: str, tmp_path: Path) 
     """Go's nsqd panics later: --sync-timeout=0 at the first topic."""
     addresses = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]
     words = [sys.executable, "-m", "penstock.cli.nsqd", *addresses, f"--data-path={tmp_path}", flag]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=20)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert ended.stderr.endswith(
         "FATAL: failed to instantiate nsqd - --sync-timeout must be greater than 0\n"

@@ -109,7 +109,7 @@ async def test_unix_sockets_for_both_protocols(tmp_path: Path) -> None:
             assert ping.body == b"OK"
             client.connection.reset()
             process.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(process.wait, 10) == 0
+            assert await asyncio.to_thread(process.wait, 60) == 0
         finally:
             process.kill()
     assert not tcp.exists()

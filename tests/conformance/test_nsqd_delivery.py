@@ -17,6 +17,8 @@ ROOMY = [
     "--max-heartbeat-interval=300s",
 ]
 OURS = "PENSTOCK_NSQD" not in os.environ
+SOON_TIMED_OUT = "--msg-timeout=1500ms"
+"""Soon to wait for, and long enough for what has to come before, on a busy machine."""
 
 
 # --- one consumer
@@ -47,12 +49,12 @@ async def test_ready_lowered_below_what_is_in_flight(nsqd: Server, topic: str) -
 
 
 async def test_touch_puts_the_deadline_off(start: Start, topic: str) -> None:
-    nsqd = await start("--msg-timeout=500ms")
+    nsqd = await start(SOON_TIMED_OUT)
     await nsqd.publish(topic, b"x")
     consumer = await nsqd.consumer(topic, ready=1)
     message = await consumer.message()
     for _ in range(3):
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.6)
         await consumer.send(b"TOUCH %s\n" % message.id)
     await consumer.finish(message)
     await nsqd.until_channel(topic, in_flight_count=0, timeout_count=0, requeue_count=0)
@@ -74,14 +76,14 @@ async def test_a_message_that_timed_out_is_not_in_flight(start: Start, topic: st
 
 
 async def test_many_in_flight_all_time_out(start: Start, topic: str) -> None:
-    nsqd = await start("--msg-timeout=500ms")
+    nsqd = await start(SOON_TIMED_OUT)
     await nsqd.publish(topic, *[b"x"] * 250)
     consumer = await nsqd.consumer(topic, ready=2500)
     begun = time.monotonic()
     first = {message.id for message in await consumer.messages(250)}
     await consumer.ready(0)
     await nsqd.until_channel(topic, timeout_count=250, in_flight_count=0, depth=250)
-    assert not OURS or time.monotonic() - begun < 2.0
+    assert not OURS or time.monotonic() - begun < 10
     await consumer.ready(2500)
     again = await consumer.messages(250)
     assert {message.id for message in again} == first
@@ -103,7 +105,7 @@ async def test_sampling_delivers_about_so_many_percent(nsqd: Server, topic: str,
 
 
 async def test_what_a_departed_consumer_held_goes_to_another(start: Start, topic: str) -> None:
-    nsqd = await start("--msg-timeout=500ms")
+    nsqd = await start(SOON_TIMED_OUT)
     await nsqd.publish(topic, b"x")
     first, second = await nsqd.consumer(topic, ready=1), None
     message = await first.message()
@@ -194,7 +196,7 @@ async def test_emptying_a_channel_frees_its_consumer(nsqd: Server, topic: str) -
 
 
 async def test_a_paused_channel_still_times_out(start: Start, topic: str) -> None:
-    nsqd = await start("--msg-timeout=500ms")
+    nsqd = await start(SOON_TIMED_OUT)
     await nsqd.publish(topic, b"x")
     consumer = await nsqd.consumer(topic, ready=1)
     await consumer.message()

@@ -89,7 +89,8 @@ def pull(client: RawClient, topic: str, offset: int, queue: int = 0, **fields: A
 
 def arrived(client: RawClient, topic: str, offset: int = 0) -> StoredMessage:
     """Waits for a message to come."""
-    answer = pull(client, topic, offset, sysFlag=SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=4000)
+    held = {"sysFlag": SUSPEND | SUBSCRIPTION, "suspendTimeoutMillis": 20_000}
+    answer = pull(client, topic, offset, **held)
     assert answer.code == 0, answer.remark
     return next(decode_all(answer.body))
 
@@ -302,7 +303,7 @@ def test_22_a_unique_key_of_an_ipv6_host(client: RawClient) -> None:
     assert send(client, "S22", b"six", f"UNIQ_KEY\x01{key}\x02").code == 0
     asked = {"topic": "S22", "key": key, "maxNum": 32, "beginTimestamp": 0,
              "endTimestamp": (1 << 63) - 1, "_UNIQUE_KEY_QUERY": "true"}  # fmt: skip
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while (answer := client.ask(12, **asked)).code == 22 and time.monotonic() < deadline:
         time.sleep(0.01)  # the index follows the log
     (message,) = decode_all(answer.body)
@@ -507,6 +508,6 @@ def test_25_deleting_what_is_not_there_succeeds(client: RawClient) -> None:
 
 def registered(routes: RawClient) -> None:
     """Waits for the broker to be known to the name server."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while b"broker-a" not in routes.ask(106).body and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -15,6 +15,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
+from multiprocessing.connection import wait
 from pathlib import Path
 
 PROGRAMS = os.environ.get("PENSTOCK_TOOLS", "")
@@ -23,6 +26,10 @@ OURS = "/programs"
 MODULES = ("nsq_stat", "nsq_tail", "nsq_to_file", "nsq_to_http", "nsq_to_nsq", "to_nsq")
 PRELOADED = ("stat", "tail", "to_nsq", "to_file", "to_http", "nsq_to_nsq", "cluster")
 
+_asking = threading.Lock()
+"""A start looks at all processes for those that have ended. Where two threads look at one, only the
+first finds its exit code, and the other notes that it was lost.
+"""
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
@@ -56,7 +63,8 @@ class ToolProcess:
             self._process = _context.Process(
                 target=_enter, args=(self.words, str(source), str(self._out), str(self._err))
             )
-            self._process.start()
+            with _asking:
+                self._process.start()
 
     def _start_program(self, source: Path) -> None:
         with source.open("rb") as stdin, self._out.open("wb") as out, self._err.open("wb") as err:
@@ -72,16 +80,17 @@ class ToolProcess:
 
     def code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs."""
-        return self._popen.poll() if PROGRAMS else self._told(self._process.exitcode)
-
-    def _told(self, code: int | None) -> int | None:
-        """The code that the tool left behind, where the fork server has lost it and says 255."""
-        told = self._out.parent / "code"
-        return int(told.read_text()) if code == 255 and told.exists() else code
+        if PROGRAMS:
+            return self._popen.poll()
+        with _asking:
+            return self._process.exitcode
 
     def handles_term(self) -> bool:
-        """Whether it has come so far as to handle SIGTERM."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
+        """Whether it has come so far as to handle SIGTERM; not when it has ended."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
         caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)
         return caught is not None and bool(int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
 
@@ -95,8 +104,8 @@ class ToolProcess:
     def wait(self, seconds: float) -> int | None:
         """The exit code, waiting for it so long."""
         if not PROGRAMS:
-            self._process.join(seconds)
-            return self._told(self._process.exitcode)
+            wait([self._process.sentinel], seconds)
+            return self.code()
         try:
             return self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -105,7 +114,8 @@ class ToolProcess:
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         if self.code() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it ends in this very moment
+                os.kill(self.pid, number)
 
     def end(self) -> None:
         """Make sure that it does not run any more."""
@@ -139,9 +149,4 @@ def _enter(words: list[str], stdin: str, stdout: str, stderr: str) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it would be ignored
     sys.argv = words
     module = Path(words[0]).name
-    try:
-        importlib.import_module(f"penstock.cli.{module}").main()
-    except SystemExit as end:
-        if isinstance(end.code, int):
-            Path(stdout).with_name("code").write_text(str(end.code))
-        raise
+    importlib.import_module(f"penstock.cli.{module}").main()

@@ -14,6 +14,7 @@ from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 
+from .admin_scenes import nowhere
 from .tool_peers import run_fake_nsqd, run_sinks
 from .tool_process import OURS, PROGRAMS
 
@@ -122,7 +123,7 @@ class Scene:
             "host": host,
             "short_host": host.partition(".")[0],
             "path": PROGRAMS or OURS,
-            "dead": _nowhere(),
+            "dead": stack.enter_context(nowhere()),
             "free": "127.0.0.1:0",
             **addresses,
         }
@@ -138,9 +139,3 @@ class Scene:
             sink.reset()
         self.fake.reset("OK")
         self.requests.clear()
-
-
-def _nowhere() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-START_S_MAX: Final = 30.0
+START_S_MAX: Final = 60.0
 _POLL_S: Final = 0.005
 _BOOTED = re.compile(r"The broker\[.*:(\d+)\] boot success")
 

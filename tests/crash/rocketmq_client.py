@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol.message import StoredMessage
 
 SUSPEND, SUBSCRIPTION = 2, 4
 PULLED_MAX = 32
-SECONDS_MAX = 20.0
+SECONDS_MAX = 60.0
 
 
 class Sent(NamedTuple):

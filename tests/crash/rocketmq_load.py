@@ -19,6 +19,7 @@ from penstock.rocketmq.protocol.command import Serialization
 from penstock.rocketmq.protocol.message import StoredMessage
 from penstock.testing.ledger import Ledger, make_body, read_body
 
+from .load import acknowledged
 from .mqbroker import Mqbroker
 from .rocketmq_client import Connection, Sent
 
@@ -32,7 +33,7 @@ REST_S_MAX = 0.01
 SAMPLE = 20
 """So many messages are looked up by id and by key after each kill."""
 OFFSET_FLUSH_MS = 100
-OFFSET_FLUSH_S_MAX = 10.0
+OFFSET_FLUSH_S_MAX = 30.0
 """Longest wait for a committed offset to reach its file."""
 POLL_S = 0.025
 
@@ -65,6 +66,7 @@ class Load:
         self.durable = dict.fromkeys(self.stored, 0)
         """Consumer offsets that were in the file when the broker was killed."""
         self._fresh: list[Place] = []
+        self._lives = 0
 
     async def make_topics(self) -> None:
         connection = await Connection.open(self.broker.port)
@@ -80,6 +82,8 @@ class Load:
             for client in clients:
                 group.create_task(_until_killed(client))
             await asyncio.sleep(seconds)
+            self._lives += 1
+            await acknowledged(self.ledger, self._lives)
             if self.rng.random() < 0.5:
                 await self._offsets_written()
             self.durable = self._offsets_in_file()

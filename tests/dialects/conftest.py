@@ -26,7 +26,7 @@ from penstock.rocketmq.protocol.message import StoredMessage, decode_all
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 
-SECONDS = 10.0
+SECONDS = 30.0
 SUSPEND_AND_SUBSCRIPTION = 6
 
 

@@ -40,7 +40,7 @@ def test_one_batch_at_a_time(both: Both) -> None:
 
 def test_what_is_not_acknowledged_in_time_comes_again_in_order(both: Both) -> None:
     popper = filled(both)
-    first = popped(popper.pop_in_order(queueId=0, invisible_ms=50))
+    first = popped(popper.pop_in_order(queueId=0, invisible_ms=1000))
     popper.ack(first[0])
     answer = popper.pop_in_order(queueId=0, poll_ms=WAIT_MS)
     assert [each.body for each in popped(answer)] == [b"2", b"4"]

@@ -14,7 +14,7 @@ from penstock.rocketmq.protocol.message import decode_all
 from penstock.testing.daemons import POLL_S, Daemon, run_nsqd
 from tests.unit.rocketmq.raw_client import RawClient
 
-SECONDS = 10.0
+SECONDS = 30.0
 TEXT = b"worth packing " * 500
 
 

@@ -188,7 +188,7 @@ def running(*flags: str, files: int = 0, loop: str = "") -> Iterator[Victim]:
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
     """One nsqd for the tests of a module, with limits that are quickly reached."""
-    with running("--magic-timeout=400ms", "--max-msg-size=65536", "--max-body-size=262144") as made:
+    with running("--magic-timeout=1s", "--max-msg-size=65536", "--max-body-size=262144") as made:
         yield made
 
 

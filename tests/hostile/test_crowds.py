@@ -21,7 +21,7 @@ def test_silent_connections_hold_up_nobody_and_are_cut_off(victim: Victim) -> No
         crowd = [opened.enter_context(victim.connect(b"")) for _ in range(CROWD)]
         started = time.monotonic()
         victim.check_alive()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 20
         assert victim.rss - rss < CROWD * 40_000
         assert all(read_to_end(sock) == b"" for sock in crowd)
     assert wait_until(lambda: victim.open_files <= before)
@@ -64,8 +64,8 @@ def test_more_connections_than_file_handles(loop: str) -> None:
         kept = opened.enter_context(victim.connect())
         assert ask(kept, publish("before", b"x")) == b"OK"
         crowd = [opened.enter_context(victim.connect(b"")) for _ in range(400)]
-        refused = sum(_is_closed(sock) for sock in crowd)
-        assert 100 < refused < 400
+        assert wait_until(lambda: sum(map(_is_closed, crowd)) > 100)
+        assert sum(map(_is_closed, crowd)) < 400
         # Who is in is served, and files can still be opened: a new topic has some.
         assert ask(kept, publish("meanwhile", b"x")) == b"OK"
         before = victim.cpu_s

@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
 from penstock.testing.daemons import MqBroker, run_mqbroker
 from tests.unit.rocketmq.raw_client import RawClient
 
-from .conftest import Victim
+from .conftest import Victim, wait_until
 
 MIB: Final = 1024 * 1024
 GROWTH_MAX: Final = 200 * MIB
@@ -368,7 +368,7 @@ def test_half_frames_hold_up_nobody(broker: Broker, stack: ExitStack) -> None:
     for number in range(50):
         slow[number].sendall(b"x")
         broker.store()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert broker.rss - memory < GROWTH_MAX / 4
     broker.check_alive()
 
@@ -427,7 +427,7 @@ def test_pulls_of_clients_that_are_gone_are_forgotten(broker: Broker) -> None:
             pass
     assert broker.client.ask(**send_fields("gone"), body=b"second").code == 0
     broker.check_alive()
-    assert broker.open_files <= files + 10
+    assert wait_until(lambda: broker.open_files <= files + 10)
 
 
 def test_a_flood_of_groups_and_clients(broker: Broker) -> None:

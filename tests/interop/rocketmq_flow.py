@@ -53,9 +53,9 @@ REFUSED = 9
 MANY = 100
 EXPRESSION = "number BETWEEN 1 AND 3 AND TAGS = 'A' AND color IS NOT NULL"
 RETRIES = 2
-LOST_AFTER_S = 20.0
+LOST_AFTER_S = 60.0
 """What an acknowledged message may take to be consumed."""
-FLOW_S_MAX = 90.0
+FLOW_S_MAX = 240.0
 """Clients notice only by their 30 s timers that a broker was restarted."""
 
 SENT = {body: [TAG, "key-" + body, COLOR] for body in

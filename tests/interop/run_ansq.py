@@ -10,7 +10,7 @@ import flow
 from ansq import ConnectionFeatures, ConnectionOptions
 
 OPTIONS = ConnectionOptions(
-    features=ConnectionFeatures(heartbeat_interval=flow.HEARTBEAT_S * 1000, msg_timeout=1000)
+    features=ConnectionFeatures(heartbeat_interval=flow.HEARTBEAT_S * 1000, msg_timeout=2000)
 )
 
 

@@ -106,7 +106,7 @@ async def run_flow(client: str, mode: str) -> tuple[dict[str, int], dict[str, An
     folder = tempfile.TemporaryDirectory()
     certificates = Certificates(Path(folder.name))
     tls = [*certificates.flags(), "--https-address="]
-    nsqd_context = run_nsqd("--msg-timeout=1s", address, *tls)
+    nsqd_context = run_nsqd("--msg-timeout=2s", address, *tls)
     nsqd = await asyncio.to_thread(nsqd_context.__enter__)
     try:
         finished = await play(client, mode, nsqd, lookupd, certificates.ca)

@@ -19,7 +19,7 @@ from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
 pytestmark = pytest.mark.interop
 
 COUNT = 20
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 def newest() -> Path | None:

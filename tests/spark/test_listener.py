@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def log_groups(nsqd: Daemon) -> list[dict[str, Any]]:
     url = f"http://{nsqd.http}/stats?format=json&topic=events&include_mem=false"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=30) as answer:
         (topic,) = json.load(answer)["topics"]
     found: list[dict[str, Any]] = topic["log_groups"]
     return found
@@ -28,15 +28,15 @@ def test_a_pipeline_tells_its_progress(spark: SparkSession, tmp_path: Path) -> N
     with run_nsqd("--broadcast-address=127.0.0.1") as nsqd:
         url = f"http://{nsqd.http}/mpub?topic=events&binary=true"
         body = encode.multi_body([b"%d" % number for number in range(500)])
-        urllib.request.urlopen(url, data=body, timeout=10).close()
+        urllib.request.urlopen(url, data=body, timeout=30).close()
         source = {"topic": "events", "nsqd_http_address": nsqd.http}
         checkpoint = str(tmp_path / "checkpoint")
         began = time.time()
         query = archive.start(
             spark, source, str(tmp_path / "lake"), checkpoint, {"availableNow": True}
         )
-        assert query.awaitTermination(60)
-        for _ in range(200):  # listeners hear of a batch some time after it
+        assert query.awaitTermination(180)
+        for _ in range(1200):  # listeners hear of a batch some time after it
             (group,) = log_groups(nsqd)
             if group["progress"] is not None:
                 break

@@ -45,8 +45,8 @@ def test_another_session_may_follow_and_no_java_stays(tmp_path: Path) -> None:
     environment = marked_environment()
     ended = subprocess.run(
         [sys.executable, "-c", TWICE, str(tmp_path / "log")],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.split() == ["3", "7", "5", "7"]
-    assert left_over(environment, 5) == {}
+    assert left_over(environment, 60) == {}

@@ -29,7 +29,7 @@ def fill(server: FakeLogServer, topic: str, batches: int = 8, queue: int = 0) ->
 
 
 def read(spark: SparkSession, server: FakeLogServer, topic: str, **options: str) -> DataFrame:
-    given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "1", **options}
+    given = {"topic": topic, "nsqd_http_address": server.address, "timeout": "5", **options}
     return spark.read.format("nsq").options(**given).load()
 
 
@@ -39,7 +39,7 @@ class Query:
     def __init__(self, spark: SparkSession, folder: Path, **options: str) -> None:
         self.spark = spark
         self.folder = folder
-        self.options = {"startingOffsets": "earliest", "timeout": "1", **options}
+        self.options = {"startingOffsets": "earliest", "timeout": "5", **options}
 
     def run(self) -> list[int]:
         """Rows of each batch of this run."""
@@ -171,7 +171,7 @@ def test_errors_name_what_is_missing(spark: SparkSession, server: FakeLogServer)
     assert explain(missing.value) == f"topic nope does not exist on node {server.address}"
 
     fill(server, "t", 1)
-    gone = {"nsqd_http_address": "127.0.0.1:9"}
+    gone = {"nsqd_http_address": "127.0.0.1:9", "timeout": "1"}
     with pytest.raises(Exception, match="refused") as unreachable:
         read(spark, server, "t", **gone).count()
     assert explain(unreachable.value).startswith("node 127.0.0.1:9 cannot be reached for topic t: ")

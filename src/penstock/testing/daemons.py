@@ -15,17 +15,19 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 POLL_S = 0.005
-START_S_MAX = 20.0
+START_S_MAX = 60.0
 STOP_S_MAX = 20.0
 LOG_TAIL_LINES = 30
 
@@ -42,7 +44,8 @@ class DaemonError(AssertionError):
 class Daemon:
     """One program under test, running or not. Addresses are `host:port` texts.
 
-    `tcp` and `http` stay the same over `restart()`, as a client that reconnects expects.
+    `tcp` and `http` stay the same over `restart()`, as a client that reconnects expects. While the
+    program is down they stay taken, so that no other program is given them.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Daemon:
         self.http = "127.0.0.1:0"
         self.https: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._kept: list[int] = []  # file descriptors of bound sockets
+        weakref.finalize(self, _close_all, self._kept)
 
     @property
     def pid(self) -> int:
@@ -96,6 +101,7 @@ class Daemon:
         except BaseException:
             self.kill()
             raise
+        _close_all(self._kept)
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
         for _ in range(int(timeout_s / POLL_S)):
@@ -125,6 +131,7 @@ class Daemon:
             self.kill()
             raise DaemonError(text) from None
         self._process = None
+        self._keep_ports()
         return code
 
     def kill(self) -> None:
@@ -133,6 +140,22 @@ class Daemon:
         if process is not None:
             process.kill()
             process.wait()
+            self._keep_ports()
+
+    def _addresses(self) -> list[str]:
+        return [self.tcp, self.http]
+
+    def _keep_ports(self) -> None:
+        """Bind them without listening: connecting is refused, and the program can still listen."""
+        _close_all(self._kept)
+        for address in self._addresses():
+            host, _, port = address.rpartition(":")
+            if host == "127.0.0.1" and port != "0":
+                with socket.socket() as bound:
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    with suppress(OSError):
+                        bound.bind((host, int(port)))
+                        self._kept.append(bound.detach())
 
     def restart(self) -> None:
         """Stop if running, then start again: same ports, same data path."""
@@ -197,6 +220,9 @@ class RocketDaemon(Daemon):
         """Port of RocketMQ's protocol."""
         return int(self.rocketmq.rpartition(":")[2])
 
+    def _addresses(self) -> list[str]:
+        return [*super()._addresses(), self.rocketmq]
+
     def command(self) -> list[str]:
         """The whole command line of the next start; its properties are in a file."""
         found = {"bindAddress": "127.0.0.1", "listenPort": self.port, **self.properties}
@@ -222,6 +248,11 @@ class MqBroker(RocketDaemon):
     def _listens(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("RocketMQ", self.rocketmq)
         return "RocketMQ" in found and super()._listens(found)
+
+
+def _close_all(descriptors: list[int]) -> None:
+    while descriptors:
+        os.close(descriptors.pop())
 
 
 def _program(given: str | Sequence[str] | None, variable: str, module: str) -> list[str]:

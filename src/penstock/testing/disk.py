@@ -140,6 +140,11 @@ class FaultyFile:
         self._inode.sync()
         self._disk.sync_count += 1
 
+    def reserve(self) -> None:
+        """Nothing is reserved on this disk."""
+
+    def release(self) -> None: ...
+
     def truncate(self, size: int) -> None:
         self._check()
         self._disk.meet_faults("truncate", self.path)

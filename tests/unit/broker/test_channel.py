@@ -445,7 +445,7 @@ def test_a_failed_read_in_the_middle_delivers_nothing_twice(
     world.restart()
     channel = world.channel()
     reader = Reader(world, channel, 10)
-    world.disk.fail("read", nth=3, times=-1)  # a file is looked through first, then read from
+    world.disk.fail("read", nth=2, times=-1)
     with caplog.at_level(logging.CRITICAL):
         before = reader.take()
     assert 0 < len(before) < 6

@@ -35,7 +35,7 @@ async def echoed(port: int) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(b"x")
-        return await asyncio.wait_for(reader.read(1), 5)
+        return await asyncio.wait_for(reader.read(1), 30)
     except ConnectionError:
         return b""
     finally:

@@ -28,7 +28,7 @@ async def test_close_connections() -> None:
     writer.write(PING)
     await reader.readuntil(b"\r\n\r\nOK")
     server.close_connections()
-    assert await asyncio.wait_for(reader.read(), 5) == b""
+    assert await asyncio.wait_for(reader.read(), 30) == b""
     writer.close()
     await listener.close()
     await asyncio.sleep(0.01)
@@ -65,9 +65,9 @@ async def test_https(certificate: tuple[Path, Path]) -> None:
     trusting = ssl.create_default_context(cafile=str(certificate[0]))
     listener = await tcp.listen(HttpServer(pinging()), "127.0.0.1:0", "HTTPS", ssl=context)
     url = f"https://localhost:{listener.port}/ping"
-    answer = await http_client.request("GET", url, 5, tls=trusting)
+    answer = await http_client.request("GET", url, 30, tls=trusting)
     assert (answer.status, answer.body) == (200, b"OK")
     with pytest.raises(http_client.HttpError, match="certificate"):
-        await http_client.get(url, 5)
+        await http_client.get(url, 30)
     await listener.close()
     await asyncio.sleep(0.05)

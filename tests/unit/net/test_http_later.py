@@ -59,7 +59,7 @@ async def settled(answer: object) -> Response:
     later = later_of(answer, failed)
     done = asyncio.Event()
     later.when_ready(done.set)
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 30)
     assert later.response is not None
     return later.response
 

@@ -40,7 +40,7 @@ async def pair() -> AsyncIterator[Pair]:
     listener = await tcp.listen(Peer, "127.0.0.1:0")
     lost = asyncio.Event()
     origin = Origin(False, "127.0.0.1", listener.port)
-    link = await open_link(origin, 5, lost=lambda link: lost.set())
+    link = await open_link(origin, 30, lost=lambda link: lost.set())
     peer = await Peer.made
     yield Pair(link, peer, lost)
     link.abort()

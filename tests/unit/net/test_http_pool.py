@@ -59,7 +59,7 @@ async def serving() -> AsyncIterator[tuple[Server, Origin]]:
 
 @pytest.fixture
 async def pool() -> AsyncIterator[HttpPool]:
-    pool = HttpPool(connect_timeout=5, kept_per_origin=2)
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2)
     yield pool
     await pool.close()
 
@@ -175,7 +175,7 @@ async def test_closing_ends_what_is_under_way(serving: Serving) -> None:
         return b""
 
     server.answer = keep_waiting
-    pool = HttpPool(connect_timeout=5, kept_per_origin=2)
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2)
     async with asyncio.TaskGroup() as group:
         under_way = group.create_task(expect_end(pool, origin))
         await asked.wait()
@@ -199,13 +199,13 @@ async def test_secure_origins() -> None:
     origin = Origin(True, "localhost", listener.sockets[0].getsockname()[1])
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
-    pool = HttpPool(connect_timeout=5, kept_per_origin=2, tls=trusting)
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2, tls=trusting)
     for _ in range(2):
         assert (await pool.ask(origin, b"x", reader)).status == 200
     assert len(server.requests) == 2
     assert server.connections == 1
     await pool.close()
-    doubting = HttpPool(connect_timeout=5, kept_per_origin=2)
+    doubting = HttpPool(connect_timeout=30, kept_per_origin=2)
     with pytest.raises(ConnectFailed) as caught:
         await doubting.ask(origin, b"x", reader)
     assert isinstance(caught.value.cause, ssl.SSLCertVerificationError)

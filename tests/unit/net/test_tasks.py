@@ -27,7 +27,7 @@ async def test_a_task_nobody_keeps_still_runs() -> None:
         done.set()
 
     spawn(work(), "work")
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 30)
 
 
 async def test_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ class Echo(asyncio.Protocol):
 async def echoed(host: str, port: int) -> bytes:
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(b"hi")
-    data = await asyncio.wait_for(reader.read(), 5)
+    data = await asyncio.wait_for(reader.read(), 30)
     writer.close()
     await writer.wait_closed()
     return data

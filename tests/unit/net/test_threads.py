@@ -11,7 +11,7 @@ from collections.abc import Callable
 from penstock.net import threads
 from penstock.net.threads import Threads
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 async def outcome(pool: Threads, work: Callable[[], None]) -> Exception | None:

@@ -58,9 +58,9 @@ async def test_requests_with_long_bodies_and_answers(
     listener: Listener, files: Certificates
 ) -> None:
     tls = files.context()
-    answer = await request("POST", url(listener, "/echo"), 5, body=bytes(SIZE), tls=tls)
+    answer = await request("POST", url(listener, "/echo"), 30, body=bytes(SIZE), tls=tls)
     assert answer.body.startswith(b"%d bytes of 127.0.0.1:" % SIZE)
-    answer = await request("GET", url(listener, "/large"), 5, tls=tls)
+    answer = await request("GET", url(listener, "/large"), 30, tls=tls)
     assert len(answer.body) == SIZE
 
 
@@ -68,7 +68,7 @@ async def test_a_refused_request_is_answered_although_its_body_still_comes(
     listener: Listener, files: Certificates
 ) -> None:
     answer = await request(
-        "POST", url(listener, "/echo"), 5, body=bytes(2 * SIZE), tls=files.context()
+        "POST", url(listener, "/echo"), 30, body=bytes(2 * SIZE), tls=files.context()
     )
     assert answer.status == 413
 
@@ -78,7 +78,7 @@ async def test_many_requests_on_one_connection(listener: Listener, files: Certif
     one = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
     last = one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     writer.write(one * 99 + last)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         found = await reader.read()
     assert found.count(b"HTTP/1.1 200 OK") == 100
     writer.close()
@@ -87,7 +87,7 @@ async def test_many_requests_on_one_connection(listener: Listener, files: Certif
 async def test_plain_http_is_told_so(listener: Listener, caplog: pytest.LogCaptureFixture) -> None:
     reader, writer = await asyncio.open_connection("localhost", listener.port)
     writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         answer = await reader.read()
     assert answer == (
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
@@ -111,7 +111,7 @@ async def test_a_failed_handshake_is_one_line(
     own = writer.get_extra_info("sockname")[1]
     writer.write(sent)
     writer.write_eof()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await reader.read() == b""
     line = f"http: TLS handshake error from 127.0.0.1:{own}: {reason}"
     assert [record.getMessage() for record in caplog.records if record.name == log.name] == [line]
@@ -123,7 +123,7 @@ async def test_silence_is_the_end(
 ) -> None:
     monkeypatch.setattr(layered, "HANDSHAKE_S", 0.05)
     reader, writer = await asyncio.open_connection("localhost", listener.port)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert await reader.read() == b""
     assert "i/o timeout" in caplog.text
     writer.close()
@@ -133,7 +133,7 @@ async def test_a_client_certificate_can_be_required(files: Certificates, tmp_pat
     tls = ServerTls(files.cert, files.key, ca_file=files.ca, client_auth=ClientAuth.VERIFIED)
     opened = await tcp.listen(over_tls(tls, HttpServer(router()), log), "127.0.0.1:0")
     for name, welcome in (("known", True), ("unknown", False), ("", False)):
-        asked = request("GET", url(opened, "/large"), 5, tls=files.context(name))
+        asked = request("GET", url(opened, "/large"), 30, tls=files.context(name))
         if welcome:
             assert (await asked).status == 200
         else:
@@ -148,7 +148,7 @@ async def test_garbage_after_the_handshake_ends_it(
     reader, writer = await asyncio.open_connection("localhost", listener.port)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = files.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while True:
             try:
                 client.do_handshake()

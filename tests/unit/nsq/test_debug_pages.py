@@ -19,7 +19,7 @@ from penstock.nsq.http_api import NsqRouter
 from tests.unit.net.conftest import until
 from tests.unit.net.profiles.proto import read
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 class Pages:
@@ -96,8 +96,8 @@ async def test_a_profile_of_the_processor(pages: Pages) -> None:
     working = asyncio.create_task(work())
     found = read(await pages.binary("/profile?seconds=1"))
     assert found.types[1] == ("cpu", "nanoseconds")
-    assert 900_000_000 < found.duration_ns < 5_000_000_000
-    assert found.totals()[1] > 100_000_000
+    assert 900_000_000 < found.duration_ns < 10_000_000_000
+    assert found.totals()[1] > 20_000_000  # more than a look or two, on the busiest machine
     assert any(name.endswith(".work") for name in found.functions())
     for page in ("/profile?seconds=1&debug=1", "/profile?seconds=1&format=collapsed"):
         assert ".work" in await pages.text(page)

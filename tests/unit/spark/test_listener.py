@@ -81,7 +81,7 @@ def finished() -> None:
     """The threads of all tellers are through."""
     for thread in threading.enumerate():
         if thread.name == "penstock-progress":
-            thread.join(10)
+            thread.join(30)
             assert not thread.is_alive()
 
 
@@ -127,14 +127,14 @@ def test_only_the_newest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     def post(teller: Teller, each: Report) -> None:
         posted.append(each)
         began.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
 
     monkeypatch.setattr(listener, "EVERY_S", 0.001)
     monkeypatch.setattr(Teller, "_post", post)
     teller = Teller()
     each = [Report("t", f"n{number}:1", "g", PROGRESS) for number in range(4)]
     teller.tell("q", each[:1])
-    assert began.wait(10)
+    assert began.wait(30)
     for one in each[1:]:
         teller.tell("q", [one])
     go_on.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -83,6 +84,19 @@ def test_restart_keeps_the_ports(program: list[str]) -> None:
         assert daemon.pid != first
         with pytest.raises(DaemonError, match="already running"):
             daemon.start()
+
+
+def test_ports_are_nobody_elses_while_it_is_down(program: list[str]) -> None:
+    with run_nsqd(program=program) as daemon:
+        for end in (daemon.stop, daemon.kill):
+            end()
+            for port in (daemon.tcp_port, daemon.http_port):
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection(("127.0.0.1", port))
+                with socket.socket() as other, pytest.raises(OSError, match="already in use"):
+                    other.bind(("127.0.0.1", port))
+            daemon.start()
+            socket.create_connection(("127.0.0.1", daemon.tcp_port)).close()
 
 
 def test_failing_start_shows_the_log(program: list[str]) -> None:

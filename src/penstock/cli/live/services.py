@@ -21,7 +21,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 
 _LEASH = "penstock.cli.live.leash"
-_STOP_TIMEOUT_S = 15
+_STOP_TIMEOUT_S = 30
 _LOG_TAIL_LINES = 5
 _POLL_S = 0.02
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,12 @@ def children() -> Iterator[list[Child]]:
     stop_all(started)
 
 
+def nodes_of(admin: str) -> list[object]:
+    """The nodes that nsqadmin, at this URL, has heard of."""
+    with urllib.request.urlopen(f"{admin}api/nodes", timeout=30) as answer:
+        return list(json.load(answer)["nodes"] or ())
+
+
 def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> None:
     board = Board("test")
     daemons = Daemons(tmp_path, Ports.free(), board)
@@ -34,8 +41,9 @@ def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> Non
         ("nsqlookupd", "ready"), ("nsqd", "ready"), ("nsqadmin", "ready"),
     ]  # fmt: skip
     admin = board.service("nsqadmin").detail
-    with urllib.request.urlopen(f"{admin}api/nodes", timeout=30) as answer:
-        assert len(json.load(answer)["nodes"]) == 1
+    while not (nodes := nodes_of(admin)):
+        time.sleep(0.01)  # nsqd has not told nsqlookupd of itself yet
+    assert len(nodes) == 1
     daemons.create_topic("t")
     (node,) = lookup([daemons.lookupd_http], "t")
     assert f"{node.broadcast_address}:{node.tcp_port}" == daemons.nsqd_tcp

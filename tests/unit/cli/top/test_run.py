@@ -22,7 +22,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.testing.daemons import run_nsqd
 from tests.unit.cli.nodes_at_work import Commands, make, publish
 
-WAIT_NS = 20 * 10**9
+WAIT_NS = 60 * 10**9
 
 
 class Screen:

@@ -48,12 +48,18 @@ class FakeNsqd:
         self._queue: deque[bytes] = deque()
         self._count = 0
         self._sessions: list[_Session] = []
+        self._closed = False
+        self._threads: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._start(self._listener)
 
     def _start(self, listener: socket.socket) -> None:
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        self._run(self._accept, listener)
+
+    def _run(self, work: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -62,7 +68,9 @@ class FakeNsqd:
                 session = _Session(self, peer)
                 with self.changed:
                     self._sessions.append(session)
-                threading.Thread(target=session.run, daemon=True).start()
+                    if self._closed:  # in this very moment
+                        session.close()
+                self._run(session.run)
 
     def put(self, *bodies: bytes, attempts: int = 1) -> None:
         """Queue messages and deliver what can be delivered."""
@@ -103,8 +111,12 @@ class FakeNsqd:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        with self.changed:
+            self._closed = True
         self.drop_connections()
+        for thread in self._threads:  # the first takes no more connections, so there are no more
+            thread.join()
+        self._listener.close()
 
 
 class _Session:

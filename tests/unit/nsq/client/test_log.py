@@ -137,7 +137,7 @@ def test_a_kept_connection_that_was_closed_is_replaced(node: FakeHttp, client: L
 def test_nobody_there() -> None:
     address = unused_address()
     with pytest.raises(NodeUnreachable) as caught:
-        LogClient(address, timeout=1).fetch("t", 0)
+        LogClient(address, timeout=10).fetch("t", 0)
     assert (caught.value.node, caught.value.topic) == (address, "t")
     with pytest.raises(ValueError, match="port"):
         LogClient("nowhere")
@@ -147,7 +147,7 @@ def test_a_node_that_is_gone_for_good(client: LogClient) -> None:
     with fake_http() as node:
         node.json("/log/offset_at", {"offset": 8})
         node.hang_up_after = 1
-        client = LogClient(node.address, timeout=1)
+        client = LogClient(node.address, timeout=10)
         assert client.offset_at("t", 1) == 8
     with pytest.raises(NodeUnreachable):
         client.offset_at("t", 1)

@@ -37,14 +37,14 @@ def test_blocking(nsqd: Daemon, topic: str) -> None:
             producer.publish("no topic", b"x")
         producer.publish(topic, b"four")
     with blocking.Consumer(topic, "c", nsqd_tcp_addresses=[nsqd.tcp], max_in_flight=2) as consumer:
-        first = consumer.get(5)
+        first = consumer.get(30)
         assert first is not None
         assert (first.body, first.attempts) == (b"one", 1)
         assert first.touch()
         assert first.requeue(0, backoff=False)
         bodies: list[bytes] = []
         while len(bodies) < 4:
-            message = consumer.get(5)
+            message = consumer.get(30)
             assert message is not None
             bodies.append(message.body)
             assert message.finish()
@@ -60,7 +60,7 @@ def test_blocking_many(nsqd: Daemon, topic: str) -> None:
     with consumer:
         bodies: list[bytes] = []
         while len(bodies) < 10_000:
-            delivery = consumer.get_delivery(5)
+            delivery = consumer.get_delivery(30)
             assert delivery is not None
             bodies += delivery.bodies()
             assert delivery.finish()

@@ -118,6 +118,46 @@ async def test_a_pass_of_the_loop_shares_one_write(bench: Bench, writes: list[st
     assert len(writes) == 2
 
 
+async def test_what_a_connection_has_read_is_one_commit(bench: Bench, writes: list[str]) -> None:
+    for is_first in (True, False):
+        bench.commits.hold()
+        bench.publish("a")
+        bench.publish("b")
+        assert bench.told == []
+        assert bench.commits.release() is is_first  # a pass that brings little commits at once
+        await asyncio.sleep(0)
+        assert bench.told == [("a", None), ("b", None)]
+        assert len(writes) == 1
+        bench.told.clear()
+        writes.clear()
+    bench.commits.hold()
+    assert not bench.commits.release()
+
+
+async def test_what_many_connections_have_read_shares_a_write(
+    bench: Bench, writes: list[str]
+) -> None:
+    for number in range(FEW + 1):
+        bench.commits.hold()
+        bench.publish(str(number))
+        assert bench.commits.release()
+    await asyncio.sleep(0)
+    assert (len(bench.told), len(writes)) == (FEW + 1, 1)
+    for number in range(FEW):
+        bench.commits.hold()
+        for _ in range(MANY // FEW + 1):
+            bench.publish(str(number))
+        bench.commits.release()
+    assert len(writes) == 2  # these are too many to wait for the pass to end
+    bench.commits.hold()
+    for number in range(MANY + 1):
+        bench.publish(str(number))
+    assert len(writes) == 3
+    bench.commits.release()
+    await asyncio.sleep(0)
+    assert len(writes) == 4
+
+
 async def test_very_many_publishes_of_a_pass_do_not_wait_for_its_end(
     bench: Bench, writes: list[str]
 ) -> None:

@@ -51,7 +51,7 @@ async def test_publish_many(nsqd: Running, path: str, body: bytes, bodies: list[
 async def test_deferred(start: Start) -> None:
     nsqd = await start(output_buffer_timeout=25 * MILLISECOND)
     consumer = await nsqd.consumer("t", ready=2)
-    assert await nsqd.post("/pub?topic=t&defer=200", b"later") == (200, b"OK")
+    assert await nsqd.post("/pub?topic=t&defer=1000", b"later") == (200, b"OK")
     assert await nsqd.post("/pub?topic=t&defer=0", b"now") == (200, b"OK")
     assert (await consumer.message()).body == b"now"
     assert (await nsqd.channel("t"))["deferred_count"] == 1

@@ -30,7 +30,7 @@ from tests.conformance.certificates import COMMON_NAME, Certificates
 from tests.conformance.connection import ERROR, MESSAGE, Connection
 from tests.conformance.layers import SNAPPY_IDENTIFIER, Deflate, LayerError, Snappy
 
-from .conftest import Start, identify, mpub, pub
+from .conftest import TIMEOUT_S, Start, identify, mpub, pub
 
 OK = (0, b"OK")
 COMBINATIONS = [
@@ -244,7 +244,7 @@ class Wire:
         self._writer.write(self._layers.send(data))
 
     async def frame(self) -> tuple[int, bytes]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_S):
             while len(self.plain) < 10:
                 while piece := self._layers.read():
                     self.plain += piece
@@ -349,7 +349,7 @@ async def test_layers_byte_by_byte(nsqd: Daemon, connect: Connect) -> None:
 
 async def logged(nsqd: Daemon, text: str) -> None:
     """Wait until a line of the log has this text."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT_S):
         while text not in nsqd.log():  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(0.01)
 

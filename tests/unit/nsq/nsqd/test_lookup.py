@@ -97,7 +97,7 @@ async def lookupd() -> AsyncIterator[Nsqlookupd]:
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "PING_INTERVAL_S", 0.1)
     monkeypatch.setattr(lookup, "RETRY_S", 0.02)
-    monkeypatch.setattr(lookup, "_REPLY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(lookup, "_REPLY_TIMEOUT_S", 1.0)
 
 
 async def with_lookupd(start: Start, *addresses: str, **changes: Any) -> Running:
@@ -272,7 +272,7 @@ async def test_a_dead_one_delays_nobody(start: Start, scripted: Scripted) -> Non
     consumer = await nsqd.consumer("t")
     await nsqd.publish("t", b"x")
     assert (await consumer.message()).body == b"x"
-    assert loop.time() - begun < 1
+    assert loop.time() - begun < 4
     await nsqd.until(lambda: b"REGISTER t c" in scripted.heard)
 
 
@@ -394,7 +394,7 @@ async def test_a_slow_answer_holds_back_delivery_not_publishing(
     router.add("GET", "/channels", wait)
     listener, scripted.info, server = await served(router)
     nsqd = await with_lookupd(
-        start, scripted.address, http_client_request_timeout=300 * MILLISECOND
+        start, scripted.address, http_client_request_timeout=1000 * MILLISECOND
     )
     await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
     consumer = await nsqd.consumer("t")

@@ -226,7 +226,7 @@ async def test_identify_answers_and_sets_the_interval(nsqd: Running) -> None:
     assert answer["version"] == "1.3.0"
     assert not answer["deflate"]
     assert await client.ask(identify(heartbeat_interval=1000)) == b"OK"
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(15):  # of the default it would be 30 s
         assert await client.frame() == HEARTBEAT
 
 
@@ -259,7 +259,7 @@ async def test_a_line_too_long_is_dropped_without_a_word(nsqd: Running) -> None:
 
 
 async def test_finish_requeue_and_touch(start: Start) -> None:
-    nsqd = await start(msg_timeout=300 * MILLISECOND)
+    nsqd = await start(msg_timeout=SECOND)
     await nsqd.publish("t", b"x")
     consumer = await nsqd.consumer("t")
     first = await consumer.message()
@@ -268,7 +268,7 @@ async def test_finish_requeue_and_touch(start: Start) -> None:
     second = await consumer.message()
     assert second == first._replace(attempts=2)
     for _ in range(3):
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.4)
         consumer.send(b"TOUCH %s\n" % second.id)
     assert await consumer.silent(0.05)
     consumer.send(b"FIN %s\nNOP\nFIN %s\n" % (first.id, first.id))
@@ -279,7 +279,7 @@ async def test_finish_requeue_and_touch(start: Start) -> None:
 
 
 async def test_a_time_out_delivers_again(start: Start) -> None:
-    nsqd = await start(msg_timeout=100 * MILLISECOND)
+    nsqd = await start(msg_timeout=400 * MILLISECOND)
     await nsqd.publish("t", b"x")
     consumer = await nsqd.consumer("t")
     first = await consumer.message()
@@ -288,7 +288,7 @@ async def test_a_time_out_delivers_again(start: Start) -> None:
 
 
 async def test_what_a_departed_consumer_held_times_out(start: Start) -> None:
-    nsqd = await start(msg_timeout=150 * MILLISECOND)
+    nsqd = await start(msg_timeout=500 * MILLISECOND)
     await nsqd.publish("t", b"x")
     gone = await nsqd.consumer("t")
     first = await gone.message()

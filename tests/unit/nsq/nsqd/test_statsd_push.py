@@ -71,7 +71,7 @@ async def test_packets_are_small_and_spread_over_the_interval(
 ) -> None:
     await start(
         statsd_address=address(statsd),
-        statsd_interval=1300 * MILLISECOND,
+        statsd_interval=2000 * MILLISECOND,
         statsd_udp_packet_size=50,
     )
     loop = asyncio.get_running_loop()
@@ -81,8 +81,8 @@ async def test_packets_are_small_and_spread_over_the_interval(
         packet = await asyncio.to_thread(receive, statsd)
         times.append(loop.time() - started)
         assert packet.count("\n") == 1
-    assert times[0] >= 1.3
-    assert 0.2 <= times[-1] - times[0] <= 1.0
+    assert times[0] >= 2
+    assert 0.4 <= times[-1] - times[0] < 2  # eight ninths of a second
 
 
 async def test_what_is_left_of_a_push_goes_out_when_nsqd_stops(
@@ -94,7 +94,7 @@ async def test_what_is_left_of_a_push_goes_out_when_nsqd_stops(
     await asyncio.to_thread(receive, statsd)
     assert not sending.done()
     await nsqd.stop()
-    await asyncio.wait_for(sending, 1)
+    await asyncio.wait_for(sending, TIMEOUT_S)  # of an interval of 60 s
     rest = [await asyncio.to_thread(receive, statsd) for _ in range(8)]
     assert rest[-1].startswith("mem.gc_runs:")
 

@@ -13,7 +13,7 @@ from .conftest import Running
 
 
 async def until_nodes(lookupd: Running, count: int) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         _, body = await lookupd.get("/nodes")
         if len(json.loads(body)["producers"]) == count:
             return

@@ -162,7 +162,7 @@ def test_a_stop_during_the_import_is_heard_and_changes_nothing(tmp_path: Path) -
     while not list((path / STAGING).glob("*")) and not (path / IMPORTED).exists():
         time.sleep(0.001)
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     if not (path / IMPORTED).exists():  # else the machine is so quick that it was done by then
         assert {name: (path / name).read_bytes() for name in os.listdir(path)} == content
     with run_nsqd(data_path=path):

@@ -9,7 +9,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ import pytest
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.tail import run
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.processes import text_on
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsq_tail"]
 
@@ -104,11 +104,7 @@ def test_colours_on_a_terminal(nsqd: Daemon) -> None:
         words, stdout=side, stderr=subprocess.DEVNULL, env=environment, timeout=60
     )
     os.close(side)
-    shown = ""
-    with suppress(OSError):  # its end
-        while part := os.read(terminal, 1 << 16):
-            shown += part.decode()
-    os.close(terminal)
+    shown = text_on(terminal)
     assert done.returncode == 0
     assert "\x1b[36mtty\x1b[0m" in shown
     assert "\\x1b" in shown

@@ -314,7 +314,7 @@ def test_a_server_that_takes_slowly_stays(loop: Callable[[], asyncio.AbstractEve
         with contextlib.ExitStack() as stack:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            opening = asyncio.ensure_future(owner.open(address, Config(write_timeout=0.3)))
+            opening = asyncio.ensure_future(owner.open(address, Config(write_timeout=0.6)))
             peer, _ = await asyncio.to_thread(listener.accept)
             stack.enter_context(peer)
             peer.sendall(frames.response(b"{}"))
@@ -322,7 +322,7 @@ def test_a_server_that_takes_slowly_stays(loop: Callable[[], asyncio.AbstractEve
             link.send(bytes(24 << 20))
             taken = 0
             while taken < 24 << 20:  # each round within the time, all of them well beyond it
-                await asyncio.sleep(0.03)
+                await asyncio.sleep(0.04)
                 taken += len(await asyncio.to_thread(peer.recv, 1 << 20))
             assert owner.losses == []
             await link.close()
@@ -354,7 +354,7 @@ def test_giving_up_in_the_very_moment_of_connecting_leaves_nothing_to_do(
             monkeypatch.setattr(Connection, "connection_made", made_and_given_up)
             with pytest.raises(asyncio.CancelledError):
                 await task
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 await opened[0].closed.wait()
             assert owner.losses == []
 

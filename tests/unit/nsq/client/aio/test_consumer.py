@@ -78,7 +78,7 @@ async def test_what_arrived_together_or_nothing_after_a_while(nsqd: FakeNsqd) ->
     async with consume(nsqd) as consumer:
         bodies = []
         while len(bodies) < 2:
-            delivery = await consumer.get_delivery(5)
+            delivery = await consumer.get_delivery(30)
             assert delivery is not None
             bodies += [message.body for message in delivery.messages()]
             delivery.finish()
@@ -89,7 +89,7 @@ async def test_what_arrived_together_or_nothing_after_a_while(nsqd: FakeNsqd) ->
 async def test_requeue(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     async with consume(nsqd) as consumer:
-        message = await consumer.get(5)
+        message = await consumer.get(30)
         assert message is not None
         assert message.touch()
         assert message.requeue(0.25)
@@ -101,13 +101,13 @@ async def test_requeue(nsqd: FakeNsqd) -> None:
 async def test_no_more_than_wanted_in_flight(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b", b"c")
     async with consume(nsqd, max_in_flight=2) as consumer:
-        first, second = await consumer.get(5), await consumer.get(5)
+        first, second = await consumer.get(30), await consumer.get(30)
         assert first is not None
         assert second is not None
         assert await consumer.get(0.05) is None
         assert consumer.in_flight == 2
         first.finish()
-        third = await consumer.get(5)
+        third = await consumer.get(30)
         assert third is not None
         assert third.body == b"c"
         second.finish()
@@ -149,12 +149,12 @@ async def test_close_before_anything(nsqd: FakeNsqd) -> None:
 async def test_a_lost_node_is_found_again(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     async with consume(nsqd) as consumer:
-        held = await consumer.get(5)
+        held = await consumer.get(30)
         assert held is not None
         nsqd.drop_connections()
         await until(lambda: nsqd.count(Subscribe) == 2)
         nsqd.put(b"b")
-        message = await consumer.get(5)
+        message = await consumer.get(30)
         assert message is not None
         assert message.body == b"b"
         assert message.finish()
@@ -172,7 +172,7 @@ async def test_a_refused_subscription(nsqd: FakeNsqd) -> None:
     nsqd.refusals["Subscribe"] = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
     async with consume(nsqd) as consumer:
         with pytest.raises(SubFailed, match="exceeds limit"):
-            await consumer.get(5)
+            await consumer.get(30)
 
 
 async def test_heartbeats_and_errors(nsqd: FakeNsqd) -> None:
@@ -182,7 +182,7 @@ async def test_heartbeats_and_errors(nsqd: FakeNsqd) -> None:
         nsqd.send(frames.error("E_FIN_FAILED FIN x failed ID not in flight"))
         await until(lambda: nsqd.count(Nop) == 1)
         nsqd.put(b"a")
-        message = await consumer.get(5)
+        message = await consumer.get(30)
         assert message is not None
         message.finish()
 
@@ -205,14 +205,14 @@ async def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
         async with Consumer(
             "t", "c", lookupd_http_addresses=lookupds, max_in_flight=2, config=POLL_OFTEN
         ) as consumer:
-            message = await consumer.get(5)
+            message = await consumer.get(30)
             assert message is not None
             message.finish()
             assert list(consumer.connections) == [nsqd.address]
             lookupd.json("/lookup", lookup_answer(other.address))
             nsqd.close()
             other.put(b"b")
-            message = await consumer.get(5)
+            message = await consumer.get(30)
             assert message is not None
             assert message.body == b"b"
             message.finish()
@@ -227,7 +227,7 @@ async def test_more_nodes_than_messages_wanted(nsqd: FakeNsqd) -> None:
             other.put(b"b")
             seen: set[bytes] = set()
             while len(seen) < 2:
-                message = await consumer.get(5)
+                message = await consumer.get(30)
                 assert message is not None
                 seen.add(message.body)
                 message.finish()
@@ -251,6 +251,6 @@ async def test_a_topic_nsqlookupd_does_not_know_yet(nsqd: FakeNsqd) -> None:
             assert await consumer.get(0.05) is None
             lookupd.json("/lookup", lookup_answer(nsqd.address))
             nsqd.put(b"a")
-            message = await consumer.get(5)
+            message = await consumer.get(30)
             assert message is not None
             message.finish()

@@ -194,7 +194,7 @@ async def test_required_nodes() -> None:
     address = unused_address()
     async with Consumer("t", "c", nsqd_tcp_addresses=[address], required=True) as consumer:
         with pytest.raises(NotConnected) as caught:
-            await consumer.get(5)
+            await consumer.get(30)
         assert caught.value.reason == f"dial tcp {address}: connect: connection refused"
         assert consumer.last_error is caught.value
 
@@ -214,7 +214,7 @@ async def test_spent_messages(nsqd: FakeNsqd, caplog: pytest.LogCaptureFixture) 
     nsqd.put(b"last chance", attempts=5)
     async with consume(nsqd) as consumer:
         consumer.on_give_up = lambda message: given_up.append(message.body)
-        message = await consumer.get(5)
+        message = await consumer.get(30)
         assert message is not None
         assert message.body == b"last chance"
         message.finish()
@@ -238,7 +238,7 @@ async def test_giving_up_fails(nsqd: FakeNsqd) -> None:
 async def test_never_giving_up(nsqd: FakeNsqd) -> None:
     nsqd.put(b"again", attempts=60000)
     async with consume(nsqd, max_attempts=0) as consumer:
-        message = await consumer.get(5)
+        message = await consumer.get(30)
         assert message is not None
         message.finish()
 
@@ -262,7 +262,7 @@ async def test_what_can_be_seen(nsqd: FakeNsqd) -> None:
     nsqd.put(*[b"x"] * 10)
     async with consume(nsqd) as consumer:
         assert consumer.connections == {}
-        message = await consumer.get(5)
+        message = await consumer.get(30)
         await until(lambda: consumer.in_flight == 10)
         assert consumer.is_starved
         state = consumer.connections[nsqd.address]
@@ -296,7 +296,7 @@ async def test_an_exception_in_the_block_waits_for_no_answers(nsqd: FakeNsqd) ->
 
     async def fail() -> None:
         async with consume(nsqd) as consumer:
-            assert await consumer.get(5)
+            assert await consumer.get(30)
             raise KeyError
 
     async with asyncio.timeout(30):
@@ -328,7 +328,7 @@ async def test_one_nsqlookupd_hangs_and_one_is_dead(nsqd: FakeNsqd) -> None:
         config = Config(auth_secret="secret")
         lookupds = [f"127.0.0.1:{hanging.getsockname()[1]}", unused_address(), lookupd.address]
         async with Consumer("t", "c", lookupd_http_addresses=lookupds, config=config) as consumer:
-            message = await consumer.get(5)
+            message = await consumer.get(30)
             assert message is not None
             message.finish()
         assert lookupd.headers[0]["Authorization"] == "Bearer secret"
@@ -354,7 +354,7 @@ async def test_nonsense_of_nsqlookupd(nsqd: FakeNsqd) -> None:
         nsqd.put(b"a")
         lookupds = [lookupd.address]
         async with Consumer("t", "c", lookupd_http_addresses=lookupds) as consumer:
-            message = await consumer.get(5)
+            message = await consumer.get(30)
             assert message is not None
             message.finish()
 
@@ -366,7 +366,7 @@ async def test_a_found_node_that_refuses_ends_nothing(nsqd: FakeNsqd) -> None:
         lookupd.json("/lookup", lookup_answer(refusing.address, nsqd.address))
         lookupds = [lookupd.address]
         async with Consumer("t", "c", lookupd_http_addresses=lookupds) as consumer:
-            message = await consumer.get(5)
+            message = await consumer.get(30)
             assert message is not None
             message.finish()
             await until(lambda: isinstance(consumer.last_error, SubFailed))
@@ -375,7 +375,7 @@ async def test_a_found_node_that_refuses_ends_nothing(nsqd: FakeNsqd) -> None:
 async def test_closing_that_is_cancelled_still_closes(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     consumer = consume(nsqd)
-    assert await consumer.get(5)
+    assert await consumer.get(30)
     closing = asyncio.ensure_future(consumer.close())
     await until(lambda: nsqd.count(Close) == 1)
     closing.cancel()

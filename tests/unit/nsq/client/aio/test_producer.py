@@ -283,7 +283,7 @@ async def test_a_cancelled_publish_does_not_confuse_the_next(nsqd: FakeNsqd) -> 
 
 
 async def test_no_answer(nsqd: FakeNsqd) -> None:
-    config = Config(read_timeout=0.1, heartbeat_interval=0.1)
+    config = Config(read_timeout=0.5, heartbeat_interval=0.5)
     async with Producer(nsqd.address, config=config, resend=False) as producer:
         await producer.publish("t", b"1")
         nsqd.silent = True

@@ -175,13 +175,13 @@ def test_a_server_that_takes_nothing_is_gone() -> None:
 
 def test_a_server_that_takes_slowly_stays() -> None:
     with saying(frames.response(b"{}")) as (address, peers):
-        connection = Connection(address, Config(write_timeout=0.3))
+        connection = Connection(address, Config(write_timeout=0.6))
         size = 24 << 20
         done = threading.Event()
 
         def take() -> None:
             taken = 0
-            while taken < size and not done.wait(0.03):
+            while taken < size and not done.wait(0.04):
                 taken += len(peers[0].recv(1 << 20))
 
         thread = threading.Thread(target=take)

@@ -71,7 +71,7 @@ def test_many_at_once(nsqd: FakeNsqd) -> None:
     with consume(nsqd, max_in_flight=100) as consumer:
         seen = 0
         while seen < 100:
-            delivery = consumer.get_delivery(5)
+            delivery = consumer.get_delivery(30)
             assert delivery is not None
             assert delivery.bodies() == [b"x" * 20] * len(delivery)
             assert delivery.block.count == len(delivery)
@@ -87,7 +87,7 @@ def test_many_at_once(nsqd: FakeNsqd) -> None:
 def test_requeue_and_touch(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a")
     with consume(nsqd) as consumer:
-        message = consumer.get(5)
+        message = consumer.get(30)
         assert message is not None
         assert message.touch()
         assert message.requeue(0.25)
@@ -105,12 +105,12 @@ def test_waiting_ends(nsqd: FakeNsqd) -> None:
 def test_no_more_than_wanted_in_flight(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b", b"c")
     with consume(nsqd, max_in_flight=2) as consumer:
-        first = consumer.get(5)
+        first = consumer.get(30)
         assert first is not None
-        assert consumer.get(5) is not None
+        assert consumer.get(30) is not None
         assert consumer.get(0.05) is None
         first.finish()
-        third = consumer.get(5)
+        third = consumer.get(30)
         assert third is not None
         assert third.body == b"c"
     assert [event.count for event in nsqd.asked if isinstance(event, Ready)] == [2]
@@ -124,7 +124,7 @@ def test_ready_is_capped_by_the_server() -> None:
 def test_close_gives_back_what_nobody_saw(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b", b"c")
     with consume(nsqd) as consumer:
-        seen = consumer.get(5)
+        seen = consumer.get(30)
         assert seen is not None
         seen.finish()
     nsqd.wait(lambda: len(nsqd.requeued) == 2)
@@ -141,7 +141,7 @@ def test_two_nodes_share_what_may_be_in_flight(nsqd: FakeNsqd) -> None:
             other.put(b"b")
             bodies: set[bytes] = set()
             while len(bodies) < 2:
-                message = consumer.get(5)
+                message = consumer.get(30)
                 assert message is not None
                 bodies.add(message.body)
                 message.finish()
@@ -153,16 +153,16 @@ def test_two_nodes_share_what_may_be_in_flight(nsqd: FakeNsqd) -> None:
 def test_a_lost_node_is_found_again(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b")
     with consume(nsqd) as consumer:
-        held = consumer.get(5)
+        held = consumer.get(30)
         assert held is not None
         nsqd.drop_connections()
         nsqd.wait(lambda: not nsqd._sessions)
         nsqd.put(b"c")
-        message = consumer.get(5)
+        message = consumer.get(30)
         # b was on its way to us when the connection was lost, and is not handed out any more
         # unless it was already.
         while message is not None and message.body != b"c":
-            message = consumer.get(5)
+            message = consumer.get(30)
         assert message is not None
         assert message.finish()
         assert not held.finish()
@@ -172,7 +172,7 @@ def test_a_lost_node_is_found_again(nsqd: FakeNsqd) -> None:
 def test_a_refused_subscription(nsqd: FakeNsqd) -> None:
     nsqd.refusals["Subscribe"] = "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1"
     with consume(nsqd) as consumer, pytest.raises(SubFailed, match="exceeds limit"):
-        consumer.get(5)
+        consumer.get(30)
 
 
 def test_error_frames_do_not_end_the_consumer(nsqd: FakeNsqd) -> None:
@@ -182,7 +182,7 @@ def test_error_frames_do_not_end_the_consumer(nsqd: FakeNsqd) -> None:
         nsqd.send(frames.HEARTBEAT_FRAME)
         work_until(consumer, lambda: nsqd.count(Nop) == 1)
         nsqd.put(b"a")
-        assert consumer.get(5) is not None
+        assert consumer.get(30) is not None
 
 
 def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
@@ -190,7 +190,7 @@ def test_nodes_by_lookup(nsqd: FakeNsqd) -> None:
         lookupd.json("/lookup", lookup_answer(nsqd.address, unused_address()))
         nsqd.put(b"a")
         with Consumer("t", "c", lookupd_http_addresses=[lookupd.address]) as consumer:
-            message = consumer.get(5)
+            message = consumer.get(30)
             assert message is not None
             assert message.finish()
             assert list(consumer.connections) == [nsqd.address]
@@ -207,7 +207,7 @@ def test_lookup_is_asked_again_when_a_node_is_lost(nsqd: FakeNsqd) -> None:
             lookupd.json("/lookup", lookup_answer(other.address))
             nsqd.close()
             other.put(b"b")
-            message = consumer.get(5)
+            message = consumer.get(30)
             assert message is not None
             assert message.body == b"b"
             assert list(consumer.connections) == [other.address]
@@ -218,9 +218,9 @@ def test_one_nsqlookupd_hangs_and_one_is_dead(nsqd: FakeNsqd) -> None:
     with fake_http() as lookupd, socket.create_server(("127.0.0.1", 0)) as hanging:
         lookupd.json("/lookup", {"status_code": 200, "data": lookup_answer(nsqd.address)})
         lookupds = [f"127.0.0.1:{hanging.getsockname()[1]}", unused_address(), lookupd.address]
-        config = Config(auth_secret="secret", lookupd_poll_timeout=5)
+        config = Config(auth_secret="secret", lookupd_poll_timeout=30)
         with Consumer("t", "c", lookupd_http_addresses=lookupds, config=config) as consumer:
-            message = consumer.get(4)
+            message = consumer.get(20)
             assert message is not None
             message.finish()
         assert lookupd.headers[0]["Authorization"] == "Bearer secret"
@@ -250,7 +250,7 @@ def test_more_nodes_than_messages_wanted(nsqd: FakeNsqd) -> None:
             other.put(b"b")
             seen: set[bytes] = set()
             while len(seen) < 2:
-                message = consumer.get(5)
+                message = consumer.get(30)
                 assert message is not None
                 seen.add(message.body)
                 message.finish()
@@ -269,7 +269,7 @@ def test_a_lookup_that_fails_is_tried_again_soon(nsqd: FakeNsqd) -> None:
             work_until(consumer, lambda: len(lookupd.requests) > 1)
             lookupd.json("/lookup", lookup_answer(nsqd.address))
             nsqd.put(b"a")
-            message = consumer.get(5)
+            message = consumer.get(30)
             assert message is not None
             message.finish()
 
@@ -277,14 +277,14 @@ def test_a_lookup_that_fails_is_tried_again_soon(nsqd: FakeNsqd) -> None:
 def test_a_connection_lost_while_answering_is_replaced(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b")
     with consume(nsqd) as consumer:
-        held = consumer.get(5)
+        held = consumer.get(30)
         assert held is not None
         (connection,) = consumer._replies
         connection.close()
         assert not held.finish()
         nsqd.wait(lambda: not nsqd._sessions)
         nsqd.put(b"c")
-        while (message := consumer.get(5)) is not None and message.body != b"c":
+        while (message := consumer.get(30)) is not None and message.body != b"c":
             pass
         assert message is not None
         assert nsqd.count(Subscribe) == 2
@@ -293,7 +293,7 @@ def test_a_connection_lost_while_answering_is_replaced(nsqd: FakeNsqd) -> None:
 def test_deliveries_can_be_given_back(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b")
     with consume(nsqd) as consumer:
-        first = consumer.get_delivery(5)
+        first = consumer.get_delivery(30)
         assert first is not None
         assert first.requeue(0.02, backoff=False)
         nsqd.wait(lambda: [delay for _, delay in nsqd.requeued] == [20] * len(first))
@@ -360,14 +360,14 @@ def test_required_nodes() -> None:
     address = unused_address()
     with Consumer("t", "c", nsqd_tcp_addresses=[address], required=True) as consumer:
         with pytest.raises(NotConnected) as caught:
-            consumer.get(5)
+            consumer.get(30)
         assert caught.value.reason == f"dial tcp {address}: connect: connection refused"
 
 
 def test_what_can_be_seen(nsqd: FakeNsqd) -> None:
     nsqd.put(*[b"x"] * 10)
     with consume(nsqd) as consumer:
-        message = consumer.get(5)
+        message = consumer.get(30)
         assert message is not None
         while consumer.in_flight < 10:
             consumer.work()

@@ -22,7 +22,7 @@ from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Auth, Nop, Publish
 from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd, unused_address
 
-QUICK = Config(read_timeout=0.2, heartbeat_interval=0.2)
+QUICK = Config(read_timeout=0.5, heartbeat_interval=0.5)
 
 
 @pytest.fixture

@@ -109,9 +109,11 @@ async def test_addresses_that_lead_nowhere(
 
 async def test_what_speaks_no_http(publisher: Publisher) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 mail.example ESMTP\r\n")
-        await reader.read(1)
-        writer.close()
+        try:
+            writer.write(b"220 mail.example ESMTP\r\n")
+            await reader.read(1)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(greet, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
