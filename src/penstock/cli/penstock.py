@@ -198,8 +198,7 @@ def replay(
     topic
         Topic to read, RocketMQ's too.
     nsqd_http_address
-        nsqd to read from, host:port (may be given several times); 127.0.0.1:4151 without any
-        address.
+        nsqd to read from (may be given several times); 127.0.0.1:4151 without any address.
     lookupd_http_address
         nsqlookupd to ask for the nodes that have the topic (may be given several times).
     from_offset
@@ -225,8 +224,7 @@ def replay(
     to_nsqd
         TCP address of the nsqd to publish to, Go's too; by default the node that was read.
     client_opt
-        Option of the client that publishes, name,value, such as tls_v1 or auth_secret,...
-        (may be given several times).
+        Option of the client that publishes, name,value (may be given several times).
     rate
         Messages a second at most; 0 for as fast as possible.
     dry_run
