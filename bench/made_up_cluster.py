@@ -1,7 +1,8 @@
 """A cluster that is too big for the machine: what nsqadmin asks of it is answered by one process.
 
 Its nodes answer /stats, for all topics or one, its nsqlookupd /nodes, /topics, /lookup and
-/channels. Every figure is another one each time.
+/channels. Every figure is another one each time. Nodes of ours answer packed where that is asked
+for, as our nsqd does; with --go all are Go's, which do not know of that.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ import asyncio
 import itertools
 import json
 import multiprocessing
+import struct
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+import msgspec
+
 from penstock.net import tcp
 from penstock.net.http import HttpServer, Request
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, Response
+from penstock.nsq.nsqd.packed_stats import FIGURES
 
 ROUNDS = 4
 """So many answers are made beforehand; they come in turn."""
@@ -32,9 +37,11 @@ class Shape(NamedTuple):
     topics: int
     channels: int
     nodes: int
+    go: bool = False
 
     def __str__(self) -> str:
-        return f"{self.topics} topics x {self.channels} channels x {self.nodes} nodes"
+        kind = "of Go's" if self.go else "of ours"
+        return f"{self.topics} topics x {self.channels} channels x {self.nodes} nodes {kind}"
 
 
 def topic_name(number: int) -> str:
@@ -48,13 +55,14 @@ def channel_name(number: int) -> str:
 
 def add_shape(parser: ArgumentParser) -> None:
     """The flags that say how big the cluster is."""
-    for name, default in Shape(1000, 10, 10)._asdict().items():
+    for name, default in (("topics", 1000), ("channels", 10), ("nodes", 10)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--go", action="store_true", help="nodes that answer as Go's nsqd")
 
 
 def shape_of(args: Namespace) -> Shape:
     """What the flags said."""
-    return Shape(args.topics, args.channels, args.nodes)
+    return Shape(args.topics, args.channels, args.nodes, args.go)
 
 
 class Addresses(NamedTuple):
@@ -116,17 +124,37 @@ def _stats(topics: list[dict[str, Any]]) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-def _node(shape: Shape, answers: list[Response]) -> NsqRouter:
+def _packed(topics: list[dict[str, Any]]) -> bytes:
+    """The same as our nsqd packs it."""
+    rows = [*topics, *(channel for topic in topics for channel in topic["channels"])]
+    flat = [int(row.get(name, 0)) for row in rows for name in FIGURES]
+    answer = {
+        "packed": struct.pack(f"<{len(flat)}q", *flat),
+        "figures": FIGURES,
+        "topics": [topic["topic_name"] for topic in topics],
+        "channels": [[each["channel_name"] for each in topic["channels"]] for topic in topics],
+        "latencies": [],
+        "groups": [],
+        "version": "1.3.0",
+        "health": "OK",
+        "start_time": 1,
+    }
+    return msgspec.json.encode(answer)
+
+
+def _node(shape: Shape, answers: list[Response], packed: list[Response]) -> NsqRouter:
     """An nsqd."""
     turns = itertools.cycle(range(ROUNDS))
 
     def stats(request: Request) -> Response:
-        wanted, turn = Query.parse(request.query).get("topic"), next(turns)
+        query, turn = Query.parse(request.query), next(turns)
+        wanted = query.get("topic")
+        is_packed = query.get("packed") == "true" and not shape.go
         if wanted is None:
-            return answers[turn]
+            return (packed if is_packed else answers)[turn]
         numbers = [number for number in range(shape.topics) if topic_name(number) == wanted]
-        body = _stats([_topic(shape, number, turn) for number in numbers])
-        return Response(200, body, headers=_JSON)
+        topics = [_topic(shape, number, turn) for number in numbers]
+        return Response(200, (_packed if is_packed else _stats)(topics), headers=_JSON)
 
     router = NsqRouter()
     router.add("GET", "/stats", stats)
@@ -159,17 +187,17 @@ def _lookupd(shape: Shape, ports: list[int]) -> NsqRouter:
 
 def _serve(told: Connection, shape: Shape) -> None:
     """Answers until it is ended; tells the ports, that of the nsqlookupd first."""
-    bodies = [
-        _stats([_topic(shape, number, turn) for number in range(shape.topics)])
-        for turn in range(ROUNDS)
+    rounds = [
+        [_topic(shape, number, turn) for number in range(shape.topics)] for turn in range(ROUNDS)
     ]
-    answers = [Response(200, body, headers=_JSON) for body in bodies]
+    answers = [Response(200, _stats(topics), headers=_JSON) for topics in rounds]
+    packed = [Response(200, _packed(topics), headers=_JSON) for topics in rounds]
 
     async def listen(router: NsqRouter) -> int:
         return (await tcp.listen(HttpServer(router), "127.0.0.1:0")).port
 
     async def run() -> None:
-        ports = [await listen(_node(shape, answers)) for _ in range(shape.nodes)]
+        ports = [await listen(_node(shape, answers, packed)) for _ in range(shape.nodes)]
         told.send([await listen(_lookupd(shape, ports)), *ports])
         await asyncio.Event().wait()
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from penstock.testing.daemons import Daemon, Nsqadmin, run_nsqadmin, run_nsqd, run_nsqlookupd
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 30.0
 _LOOK_S = 0.02
 _LATENCIES = "--e2e-processing-latency-percentile=0.99,0.95"
 

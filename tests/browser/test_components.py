@@ -15,6 +15,7 @@ from .watching import Watcher
 
 COMPONENTS = Path(__file__).with_name("components.js")
 PATH = "/lookup"
+FIRST = "tbody tr > :first-child"
 WatcherOf = Callable[[Page], Watcher]
 NO_STORAGE = """
 Object.defineProperty(window, "localStorage", {
@@ -35,7 +36,7 @@ def show(page: Page, query: str = "") -> None:
 
 def names(page: Page) -> list[str]:
     """The first column, from the top down."""
-    return page.locator("tbody tr > :first-child").all_text_contents()
+    return page.locator(FIRST).all_text_contents()
 
 
 def head(page: Page, title: str) -> Locator:
@@ -47,16 +48,17 @@ def head(page: Page, title: str) -> Locator:
 
 def test_a_table_sorts_by_its_head_and_the_address_bar_says_how(page: Page) -> None:
     show(page)
-    assert names(page) == ["row-3", "row-5", "row-2", "row-4", "row-1"]  # the depth: 4, 3, 2, 1, 0
+    by_depth = ["row-3", "row-5", "row-2", "row-4", "row-1"]  # 4, 3, 2, 1, 0
+    expect(page.locator(FIRST)).to_have_text(by_depth)
     expect(head(page, "Depth")).to_have_attribute("aria-sort", "descending")
 
     head(page, "Depth").get_by_role("button").click()
     expect(page).to_have_url(f"{PATH}?rows.sort=depth")
-    assert names(page) == ["row-1", "row-4", "row-2", "row-5", "row-3"]
+    expect(page.locator(FIRST)).to_have_text(["row-1", "row-4", "row-2", "row-5", "row-3"])
 
     head(page, "Name").get_by_role("button").click()
     expect(head(page, "Name")).to_have_attribute("aria-sort", "ascending")
-    assert names(page) == ["row-1", "row-2", "row-3", "row-4", "row-5"]
+    expect(page.locator(FIRST)).to_have_text(["row-1", "row-2", "row-3", "row-4", "row-5"])
 
     page.reload()
     expect(head(page, "Name")).to_have_attribute("aria-sort", "ascending")
@@ -90,13 +92,13 @@ def test_a_filter_finds_all_words_and_totals_are_of_what_is_found(page: Page) ->
 def test_ten_thousand_rows_are_drawn_in_parts_and_found_in_all(page: Page) -> None:
     show(page, "?rows=10000&rows.sort=name")
     rows = page.locator("tbody tr")
-    expect(rows).to_have_count(250)
-    page.get_by_role("button", name="Show 500 more").click()
-    expect(rows).to_have_count(750)
+    expect(rows).to_have_count(100)
+    page.get_by_role("button", name="Show 400 more").click()
+    expect(rows).to_have_count(500)
     expect(page.locator("tfoot td").first).to_have_text("20,000")
     page.get_by_role("searchbox", name="Filter").fill("row-9999")
     expect(rows).to_have_count(1)
-    assert names(page) == ["row-9999"]
+    expect(page.locator(FIRST)).to_have_text(["row-9999"])
 
 
 def test_a_narrow_table_scrolls_in_its_box_with_its_names_in_sight(open_page: OpenPage) -> None:

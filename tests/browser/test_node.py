@@ -15,7 +15,7 @@ from .test_nodes import row_of, stopped
 from .watching import Watcher
 
 TOPICS, CHANNELS = 1000, 10
-ROWS_DRAWN_MAX = 300
+ROWS_DRAWN_MAX = 150
 """Rows of tables that are drawn of a node with a thousand topics."""
 
 
@@ -109,13 +109,15 @@ def test_who_may_not_has_no_tombstones(
 def test_a_thousand_topics_are_not_all_drawn(page: Page, site: Site) -> None:
     node = site.nodes[0]
     topics = [many_channels(f"topic-{number:04}", node) for number in range(TOPICS)]
-    told = {"node": node, "topics": topics, "total_messages": 0, "total_clients": 0, "message": ""}
+    about = {"hostname": "h", "tcp_port": 1, "version": "1.3.0", "topics": []}
+    told = {"node": node, "about": about, "topics": topics, "total_messages": 0,
+            "total_clients": 0, "message": ""}  # fmt: skip
     body = json.dumps(told)
 
     def answer(route: Route) -> None:
         route.fulfill(body=body, content_type="application/json")
 
-    page.route(f"**/api/nodes/{node.replace(':', '%3A')}", answer)
+    page.route(f"**/api/nodes/{node.replace(':', '%3A')}?*", answer)
     page.goto(f"/nodes/{node}?open=topic-0003")
     expect(page.get_by_role("link", name="channel-9")).to_be_visible()
     assert page.locator("tbody tr").count() <= ROWS_DRAWN_MAX
@@ -125,17 +127,36 @@ def test_a_thousand_topics_are_not_all_drawn(page: Page, site: Site) -> None:
 
 
 def many_channels(topic: str, node: str) -> dict[str, Any]:
-    """A topic as the API tells of it."""
-    place = {"node": node, "hostname": "h", "topic_name": topic}
+    """A topic as the API tells of it in brief."""
     figures = dict.fromkeys(("depth", "memory_depth", "backend_depth", "message_count"), 1)
     more = dict.fromkeys(("in_flight_count", "deferred_count", "requeue_count", "timeout_count",
                           "client_count"), 0)  # fmt: skip
     end = {"paused": False, "e2e_processing_latency": None}
+    names = [f"channel-{number}" for number in range(CHANNELS)]
+    place = {"node": node, "hostname": "h", "topic_name": topic}
     channels = [
-        {**place, "channel_name": f"channel-{number}", **figures, **more, "clients": [], **end}
-        for number in range(CHANNELS)
+        {**place, "channel_name": name, **figures, **more, "clients": [], **end} for name in names
     ]
-    return {**place, **figures, "channels": channels, **end}
+    return {"topic_name": topic, **figures, "channel_names": names,
+            "in_channels": {"depth": CHANNELS, **more}, "channels": channels, **end}  # fmt: skip
+
+
+def test_what_is_open_is_bounded(page: Page, site: Site) -> None:
+    node = site.nodes[0]
+    names = [f"topic-{number:02}" for number in range(34)]
+    about = {"hostname": "h", "tcp_port": 1, "version": "1.3.0", "topics": []}
+    told = {"node": node, "about": about, "total_messages": 0, "total_clients": 0, "message": "",
+            "topics": [many_channels(name, node) for name in names]}  # fmt: skip
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(body=json.dumps(told), content_type="application/json")
+
+    page.route(f"**/api/nodes/{node.replace(':', '%3A')}?*", answer)
+    page.goto(f"/nodes/{node}?open={','.join(names)}")
+    expect(page.get_by_text("Too much is open")).to_have_count(2)
+    assert [url.count("topic-") for url in asked[:2]] == [0, 32]
 
 
 def test_back_to_all_nodes(page: Page, site: Site) -> None:

@@ -11,29 +11,10 @@ from .conftest import OpenPage, StartAdmin
 from .modules import load, run
 from .site import Site, until
 
-CALM: dict[str, Any] = {
-    "rows": [],
-    "rates": [],
-    "nodes": [],
-    "silent": [],
-    "missing": [],
-    "letters": [],
-    "groups": [],
-}
-
 FIND = """
-const { attention, steady } = modules;
-const rates = steady(undefined, given.rows, 0);
-const found = attention({ ...given, rates });
-return found.map(({ kind, level, names }) => [kind, level, names.join("/")]);
+const found = modules.attention(given);
+return found.map(({ kind, level, page, names }) => [kind, level, page, names.join("/")]);
 """
-
-
-def queue(topic: str, channel: str = "", **figures: float) -> dict[str, Any]:
-    """A row as live.js tells it."""
-    nothing = dict.fromkeys(("depth", "in", "out", "in_flight", "requeues", "timeouts"), 0)
-    facts = {"clients": 1, "paused": 0, "channels": 0 if channel else 1}
-    return {"topic": topic, "channel": channel, "node": "", **nothing, **facts, **figures}
 
 
 def tile(page: Page, label: str) -> Any:
@@ -43,45 +24,17 @@ def tile(page: Page, label: str) -> Any:
 # --- what wants attention ------------------------------------------------------------------------
 
 
-ROWS: list[tuple[dict[str, Any], list[list[str]]]] = [
-    (queue("t", "c"), []),
-    (queue("t", "c", depth=999, **{"in": 9}), []),
-    (queue("t", "c", depth=1000, out=50, **{"in": 50}), [["backlog", "warn", "t/c"]]),
-    (queue("t", "c", depth=1000, out=40, **{"in": 50}), [["backlog", "bad", "t/c"]]),
-    (queue("t", "c", depth=1000, out=51, **{"in": 50}), []),  # empty in 1,000 seconds
-    (queue("t", "c", depth=9000, out=51, **{"in": 50}), [["backlog", "warn", "t/c"]]),
-    (queue("t", "c", depth=1, clients=0), [["unattended", "warn", "t/c"]]),
-    (queue("t", "c", depth=1000, clients=0), [["unattended", "bad", "t/c"]]),
-    (queue("t", "c", clients=0), []),
-    (queue("t", "c", depth=5000, clients=0, paused=1), [["paused", "warn", "t/c"]]),
-    (queue("t", "c", requeues=0.9), []),
-    (queue("t", "c", requeues=1, out=9), [["requeues", "warn", "t/c"]]),
-    (queue("t", "c", requeues=1, out=10), []),
-    (queue("t", "c", timeouts=5, out=2), [["timeouts", "warn", "t/c"]]),
-    (queue("t", "@group", depth=5000, clients=0), []),  # groups are told by /api/groups
-    (queue("t", paused=1), [["paused", "warn", "t"]]),
-    (queue("t", depth=3, channels=0), [["unchannelled", "warn", "t"]]),
-    (queue("t", depth=3), []),
-    (queue("dead", depth=3, channels=0), []),  # its letters are told instead
-    (queue("read", depth=3, channels=0), []),
-]
-"""A row, and what wants attention about it."""
-
-
-def test_thresholds(page: Page) -> None:
+def test_nodes_letters_and_groups_come_to_what_the_history_tells(page: Page) -> None:
     load(page, "attention.js")
-    group = {"topic": "read", "group": "g", "lag": 0, "rate": 0}
-    letters = [{"topic": "dead", "letters": 0}]
-    for row, found in ROWS:
-        given = {**CALM, "rows": [row], "letters": letters, "groups": [group]}
-        assert run(page, FIND, given) == found, row
 
+    def queue(kind: str, level: str, weight: int, *names: str) -> dict[str, Any]:
+        return {"kind": kind, "level": level, "weight": weight, "names": names}
 
-def test_the_worst_comes_first(page: Page) -> None:
-    load(page, "attention.js")
     given = {
-        "rows": [queue("a", "paused", paused=1, depth=7), queue("a", "deep", depth=2000, clients=0),
-                 queue("a", "deeper", depth=3000, clients=0)],
+        "queues": [queue("unattended", "bad", 3000, "a", "deeper"),
+                   queue("unattended", "bad", 2000, "a", "deep"),
+                   queue("paused", "warn", 7, "b"),
+                   queue("unattended", "warn", 5, "dead", "penstock-dlq")],
         "nodes": [{"address": "n:1", "version": "1.2.0", "isOld": True},
                   {"address": "n:2", "version": "1.3.0", "isOld": False}],
         "silent": ["n:4"],
@@ -90,33 +43,19 @@ def test_the_worst_comes_first(page: Page) -> None:
         "groups": [{"topic": "t", "group": "slow", "lag": 2500, "rate": 10},
                    {"topic": "t", "group": "dead", "lag": 1000, "rate": 0},
                    {"topic": "t", "group": "fine", "lag": 999, "rate": 0}],
+        "lag": 1000,
     }  # fmt: skip
     assert run(page, FIND, given) == [
-        ["silent", "bad", "n:4"],
-        ["missing", "bad", "n:3"],
-        ["unattended", "bad", "a/deeper"],
-        ["unattended", "bad", "a/deep"],
-        ["lag", "bad", "t/dead"],
-        ["lag", "warn", "t/slow"],
-        ["paused", "warn", "a/paused"],
-        ["letters", "warn", "dead"],
-        ["old", "warn", "n:1"],
+        ["silent", "bad", "node", "n:4"],
+        ["missing", "bad", "node", "n:3"],
+        ["unattended", "bad", "channel", "a/deeper"],
+        ["unattended", "bad", "channel", "a/deep"],
+        ["lag", "bad", "groups", "t/dead"],
+        ["lag", "warn", "groups", "t/slow"],
+        ["paused", "warn", "topic", "b"],
+        ["letters", "warn", "deadletter", "dead"],
+        ["old", "warn", "node", "n:1"],
     ]
-
-
-def test_rates_are_steady(page: Page) -> None:
-    load(page, "attention.js")
-    means = run(page, """
-      const row = (rate) => [{ ...given, in: rate }];
-      let means;
-      return [0, 100, 0, 0, 0, 0].map((rate) => {
-        means = modules.steady(means, row(rate), 10);
-        return means.values().next().value.in;
-      });
-    """, queue("t", "c"))  # fmt: skip
-    assert means[0] == 0
-    assert 20 < means[1] < 40
-    assert means[1:] == sorted(means[1:], reverse=True)
 
 
 # --- the page ------------------------------------------------------------------------------------

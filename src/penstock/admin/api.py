@@ -77,19 +77,27 @@ class ReadApi:
         return with_message(whole_channel(name, found), warnings)
 
     async def _nodes(self, request: Request) -> Any:
+        """All nodes; `topics=false` is ours: without their topics."""
         warnings = Warnings()
-        producers = await self._cluster.producers(warnings)
+        with_topics = Query.parse(request.query).get("topics") != "false"
+        producers = await self._cluster.producers(warnings, with_topics=with_topics)
         return {"nodes": producers or None, "message": warnings.message}
 
     async def _node(self, request: Request) -> Any:
-        node, warnings = text_of(request.param), Warnings()
-        producers = await self._cluster.producers(warnings)
-        found = [each for each in producers if each.http_address == node]
-        if not found:
+        """A node with all that is on it; with `level=topics`, which is ours, in brief."""
+        name, warnings, query = text_of(request.param), Warnings(), Query.parse(request.query)
+        is_brief = query.get("level") == "topics"
+        node = await self._cluster.node(name, warnings, is_brief=is_brief)
+        if node is None:
             raise _missing("NODE_NOT_FOUND", warnings, by_itself=True)
-        topics = await self._cluster.stats(found[:1], warnings, clients=True)
+        if is_brief:
+            from penstock.admin.cluster.node_topics import brief  # loads numpy
+
+            names = (query.get("open") or "").split(",")
+            return await brief(self._cluster, node, names, warnings)
+        topics = await self._cluster.stats([node], warnings, clients=True)
         return {
-            "node": node,
+            "node": name,
             "topics": topics or None,
             "total_messages": sum(each.message_count for each in topics),
             "total_clients": _total_clients(topics),

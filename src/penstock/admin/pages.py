@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from penstock.admin.access import Access
+from penstock.admin.history.limits import LIMITS
 from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
 from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file
@@ -88,6 +89,7 @@ class Pages:
             "isAdmin": self._access.is_admin(request),
             "lookupds": options.lookupd_http_addresses,
             "historyInterval": options.history_interval / SECOND,
+            "limits": LIMITS._asdict(),
             "graphite": {
                 "enabled": bool(options.graphite_url),
                 "url": self._base if options.proxy_graphite else options.graphite_url,

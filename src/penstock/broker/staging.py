@@ -8,7 +8,7 @@ from typing import Final, cast
 import numpy as np
 from msgspec import Struct
 
-from penstock.broker.records import PlacedRecords, Records
+from penstock.broker.records import Placed, PlacedRecords, Records
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch, Buffer, Positions
 from penstock.storage.queue_index import Queues
@@ -29,36 +29,48 @@ class Staged(Struct):
 
 
 def batches_of(
-    staged: list[Staged], queues: Queues, first_offset: int, id_base: int, timestamp_ns: int
+    staged: list[Staged],
+    queues: Queues,
+    first_offset: int,
+    id_base: int,
+    timestamp_ns: int,
+    placed: Placed | None = None,
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
 
     Neighbours of one queue with the same delay share a batch when they are all single messages, or
     all of one frame size, and have no note.
     """
-    batches = []
+    groups = []
+    places: list[tuple[PlacedRecords, int]] = []
     taken: dict[int, int] = {}
     start = 0
     while start < len(staged):
         group = staged[start : _group_end(staged, start)]
-        queue = group[0].queue
+        groups.append((group, first_offset))
+        first, queue = group[0].records, group[0].queue
+        count = len(group) if first.count == 1 else sum([item.records.count for item in group])
         before = taken.get(queue, 0)
-        if group[0].records.dialect:
-            _place(group, queues.bounds(queue)[1] + before)
-        batch = _batch(group, first_offset, id_base, timestamp_ns)
-        batches.append(batch)
-        taken[queue] = before + batch.count
-        first_offset = batch.next_offset
+        if first.dialect:
+            _place(group, queues.bounds(queue)[1] + before, id_base + first_offset, places)
+        taken[queue] = before + count
+        first_offset += count
         start += len(group)
-    return batches
+    if placed is not None and places:
+        placed(places, timestamp_ns)
+    return [_batch(group, first_offset, id_base, timestamp_ns) for group, first_offset in groups]
 
 
-def _place(group: list[Staged], queue_offset: int) -> None:
-    """Tell records their places in the queue."""
+def _place(
+    group: list[Staged], queue_offset: int, first_id: int, places: list[tuple[PlacedRecords, int]]
+) -> None:
+    """Tell records their places in the queue, and note their ids."""
     for item in group:
         records = cast(PlacedRecords, item.records)
         records.queue_offset = queue_offset
+        places.append((records, first_id))
         queue_offset += records.count
+        first_id += records.count
 
 
 def _group_end(staged: list[Staged], start: int) -> int:

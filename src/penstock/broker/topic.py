@@ -31,7 +31,7 @@ from penstock.broker.progress import (
     TopicSettings,
     encode_record,
 )
-from penstock.broker.records import Records
+from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
@@ -74,6 +74,7 @@ class Topic:
         self.log = log
         self.queues = queues or OneQueue(log)
         self.spread = 1  # a publish that names no queue goes to the next one of so many
+        self.placed: Placed | None = None
         self.appended: Appended | None = None
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
@@ -151,7 +152,7 @@ class Topic:
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
         batches = batches_of(staged, self.queues, log.next_offset, log.id_base,
-                             self._clock.wall_ns())  # fmt: skip
+                             self._clock.wall_ns(), self.placed)  # fmt: skip
         log.append(batches)
         for batch in batches:
             self.queues.append(batch)

@@ -52,6 +52,12 @@ class NsqdHost:
     def publish(self, topic: Topic, records: Records, done: Outcome, queue: int) -> None:
         self._nsqd.commits.publish(topic, records, 0, done, queue)
 
+    def hold(self) -> None:
+        self._nsqd.commits.hold()
+
+    def release(self) -> bool:
+        return self._nsqd.commits.release()
+
 
 class RocketCompanion:
     """RocketMQ's broker as nsqd sees it (``nsq.nsqd.companion.Companion``)."""

@@ -28,7 +28,10 @@ from penstock.storage.batch import Buffer
 
 IDLE_S: Final = 120.0
 """A connection that neither sends nor receives for so long is closed, as in Java."""
-WRITE_HIGH_WATER: Final = 1024 * 1024
+WRITE_HIGH_WATER: Final = 256 * 1024
+TOGETHER_MAX: Final = 32
+"""So many requests are read at once, and what is known of their answers then leaves with one write,
+so that the peer has something to do meanwhile."""
 WAITING_MAX: Final = 1000
 """Questions to one client that may be unanswered."""
 _TLS_FIRST_BYTE: Final = 0x16
@@ -56,6 +59,18 @@ class Handler(Protocol):
     def disconnected(self, connection: Connection) -> None: ...
 
 
+class Gatherer(Protocol):
+    """What makes one thing of all that a connection has read."""
+
+    def hold(self) -> None:
+        """A connection begins to take what it has read."""
+        ...
+
+    def release(self) -> bool:
+        """It has taken all; whether some of its requests are answered later in this pass."""
+        ...
+
+
 class RemotingServer:
     """What connections share; its instance is the protocol factory for ``net.tcp.listen``.
 
@@ -69,8 +84,10 @@ class RemotingServer:
         *,
         tls: ServerTls | None = None,
         tls_only: bool = False,
+        gatherer: Gatherer | None = None,
     ) -> None:
         self.handler = handler
+        self.gatherer = gatherer
         self.idle_s = idle_s
         self.tls = tls
         self.tls_only = tls_only
@@ -137,17 +154,34 @@ class Connection(asyncio.Protocol):
                 return
         self._active = True
         self._reader.feed(data)
+        self._take_all()
+
+    def _take_all(self) -> None:
+        """Take what was read, as long as the peer reads what it is answered."""
+        if self._transport.is_closing():
+            return
         self._is_reading = True
+        gatherer = self._server.gatherer
+        if gatherer is not None:
+            gatherer.hold()
+        failure: FrameError | None = None
         try:
-            while (command := self._reader.next_command()) is not None:
-                self._take(command)
+            while not self.is_congested and (commands := self._reader.next_commands(TOGETHER_MAX)):
+                for command in commands:
+                    self._take(command)
+                if len(commands) == TOGETHER_MAX:
+                    self._flush()
         except FrameError as error:
-            _log.warning("%s sent %s, closing", self.address, error)
-            self.close()
+            failure = error
         finally:
+            if gatherer is not None and gatherer.release():
+                self.flush_soon()
             self._is_reading = False
             if not self._flushes_soon:
                 self._flush()
+        if failure is not None:
+            _log.warning("%s sent %s, closing", self.address, failure)
+            self.close()
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether a connection that begins so goes on in the clear; starts TLS, or ends it."""
@@ -179,6 +213,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.is_congested = False
         self._transport.resume_reading()
+        if self._reader.unread:
+            self._loop.call_soon(self._take_all)
 
     # --- requests ------------------------------------------------------------------------------
 

@@ -106,11 +106,12 @@ class Batch(Struct, eq=False, gc=False):
         (magic, length, checksum, first_offset, first_id, timestamp_ns, delay_ns, count, stride,
          dialect, version, attributes, queue) = _unpack_header(buffer, position)  # fmt: skip
         check_header(magic, length, count, stride, version)
-        if max(first_offset, first_id) > OFFSET_MAX - count:
+        if first_offset > OFFSET_MAX - count or first_id > OFFSET_MAX - count:
             raise CorruptBatchError(f"batch at an impossible offset, {first_offset}")
         if length > left:
             raise TruncatedBatchError(f"batch of {length} bytes, {left} are left")
-        raw = memoryview(buffer)[position : position + length]
+        view = buffer if type(buffer) is memoryview else memoryview(buffer)
+        raw = view[position : position + length]
         if verify and xxh3_64_intdigest(raw[_CHECKED_FROM:]) != checksum:
             raise CorruptBatchError(f"checksum of the batch at offset {first_offset} is wrong")
         table: Positions | None = None

@@ -1,7 +1,7 @@
 """Blocks read from segment files, kept while they fit one budget for the whole broker.
 
 Channels that read the same stretch of a backlog one behind the other share the read and the check.
-Of blocks that are read here and there, only the outline is kept.
+Of blocks that are read here and there, the outline stays for long after their bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from penstock.storage.batch import Batch
 from penstock.storage.outline import Outline
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
+OUTLINE_BYTES_MAX: Final = 8 * 1024 * 1024
 _BATCH_OBJECT_BYTES: Final = 600  # what Python keeps for a batch beside its bytes
 
 
@@ -53,26 +54,68 @@ Kept = Block | Outline
 
 
 class BlockCache:
-    """Least recently used blocks, bounded in bytes."""
+    """Least recently used blocks, bounded in bytes, and the outlines of more of them, likewise."""
 
-    def __init__(self, nbytes_max: int = CACHE_BYTES_MAX) -> None:
-        self._kept: OrderedDict[BlockKey, Kept] = OrderedDict()
+    def __init__(
+        self, nbytes_max: int = CACHE_BYTES_MAX, outlines_max: int = OUTLINE_BYTES_MAX
+    ) -> None:
+        self._kept = _Recent(nbytes_max)
+        self._outlines = _Recent(outlines_max)
+
+    def get(self, key: BlockKey) -> Kept | None:
+        known = self._kept.known
+        if key in known:
+            known.move_to_end(key)
+            return known[key]
+        return self._outlines.get(key)
+
+    def put(self, key: BlockKey, new: Kept) -> None:
+        self._outlines.pop(key)
+        self._kept.put(key, new)
+        while (oldest := self._kept.surplus()) is not None:
+            known = self._kept.pop(oldest)
+            if isinstance(known, Outline):
+                known.let_go()
+                self._outlines.put(oldest, known)
+        while (oldest := self._outlines.surplus()) is not None:
+            self._outlines.pop(oldest)
+
+    def __len__(self) -> int:
+        return len(self._kept) + len(self._outlines)
+
+
+class _Recent:
+    """What is known of blocks in the order of its use, and how much that is."""
+
+    __slots__ = ("_nbytes", "_nbytes_max", "known")
+
+    def __init__(self, nbytes_max: int) -> None:
+        self.known: OrderedDict[BlockKey, Kept] = OrderedDict()
         self._nbytes = 0
         self._nbytes_max = nbytes_max
 
     def get(self, key: BlockKey) -> Kept | None:
-        found = self._kept.get(key)
+        found = self.known.get(key)
         if found is not None:
-            self._kept.move_to_end(key)
+            self.known.move_to_end(key)
         return found
 
     def put(self, key: BlockKey, new: Kept) -> None:
-        replaced = self._kept.pop(key, None)
-        self._nbytes += new.nbytes - (replaced.nbytes if replaced else 0)
-        self._kept[key] = new
-        while self._nbytes > self._nbytes_max and len(self._kept) > 1:
-            _, evicted = self._kept.popitem(last=False)
-            self._nbytes -= evicted.nbytes
+        self.pop(key)
+        self.known[key] = new
+        self._nbytes += new.nbytes
+
+    def pop(self, key: BlockKey) -> Kept | None:
+        found = self.known.pop(key, None)
+        if found is not None:
+            self._nbytes -= found.nbytes
+        return found
+
+    def surplus(self) -> BlockKey | None:
+        """The least recently used one, when it has to leave; the newest always stays."""
+        if self._nbytes <= self._nbytes_max or len(self.known) < 2:
+            return None
+        return next(iter(self.known))
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self.known)

@@ -11,11 +11,16 @@ import errno
 import fcntl
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.core.errors import DiskFullError, LockedError, StorageError, TooManyFilesError
+
+RESERVED_MAX: Final = 1024 * 1024
+RESERVED_MIN: Final = 64 * 1024
+"""What is reserved is at most as much as there is already; a shorter file gets nothing."""
 
 _KINDS: dict[int, type[StorageError]] = {
     errno.ENOSPC: DiskFullError,
@@ -52,6 +57,16 @@ class LogFile(Protocol):
         """Bring what was appended to stable storage. Raises StorageError; never retry after
         that.
         """
+        ...
+
+    def reserve(self) -> None:
+        """Have zeros behind the end, over which appends go: to sync these costs about half as much,
+        as the file does not grow. May be called in any thread; without room nothing happens.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give back what was reserved; no more will be appended."""
         ...
 
     def truncate(self, size: int) -> None: ...
@@ -131,9 +146,21 @@ class OsLogFile:
         self.path = path
         with _reported(path):
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self.size = os.fstat(self._fd).st_size
+            self.size = self._reserved = os.fstat(self._fd).st_size
+        self._reserving = threading.Lock()
+        self._grows = True
 
     def append(self, data: bytes | memoryview) -> None:
+        end = self.size + len(data)
+        if end <= self._reserved:
+            self._write(data)
+        else:
+            with self._reserving:  # or its zeros would come over this
+                self._write(data)
+                self._reserved = max(self._reserved, end)
+        self.size = end
+
+    def _write(self, data: bytes | memoryview) -> None:
         try:
             written = os.pwrite(self._fd, data, self.size)
             while written < len(data):
@@ -141,8 +168,8 @@ class OsLogFile:
         except OSError as error:
             with suppress(OSError):  # a tail that stays is overwritten, or cut at recovery
                 os.ftruncate(self._fd, self.size)
+                self._reserved = self.size
             raise kind_of(error.errno)(f"{self.path}: {error.strerror}") from error
-        self.size += len(data)
 
     def read(self, position: int, nbytes: int) -> bytes:
         try:
@@ -156,12 +183,35 @@ class OsLogFile:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             os.fdatasync(self._fd)
 
+    def reserve(self) -> None:
+        nbytes = min(self.size, RESERVED_MAX)
+        if nbytes < RESERVED_MIN or self._reserved - self.size >= nbytes // 4:
+            return
+        with self._reserving:
+            if not self._grows:
+                return
+            start = self._reserved
+            try:
+                written = os.pwrite(self._fd, bytes(nbytes), start)
+            except OSError:  # whoever appends will meet it
+                return
+            self._reserved = start + written
+
+    def release(self) -> None:
+        with self._reserving, suppress(OSError):  # zeros are cut off at the next start, too
+            self._grows = False
+            if self._reserved > self.size:
+                os.ftruncate(self._fd, self.size)
+                self._reserved = self.size
+
     def truncate(self, size: int) -> None:
         with _reported(self.path):
             os.ftruncate(self._fd, size)
-        self.size = size
+        self.size = self._reserved = size
 
     def close(self) -> None:
+        if self._fd >= 0:
+            self.release()
         # Forgotten, so that a late write fails instead of reaching the number's next owner.
         fd, self._fd = self._fd, -1
         if fd >= 0:

@@ -145,7 +145,7 @@ class HashIndex:
         base = first - self._first
         assert base < 1 << 31, "an index begins where its log does"
         self._hashes.extend(hashes)
-        self._offsets.extend([base + number for number in numbers] if base else numbers)
+        self._offsets.frombytes((np.asarray(numbers, np.uint32) + np.uint32(base)).tobytes())
         self.covered = end
         self._last_ns = last_ns
         if len(self._hashes) >= CHUNK_ROWS:

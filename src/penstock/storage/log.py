@@ -15,7 +15,6 @@ import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Final, Protocol
 
 from penstock.core.errors import (
@@ -36,9 +35,6 @@ logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
-_SAME_PLACE_MAX: Final = 64  # single reads from one block; then the whole block is worth it
-
-_FIRST: Final = attrgetter("first_offset")
 
 BatchRun = tuple[Sequence[Batch], int]
 _NOTHING: Final[BatchRun] = ((), 0)
@@ -80,11 +76,14 @@ class SyncJob:
     sync_directory: bool = False
     finished: list[Segment] = field(default_factory=list)
     messages: int = 0
+    growing: LogFile | None = None
 
     def run(self) -> None:
         """Sync. Raises StorageError, after which the log must not be trusted with more, or
         TooManyFilesError, after which it may be tried again.
         """
+        if self.growing is not None:
+            self.growing.reserve()
         for file in self.files:
             file.sync()
         if self.sync_directory:
@@ -118,6 +117,7 @@ class Log:
         self.unsynced_messages = 0
         self.next_offset = segments[-1].next_offset
         self._segments = segments
+        self._starts = [segment.first_offset for segment in segments]
         self._cache = cache
         self._tail = Tail(options.mem_queue_size)
         self._unwritten: list[Batch] = []
@@ -125,8 +125,6 @@ class Log:
         self._finished_unsynced: list[Segment] = []
         self._new_files = True
         self._checkpoint_size = 0
-        self._last_place = (0, 0)
-        self._same_place = 0
         self._job: SyncJob | None = None
 
     # --- writing -------------------------------------------------------------------------------
@@ -202,8 +200,10 @@ class Log:
 
     def _rotate(self, first_offset: int) -> Segment:
         segment = Segment.create(self.disk, self.directory, first_offset, self.id_base)
+        self._segments[-1].file.release()
         self._finished_unsynced.append(self._segments[-1])
         self._segments.append(segment)
+        self._starts.append(first_offset)
         self._new_files = True
         self._checkpoint_size = 0
         return segment
@@ -245,6 +245,7 @@ class Log:
             sync_directory=self._new_files,
             finished=self._finished_unsynced,
             messages=self.unsynced_messages,
+            growing=active.file if self.options.durability is Durability.FSYNC else None,
         )
         self._finished_unsynced = []
         self._new_files = False
@@ -323,16 +324,7 @@ class Log:
         if in_memory is not None:
             batch = self._tail.batches[in_memory]
             return batch if offset < batch.next_offset else None
-        segment = self._segments[self._segment_of(offset)]
-        index = segment.index
-        if not index.offsets:
-            return None
-        number = index.block_of(offset)
-        place = (segment.serial, number)
-        self._same_place = self._same_place + 1 if place == self._last_place else 0
-        self._last_place = place
-        is_worth_it = self._same_place >= _SAME_PLACE_MAX
-        return segment.batch(number, offset, self._cache, whole=is_worth_it)
+        return self._segments[self._segment_of(offset)].batch(offset, self._cache)
 
     def _stored_at(self, offset: int) -> BatchRun:
         for segment in self._segments[self._segment_of(offset) :]:
@@ -344,7 +336,7 @@ class Log:
         return _NOTHING
 
     def _segment_of(self, offset: int) -> int:
-        return max(0, bisect_right(self._segments, offset, key=_FIRST) - 1)
+        return max(0, bisect_right(self._starts, offset) - 1)
 
     def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
         """Whole undamaged batches as stored, from the one that holds ``offset`` on.
@@ -416,7 +408,7 @@ class Log:
             if self._new_files:  # or a power cut might leave no file to tell where the log ends
                 self.disk.sync_directory(self.directory)
                 self._new_files = False
-            self._segments.pop(0)
+            del self._segments[0], self._starts[0]
             if oldest in self._finished_unsynced:
                 self._finished_unsynced.remove(oldest)
             oldest.delete(self.disk)

@@ -1,7 +1,8 @@
-"""Where the batches of a block start: all that is kept of it for those who read here and there.
+"""Where the batches of a block start, for those who read here and there.
 
 A pull from one of a thousand queues needs one batch of a block, the next pull one of another. To
-read and check whole blocks for that, and to keep them, would cost a thousand times what is wanted.
+parse and check whole blocks for that would cost a thousand times what is wanted. The bytes of the
+block are kept as long as the cache has room for them: then its other batches cost no read.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ _UINT32_MAX: Final = (1 << 32) - 1
 
 
 class Outline:
-    """First offsets and positions of a block's batches, counted from the block's own."""
+    """First offsets and positions of a block's batches, counted from the block's own; ``raw`` are
+    its bytes, unchecked, None when they were let go.
+    """
 
-    __slots__ = ("_first_offset", "_firsts", "_positions", "nbytes")
+    __slots__ = ("_first_offset", "_firsts", "_positions", "nbytes", "raw")
 
     def __init__(self, raw: bytes, first_offset: int) -> None:
         """Steps over the headers in ``raw``, unchecked, up to one that makes no sense."""
@@ -40,13 +43,24 @@ class Outline:
             expected = first + count
             place += length
         positions.append(min(place, len(raw)))
-        self.nbytes = _OBJECT_BYTES + firsts.itemsize * (len(firsts) + len(positions))
+        self.raw: memoryview | None = memoryview(raw)
+        self.nbytes = self._own_bytes + len(raw)
 
     def __len__(self) -> int:
         return len(self._firsts)
 
+    @property
+    def _own_bytes(self) -> int:
+        return _OBJECT_BYTES + self._firsts.itemsize * (len(self._firsts) + len(self._positions))
+
+    def let_go(self) -> None:
+        """Keep the bytes no longer."""
+        self.raw = None
+        self.nbytes = self._own_bytes
+
     def span(self, offset: int) -> tuple[int, int]:
         """Where the batch starts and ends that holds ``offset``, if any does."""
         place = bisect_right(self._firsts, offset - self._first_offset)
-        positions = self._positions
-        return (positions[place - 1], positions[place]) if place else (0, 0)
+        if not place:
+            return 0, 0
+        return self._positions[place - 1], self._positions[place]

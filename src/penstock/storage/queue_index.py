@@ -152,7 +152,7 @@ class _Queue:
     chunks: list[_Chunk] = field(default_factory=list)
     tail_first: int = 0
     tail: array[int] = field(default_factory=lambda: array("q"))
-    cached: tuple[_Chunk | None, array[int]] = (None, array("q"))
+    cached: tuple[int, array[int]] = (0, array("q"))  # a chunk: its first offset, what it says
     least: tuple[int, int] = (-1, 0)  # a start of the log, and the first offset kept then
 
     @property
@@ -189,15 +189,19 @@ class QueueIndex:
         found = self._queues.get(queue)
         if found is None:
             return 0, 0
-        start = self._log.start_offset
-        if found.least[0] != start:
-            found.least = (start, self.search(queue, start))
-        return found.least[1], found.next_offset
+        start, least = self._log.start_offset, found.least
+        if least[0] != start:
+            least = found.least = (start, self.search(queue, start))
+        return least[1], found.tail_first + len(found.tail)
 
     def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
         found = self._queues.get(queue)
         if found is None or offset < 0:
             return ()
+        first, known = found.cached
+        start = offset - first
+        if 0 <= start < len(known):
+            return known[start : start + count]
         if offset >= found.tail_first or not found.chunks:
             start = max(0, offset - found.tail_first)
             return found.tail[start : start + count]
@@ -217,10 +221,11 @@ class QueueIndex:
         return found.tail_first + bisect_left(found.tail, log_offset)
 
     def _offsets(self, queue: _Queue, chunk: _Chunk) -> array[int]:
-        if queue.cached[0] is not chunk:
-            data = chunk.file.read(chunk.position, 8 * chunk.count)
-            queue.cached = chunk, array("q", data)
-        return queue.cached[1]
+        first, known = queue.cached
+        if first != chunk.first_offset or not known:
+            known = array("q", chunk.file.read(chunk.position, 8 * chunk.count))
+            queue.cached = chunk.first_offset, known
+        return known
 
     # --- growing -------------------------------------------------------------------------------
 

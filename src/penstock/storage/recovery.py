@@ -5,6 +5,7 @@ is read batch by batch. Then:
 
 - bytes behind the last valid batch of the newest segment are a torn tail, a publish that was never
   acknowledged at the ``write`` level: they are cut off, and the log says so;
+- zeros behind the last valid batch were reserved (``disk.LogFile.reserve``): they are cut off;
 - bytes between valid batches are corruption: they are copied to ``quarantine/`` for the operator,
   counted, and stepped over. Nothing that can be read is ever cut off.
 """
@@ -202,8 +203,11 @@ def _judge_damage(
         behind_all = damage.start >= found.end
         if behind_all and not last_window:
             continue  # only cut by the window; the next one starts there
+        start = position + damage.start
+        if behind_all and not data[damage.start :].strip(b"\0"):
+            segment.file.truncate(start)  # it was reserved, and not used
+            return
         if behind_all and newest:
-            start = position + damage.start
             torn = segment.size - start
             report.torn += torn
             logger.warning("%s: cut off a torn tail of %d bytes", segment.file.path, torn)

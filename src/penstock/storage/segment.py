@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import count
 
-from penstock.storage.batch import Batch, CorruptBatchError
+from penstock.storage.batch import Batch, Buffer, CorruptBatchError
 from penstock.storage.cache import Block, BlockCache
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
@@ -120,31 +121,33 @@ class Segment:
             cache.put(key, block)
         return block
 
-    def batch(self, number: int, offset: int, cache: BlockCache, *, whole: bool) -> Batch | None:
-        """The batch of a block that holds ``offset``; None when that message is gone or damaged.
+    def batch(self, offset: int, cache: BlockCache) -> Batch | None:
+        """The batch that holds ``offset``; None when that message is gone or damaged.
 
-        Unless the block is in the cache or is read ``whole``, only this batch is read and checked.
+        Of a block that is not in the cache, only this batch is checked.
         """
+        number = bisect_right(self.index.offsets, offset) - 1
+        if number < 0:
+            return None
         start, end = self.span(number)
-        key = (self.serial, number, end)
-        known = cache.get(key)
-        if known is None and not whole:
+        known = cache.get(key := (self.serial, number, end))
+        if known is None:
             known = Outline(self.file.read(start, end - start), self.index.offsets[number])
             cache.put(key, known)
-        if isinstance(known, Outline) and not whole:
+        if isinstance(known, Outline):
             place, end = known.span(offset)
-            batch = self._batch_between(start + place, start + end)
-            if batch is not None and batch.first_offset <= offset < batch.next_offset:
-                return batch
+            raw: Buffer | None = known.raw
+            if raw is None:
+                raw, place = self.file.read(start + place, end - place), 0
+            try:
+                batch = Batch.parse(raw, place)
+            except CorruptBatchError:
+                pass
+            else:
+                is_ours = batch.first_id == self.id_base + batch.first_offset
+                if is_ours and batch.first_offset <= offset < batch.next_offset:
+                    return batch
         return self.block(number, cache).batch(offset)
-
-    def _batch_between(self, start: int, end: int) -> Batch | None:
-        """What is read without its neighbours; None when that is no undamaged batch of ours."""
-        try:
-            batch = Batch.parse(self.file.read(start, end - start))
-        except CorruptBatchError:
-            return None
-        return batch if batch.first_id == self.id_base + batch.first_offset else None
 
     def encode_index(self) -> bytes:
         """What the index file says of the segment as it is now."""

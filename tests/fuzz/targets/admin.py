@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import msgspec
@@ -93,6 +94,13 @@ _GROUPS = (
     b'"committed":{"0":1,"1":2},"client_count":1,"clients":null}],"log_groups":[{"group_name":'
     b'"g","committed":{"0":3},"lag":4,"rate":0.5,"progress":{"query":"q","batch":1,"at":5.5}}]}]}'
 )
+_PACKED = (
+    b'{"packed":"%s","figures":["depth","backend_depth","in_flight_count","deferred_count",'
+    b'"message_count","requeue_count","timeout_count","client_count","paused"],"topics":["t"],'
+    b'"channels":[["c"]],"latencies":[[1,[[0.99,1.5]]]],"groups":[{"topic_name":"t","log_groups":'
+    b'[{"group_name":"g","lag":4,"rate":0.5}]}],"version":"1.3.0"}'
+    % base64.b64encode(bytes(range(144)))
+)
 _WORDS = [b"null", b"[]", b"{}", b"[", b"]", b"{", b"}", b",", b"-1", b"1e308", b"NaN", b"true",
           b'"depth":', b'"\\ud800"', b'"quantile":', b"9223372036854775808"]  # fmt: skip
 TARGETS = {
@@ -102,7 +110,7 @@ TARGETS = {
         _WORDS,
     ),
     "admin_stats": Target(stats, [_STATS, b'{"topics":null}'], _WORDS),
-    "admin_looks": Target(looks, [_STATS, _GROUPS, b'{"topics":[{}]}'], _WORDS),
+    "admin_looks": Target(looks, [_STATS, _PACKED, _GROUPS, b'{"topics":[{}]}'], _WORDS),
     "admin_groups": Target(groups, [_GROUPS], _WORDS),
     "admin_nodes": Target(
         nodes,

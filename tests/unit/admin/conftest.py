@@ -21,7 +21,7 @@ from penstock.net.http_client import request
 from penstock.nsq.http_api import error_response, json_response
 from penstock.nsq.http_query import Timeouts
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 class FakeDaemon:
@@ -113,7 +113,7 @@ async def fake() -> AsyncIterator[StartFake]:
 
 @pytest.fixture
 async def asker() -> AsyncIterator[Asker]:
-    asker = Asker(Timeouts(2, 5))
+    asker = Asker(Timeouts(5, 5))
     yield asker
     await asker.close()
 

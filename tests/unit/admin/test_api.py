@@ -18,7 +18,7 @@ async def running(two: Two, admin: StartAdmin) -> Running:
 @pytest.fixture
 async def direct(two: Two, admin: StartAdmin) -> Running:
     nodes = tuple(each.address for each in two.nsqds)
-    return await admin(nsqd_http_addresses=nodes, http_client_request_timeout=300 * MILLISECOND)
+    return await admin(nsqd_http_addresses=nodes, http_client_request_timeout=1000 * MILLISECOND)
 
 
 async def test_topics(running: Running, two: Two) -> None:
@@ -64,7 +64,10 @@ async def test_without_producers(running: Running, direct: Running, two: Two) ->
 
 
 async def test_nodes(running: Running, two: Two) -> None:
-    assert [each["hostname"] for each in (await running.get("/api/nodes"))["nodes"]] == ["a", "b"]
+    nodes = (await running.get("/api/nodes"))["nodes"]
+    assert [each["hostname"] for each in nodes] == ["a", "b"]
+    bare = (await running.get("/api/nodes?topics=false"))["nodes"]
+    assert bare == [{**each, "topics": None} for each in nodes]
     node = two.nsqds[0].address
     stats = topic("t", channel("c", clients=[{"client_id": "x"}, {}]), message_count=7)
     two.nsqds[0].answers["/stats"] = {"topics": [stats]}

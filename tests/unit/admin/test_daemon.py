@@ -34,7 +34,7 @@ async def test_a_history_begins_by_itself(two: Two, admin: StartAdmin) -> None:
     running: Running = await admin(
         lookupd_http_addresses=(two.lookupd.address,), history_interval=10**9
     )
-    for _ in range(1000):
+    for _ in range(6000):
         status, _ = await running.ask("GET", "/api/history?topic=t")
         if status == 200:
             return

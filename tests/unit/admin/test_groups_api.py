@@ -23,7 +23,7 @@ async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
     found = await running.get("/api/groups")
     found["groups"][0]["nodes"].sort(key=lambda each: nodes.index(each))
     assert found == {"groups": [whole], "message": ""}
-    asked = "GET /stats?format=json&include_clients=false&include_mem=false"
+    asked = "GET /stats?format=json&include_clients=false&include_mem=false&packed=true"
     assert two.nsqds[0].asked == [asked]
     assert len((await running.get("/api/groups?topic=t"))["groups"]) == 1
     assert two.nsqds[0].asked[1:] == [f"{asked}&topic=t"]

@@ -95,7 +95,7 @@ async def test_a_slow_endpoint_holds_a_bounded_number(
     for _ in range(5):
         teller.tell(Action("create_topic", "t"), request())
     assert caplog.text.count("dropped a notification") == 2
-    await asyncio.wait_for(teller.close(), 5)
+    await asyncio.wait_for(teller.close(), 30)
     assert "3 notifications are lost" in caplog.text
 
 

@@ -27,12 +27,23 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
 
     def close(self) -> None:
+        self.run(_settle())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
+        self._thread.join(30)
         self.loop.close()
+
+
+async def _settle() -> None:
+    """What still runs ends, and connections that were closed are, before their loop is."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -13,7 +13,13 @@ from penstock.net import tcp
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.remoting import Connection, LateAnswerError, NoAnswerError, RemotingServer
+from penstock.rocketmq.remoting import (
+    TOGETHER_MAX,
+    Connection,
+    LateAnswerError,
+    NoAnswerError,
+    RemotingServer,
+)
 
 from .conftest import LoopThread
 from .raw_client import RawClient
@@ -59,7 +65,7 @@ class Fixture:
         self.client.close()
         self.thread.run(self.listener.close())
         self.thread.loop.call_soon_threadsafe(self.server.close_connections)
-        assert self.handler.gone.wait(5)
+        assert self.handler.gone.wait(30)
 
 
 @pytest.fixture
@@ -93,7 +99,9 @@ def test_asking_the_client(echo: Fixture) -> None:
     answers: list[Command] = []
 
     def ask() -> None:
-        answers.append(echo.thread.run(echo.connection.invoke(307, {"a": "b"}, b"body", seconds=5)))
+        answers.append(
+            echo.thread.run(echo.connection.invoke(307, {"a": "b"}, b"body", seconds=30))
+        )
 
     thread = threading.Thread(target=ask)
     thread.start()
@@ -103,7 +111,7 @@ def test_asking_the_client(echo: Fixture) -> None:
     assert not request.is_response
     echo.client.send(frames.encode(Command(0, 99, flag=1)))  # an answer to nothing
     echo.client.send(frames.encode(request.answer(body=b"running")))
-    thread.join(5)
+    thread.join(30)
     assert answers[0].body == b"running"
 
 
@@ -117,7 +125,7 @@ def test_a_client_that_goes_while_it_is_asked(echo: Fixture) -> None:
 
     def ask() -> None:
         try:
-            echo.thread.run(echo.connection.invoke(307, seconds=5))
+            echo.thread.run(echo.connection.invoke(307, seconds=30))
         except NoAnswerError as error:
             failures.append(error)
 
@@ -125,7 +133,7 @@ def test_a_client_that_goes_while_it_is_asked(echo: Fixture) -> None:
     thread.start()
     echo.client.next_command()
     echo.client.close()
-    thread.join(5)
+    thread.join(30)
     assert "is gone" in str(failures[0])
 
 
@@ -140,7 +148,7 @@ def test_a_stream_without_sense_is_closed(echo: Fixture) -> None:
     assert echo.client.is_closed()
 
 
-@pytest.mark.parametrize("echo", [0.05], indirect=True)
+@pytest.mark.parametrize("echo", [0.5], indirect=True)
 def test_an_idle_connection_is_closed(echo: Fixture) -> None:
     assert echo.client.is_closed()
 
@@ -173,6 +181,10 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.writes: list[bytes] = []
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
@@ -190,4 +202,113 @@ async def test_answers_of_one_pass_leave_with_one_write() -> None:
     connection.data_received(frames.encode(Command(0, 1)) + frames.encode(Command(0, 2)))
     await asyncio.sleep(0)
     assert [written.count(b"later") for written in wire.writes] == [2]
+    connection.connection_lost(None)
+
+
+class Gatherer:
+    """Answers what was asked when all that was read is taken, or later."""
+
+    def __init__(self, handler: Later) -> None:
+        self.handler = handler
+        self.is_late = False
+        self.held = 0
+
+    def hold(self) -> None:
+        self.held += 1
+
+    def release(self) -> bool:
+        self.held -= 1
+        (connection,) = self.connections
+        if self.is_late:
+            asyncio.get_running_loop().call_soon(self.handler.answer, connection)
+        else:
+            self.handler.answer(connection)
+        return self.is_late
+
+    connections: list[Connection]
+
+
+class Noting(Later):
+    """Only notes what is asked."""
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        self.requests.append(request)
+        return None
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_what_was_read_is_answered_as_a_whole(is_late: bool) -> None:
+    handler = Noting()
+    gatherer = Gatherer(handler)
+    gatherer.is_late = is_late
+    connection = RemotingServer(handler, gatherer=gatherer)()
+    gatherer.connections = [connection]
+    wire = Wire()
+    connection.connection_made(wire)
+    connection.data_received(frames.encode(Command(0, 1)) + frames.encode(Command(0, 2)))
+    assert gatherer.held == 0
+    if is_late:
+        assert wire.writes == []
+        await asyncio.sleep(0)
+    assert [written.count(b"later") for written in wire.writes] == [2]
+    connection.connection_lost(None)
+
+
+async def test_what_was_read_before_rubbish_is_answered() -> None:
+    handler = Noting()
+    gatherer = Gatherer(handler)
+    connection = RemotingServer(handler, gatherer=gatherer)()
+    gatherer.connections = [connection]
+    wire = Wire()
+    connection.connection_made(wire)
+    connection.data_received(frames.encode(Command(0, 1)) + bytes(8))
+    assert gatherer.held == 0
+    assert [written.count(b"later") for written in wire.writes] == [1]
+    assert wire.is_closed
+    connection.connection_lost(None)
+
+
+class Wide(Noting):
+    """Answers at once, each with a body that fills the wire."""
+
+    def handle(self, connection: Connection, request: Command) -> Command | None:
+        super().handle(connection, request)
+        return request.answer(body=b"wide")
+
+
+class Narrow(Wire):
+    """Is full after the first write, until it is read from."""
+
+    connection: Connection
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        super().writelines(list_of_data)
+        self.connection.pause_writing()
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+async def test_a_peer_that_reads_no_answers_gets_no_further_ones() -> None:
+    handler, wire = Wide(), Narrow()
+    wire.connection = connection = RemotingServer(handler)()
+    connection.connection_made(wire)
+    requests = [Command(0, number) for number in range(2 * TOGETHER_MAX + 1)]
+    connection.data_received(b"".join(map(frames.encode, requests)))
+    await asyncio.sleep(0)
+    assert len(handler.requests) == TOGETHER_MAX
+    for _ in range(2):
+        connection.resume_writing()
+        await asyncio.sleep(0)
+    assert [request.opaque for request in handler.requests] == [each.opaque for each in requests]
+    assert [written.count(b"wide") for written in wire.writes] == [TOGETHER_MAX, TOGETHER_MAX, 1]
+    connection.connection_lost(None)
+
+
+async def test_many_answers_leave_in_several_writes() -> None:
+    connection, wire = RemotingServer(Wide())(), Wire()
+    connection.connection_made(wire)
+    connection.data_received(frames.encode(Command(0)) * (TOGETHER_MAX + 1))
+    assert [written.count(b"wide") for written in wire.writes] == [TOGETHER_MAX, 1]
     connection.connection_lost(None)

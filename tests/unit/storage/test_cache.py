@@ -86,10 +86,23 @@ def test_an_outline_makes_room_for_its_block() -> None:
 
 
 def test_many_outlines_have_room_where_few_blocks_have() -> None:
-    cache = BlockCache(3 * block((0, 1), nbytes=256 * 1024).nbytes)
+    raw = bytes(make(0, b"x" * 10_000).raw)
+    cache = BlockCache(100_000, 100_000)
+    outlines = [Outline(raw, 0) for _ in range(100)]
+    for number, outline in enumerate(outlines):
+        cache.put((1, number, 0), outline)
+    assert len(cache) == 100
+    kept = [outline for outline in outlines if outline.raw is not None]
+    assert kept == outlines[-9:]
+    assert cache.get((1, 0, 0)) is outlines[0]
+
+
+def test_outlines_leave_too_when_even_they_have_no_room() -> None:
+    cache = BlockCache(1000, 2000)
     for number in range(100):
         cache.put((1, number, 0), Outline(bytes(make(0, b"x").raw), 0))
-    assert len(cache) == 100
+    assert len(cache) == 2 + 4
+    assert [number for number in range(100) if cache.get((1, number, 0))] == [*range(94, 100)]
 
 
 def test_the_batch_of_an_offset() -> None:

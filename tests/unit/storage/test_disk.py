@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import DiskFullError, LockedError, StorageError
-from penstock.storage.disk import Disk, OsDisk
+from penstock.storage.disk import RESERVED_MAX, RESERVED_MIN, Disk, OsDisk
 from penstock.testing.disk import FaultyDisk
 
 
@@ -236,3 +237,98 @@ def test_a_lock_of_a_go_nsqd_is_respected(tmp_path: Path) -> None:
     with pytest.raises(LockedError, match="possibly in use by another instance of nsqd"):
         OsDisk().lock(str(tmp_path))
     os.close(fd)
+
+
+# --- zeros behind the end ----------------------------------------------------------------------
+
+
+ENOUGH = b"enough".ljust(RESERVED_MIN, b"!")
+
+
+def test_what_is_reserved_is_written_over_and_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    file = OsDisk().open(str(path))
+    file.append(ENOUGH)
+    file.reserve()
+    assert path.read_bytes() == ENOUGH + bytes(RESERVED_MIN)
+    file.append(b"two")
+    file.reserve()  # there is still enough
+    assert (file.size, path.stat().st_size) == (RESERVED_MIN + 3, 2 * RESERVED_MIN)
+    assert file.read(0, file.size) == ENOUGH + b"two"
+    long = os.urandom(RESERVED_MAX)
+    file.append(long)
+    assert path.read_bytes() == ENOUGH + b"two" + long
+    file.reserve()
+    assert path.stat().st_size == file.size + RESERVED_MAX
+    file.release()
+    file.reserve()
+    assert path.read_bytes() == ENOUGH + b"two" + long
+    file.close()
+
+
+def test_for_a_little_nothing_is_reserved(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    file = OsDisk().open(str(path))
+    file.append(b"one")
+    file.reserve()
+    assert path.read_bytes() == b"one"
+    file.close()
+
+
+def test_a_closed_file_and_a_cut_one_have_no_zeros_behind_them(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    file = OsDisk().open(str(path))
+    file.append(ENOUGH + b"one")
+    file.reserve()
+    file.truncate(RESERVED_MIN + 2)
+    assert path.read_bytes() == ENOUGH + b"on"
+    file.reserve()
+    assert path.stat().st_size > file.size
+    file.close()
+    assert path.read_bytes() == ENOUGH + b"on"
+
+
+def test_no_room_to_reserve_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk().open(str(tmp_path / "f"))
+    file.append(ENOUGH)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        file.reserve()
+        with pytest.raises(DiskFullError):
+            file.append(b"two")
+    file.append(b"!")
+    file.close()
+    assert (tmp_path / "f").read_bytes() == ENOUGH + b"!"
+
+
+def test_an_append_waits_for_zeros_that_would_come_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f"
+    file = OsDisk().open(str(path))
+    file.append(ENOUGH)
+    begun, may_go_on = threading.Event(), threading.Event()
+    pwrite = os.pwrite
+
+    def slow(fd: int, data: bytes | memoryview, position: int) -> int:
+        if data == bytes(RESERVED_MIN):
+            begun.set()
+            assert may_go_on.wait(30)
+        return pwrite(fd, data, position)
+
+    monkeypatch.setattr(os, "pwrite", slow)
+    reserving = threading.Thread(target=file.reserve)
+    appending = threading.Thread(target=file.append, args=(b"two",))
+    reserving.start()
+    assert begun.wait(30)
+    appending.start()
+    appending.join(0.05)  # it is at the lock by now, or will be
+    may_go_on.set()
+    reserving.join(30)
+    appending.join(30)
+    assert file.read(0, file.size) == ENOUGH + b"two"
+    file.close()

@@ -39,8 +39,21 @@ def test_an_offset_too_far_from_the_first_is_left_out() -> None:
     assert len(Outline(raw, 0)) == 1
 
 
-def test_it_costs_eight_bytes_a_batch() -> None:
+def test_the_bytes_are_kept_until_they_are_let_go() -> None:
+    raw = b"".join(make(n, b"a").raw for n in range(10))
+    outline = Outline(raw, 0)
+    assert outline.raw == raw
+    with_bytes = outline.nbytes
+    outline.let_go()
+    assert outline.raw is None
+    assert outline.nbytes == with_bytes - len(raw)
+    assert outline.span(9) == (len(raw) // 10 * 9, len(raw))
+
+
+def test_without_them_it_costs_eight_bytes_a_batch() -> None:
     few, many = (
         Outline(b"".join(make(n, b"a").raw for n in range(count)), 0) for count in (10, 110)
     )
+    few.let_go()
+    many.let_go()
     assert many.nbytes - few.nbytes == 800

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,20 @@ STORY = st.lists(
     ),
     max_size=40,
 )
+
+
+@pytest.mark.usefixtures("small")
+def test_any_place_is_found_whatever_was_asked_before(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    for number in range(30):
+        put(log, index, number % 2, 1 + number % 3)
+    whole = content(index, 2)
+    for queue in (0, 1):
+        high = index.bounds(queue)[1]
+        for offset in (*range(high - 1, -1, -1), *range(0, high, 7)):
+            assert index.locate(queue, offset, 1) == array("q", [whole[queue][offset]])
+    index.close()
 
 
 @pytest.mark.usefixtures("small")

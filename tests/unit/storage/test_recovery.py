@@ -93,6 +93,36 @@ def test_a_torn_tail_is_cut_off_at_every_length() -> None:
         assert everything(reopen(disk)[0]) == frames(written[:good] + more)
 
 
+def test_zeros_that_were_reserved_are_no_torn_tail(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=300)
+    written = fill(log, 2, 2, 2, 2)
+    log.close()
+    paths = disk.paths(".log")
+    assert len(paths) > 1
+    whole = [disk.content(path) for path in paths]
+    for is_indexed in (True, False):
+        for path, content in zip(paths, whole, strict=True):
+            disk.overwrite(path, content + bytes(5000))
+            if not is_indexed:
+                disk.remove(path.replace(".log", ".index"))
+        log, report = reopen(disk)
+        assert everything(log) == frames(written)
+        assert (report.torn, report.damaged) == (0, 0)
+        assert [disk.content(path) for path in paths] == whole
+    assert caplog.text == ""
+
+
+def test_what_was_torn_within_reserved_zeros_is_cut_off() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk), 2, 2)
+    whole = disk.content(FIRST)
+    disk.overwrite(FIRST, whole[:-10] + bytes(5000))
+    log, report = reopen(disk)
+    assert everything(log) == frames(written[:1])
+    assert report.torn == len(whole) - len(written[0].raw) - 10 + 5000
+
+
 def test_every_flipped_bit_costs_its_batch_at_most() -> None:
     disk = new_disk()
     log = new_log(disk)

@@ -13,6 +13,8 @@ from msgspec import Struct
 
 ROCKETMQ: Final = "rocketmq"
 LOG: Final = "log"
+PACKED_MARK: Final = b'{"packed":'
+"""What a packed answer of /stats begins with (penstock.nsq.nsqd.packed_stats)."""
 
 
 class QueryProgress(Struct):
@@ -79,6 +81,26 @@ class NodeGroups(Struct):
     """The part of an nsqd's /stats that is read."""
 
     topics: list[ToldTopic] | None = None
+
+
+class PackedGroups(NodeGroups, rename={"topics": "groups"}):
+    """The same of a packed answer, which has the topics with groups apart."""
+
+    topics: list[ToldTopic] | None = None
+
+
+class NoGroups(NodeGroups, rename={"topics": "none"}):
+    """The same of an answer without any, such as Go's: nothing of it is read."""
+
+    topics: None = None
+
+
+def groups_kind(body: bytes) -> type[NodeGroups]:
+    """What to read an answer as."""
+    if body.startswith(PACKED_MARK):
+        return PackedGroups
+    has_some = b'"consumer_groups":' in body or b'"log_groups":' in body
+    return NodeGroups if has_some else NoGroups
 
 
 class _Key(NamedTuple):

@@ -64,6 +64,11 @@ class Info(Struct):
     topology_zone: str = ""
     topology_region: str = ""
 
+    @property
+    def http_address(self) -> str:
+        """What the API calls it by."""
+        return join_host_port(self.broadcast_address, self.http_port)
+
     def described(self, topics: list[ProducerTopic]) -> Producer:
         """The same with its topics, as the API tells it."""
         return Producer(
@@ -78,10 +83,21 @@ class Info(Struct):
         )
 
 
-class Told(Info):
-    """A node as an nsqlookupd tells of it."""
+class ToldBare(Info):
+    """A node as an nsqlookupd tells of it, without its topics."""
 
     remote_address: str = ""
+
+    def producer(self) -> Producer:
+        """The same, as the API tells it."""
+        producer = self.described([])
+        producer.remote_address = self.remote_address
+        return producer
+
+
+class Told(ToldBare):
+    """A node as an nsqlookupd tells of it."""
+
     topics: list[str] | None = None
     tombstones: list[bool] | None = None
 
@@ -103,7 +119,13 @@ class ToldNodes(Struct):
     producers: list[Told] | None = None
 
 
-def united(told: Iterable[tuple[str, ToldNodes]]) -> list[Producer]:
+class ToldBareNodes(Struct):
+    """The same without topics."""
+
+    producers: list[ToldBare] | None = None
+
+
+def united(told: Iterable[tuple[str, ToldNodes | ToldBareNodes]]) -> list[Producer]:
     """The nodes that several nsqlookupds, by address, tell of; each with those that know it."""
     found: dict[str, Producer] = {}
     for address, nodes in told:

@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from penstock.admin.cluster.asker import Asker, escaped
 from penstock.admin.cluster.fanout import NoAnswerError, Warnings, ask_all, try_all
-from penstock.admin.cluster.groups import NodeGroups
+from penstock.admin.cluster.groups import NodeGroups, groups_kind
 from penstock.admin.cluster.producers import (
     Info,
     Producer,
     ProducerTopic,
+    ToldBareNodes,
     ToldNodes,
     distinct,
     ordered,
@@ -32,7 +33,8 @@ T = TypeVar("T")
 
 STATS: Final = "/stats?format=json"
 NO_CLIENTS: Final = "&include_clients=false"
-FIGURES_ONLY: Final = NO_CLIENTS + "&include_mem=false"
+FIGURES_ONLY: Final = NO_CLIENTS + "&include_mem=false&packed=true"
+"""Our nsqd answers packed; Go's does not know the word, and answers as without."""
 
 
 class Addresses(NamedTuple):
@@ -110,13 +112,28 @@ class Cluster:
 
     # --- nodes ---------------------------------------------------------------------------------
 
-    async def producers(self, warnings: Warnings) -> list[Producer]:
-        """All nodes."""
-        if self.addresses.lookupds:
+    async def producers(self, warnings: Warnings, *, with_topics: bool = True) -> list[Producer]:
+        """All nodes; without their topics, of which there are many, it costs much less."""
+        if self.addresses.lookupds and with_topics:
             return united(await self._lookupds("/nodes", ToldNodes, warnings))
-        found = await ask_all("nsqd", self.addresses.nsqds, self.described)
+        if self.addresses.lookupds:
+            return united(await self._lookupds("/nodes", ToldBareNodes, warnings))
+        ask = self.described if with_topics else self._bare
+        found = await ask_all("nsqd", self.addresses.nsqds, ask)
         warnings.add(found.errors)
         return ordered(each for _, each in found.answers)
+
+    async def node(self, address: str, warnings: Warnings, *, is_brief: bool) -> Producer | None:
+        """The node that is called so; in brief its topics are only those of nsqlookupds."""
+        if self.addresses.lookupds:
+            told = await self._lookupds("/nodes", ToldNodes, warnings)
+            for each in (each for _, nodes in told for each in nodes.producers or ()):
+                if each.http_address != address:
+                    each.topics = None  # of all nodes they are many
+            nodes = united(told)
+        else:
+            nodes = await self.producers(warnings, with_topics=not is_brief)
+        return next((each for each in nodes if each.http_address == address), None)
 
     async def topic_producers(self, topic: str, warnings: Warnings) -> list[Producer]:
         """The nodes that have this topic."""
@@ -140,6 +157,9 @@ class Cluster:
         info = await self._info(address)
         stats = await self.asker.get(address, STATS + NO_CLIENTS, _TopicNames)
         return info.described([ProducerTopic(each) for each in stats.names()])
+
+    async def _bare(self, address: str) -> Producer:
+        return (await self._info(address)).described([])
 
     async def _info(self, address: str) -> Info:
         """What a node is; an old one that does not say where it is, is where it was asked."""
@@ -179,10 +199,18 @@ class Cluster:
     async def groups(self, topic: str, warnings: Warnings) -> list[tuple[str, NodeGroups]]:
         """What each node tells of the groups of this topic, or of all; by the node's address."""
         producers = await (self.topic_producers(topic, warnings) if topic
-                           else self.producers(warnings))  # fmt: skip
+                           else self.producers(warnings, with_topics=False))  # fmt: skip
+        if not producers:
+            return []
         target = STATS + FIGURES_ONLY + (f"&topic={escaped(topic)}" if topic else "")
-        addresses = list(dict.fromkeys(each.http_address for each in producers))
-        return await self._all("nsqd", addresses, target, NodeGroups, warnings) if producers else []
+
+        async def ask(address: str) -> NodeGroups:
+            return await self.asker.get_as(address, target, groups_kind)
+
+        addresses = dict.fromkeys(each.http_address for each in producers)
+        found = await ask_all("nsqd", addresses, ask)
+        warnings.add(found.errors)
+        return found.answers
 
     # --- asking --------------------------------------------------------------------------------
 

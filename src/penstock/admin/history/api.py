@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.history.events import LEVELS, Events, Wish
+from penstock.admin.history.events import Events
 from penstock.admin.history.history import FIGURES, History
+from penstock.admin.history.layout import LEVELS, Wish
 from penstock.admin.history.rows import Key
 from penstock.admin.router import AdminRouter
 from penstock.net.http import Request, Response

@@ -4,43 +4,36 @@ A watcher gets an event `state` with all rows, then after every refresh one name
 rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and the
 figures that `figures` names. Nodes that were there within the hour and are not now are `missing`. A
 watcher may ask for one topic, one node, or no channels.
+
+Who asks for the overview gets an event `state` each time, which is short: the cluster, its nodes,
+groups and busiest topics, and as `attention` the topics and channels that something is the matter
+with, the worst first; of those that are more than there is room for, the number (`attention_more`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from penstock.admin.history.attention import Figures, Steady, attention
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
+from penstock.admin.history.layout import OVERVIEW, Indices, Layout, Mask, Wish
 from penstock.admin.history.ring import Table
-from penstock.admin.history.rows import Key
+from penstock.admin.history.rows import Key, Rows
 from penstock.net.http import Stream
 
 WATCHERS_MAX: Final = 256
+BUSIEST: Final = 10
+"""So many topics of an overview."""
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
-LEVELS: Final = ("", "topics")
 _NUMBERS_KEPT: Final = 3
+_NAMES: Final = FIGURES + FACTS
+_RATES: Final = [FIGURES.index(name) for name in ("in", "out", "requeues", "timeouts")]
 _encode = msgspec.json.Encoder().encode  # NaN becomes null
-
-
-class Wish(NamedTuple):
-    """What a watcher wants to see; empty: everything."""
-
-    topic: str = ""
-    node: str = ""
-    level: str = ""
-    """`topics`: no channels and no groups."""
-
-    def wants(self, key: Key) -> bool:
-        return (
-            (not self.topic or key.topic == self.topic)
-            and (not self.node or key.node == self.node)
-            and not (self.level and key.channel)
-        )
 
 
 class Events:
@@ -49,8 +42,10 @@ class Events:
     def __init__(self, history: History) -> None:
         self._history = history
         self._watchers: dict[Stream, Wish] = {}
-        self._shown: Table = np.empty((0, 0), np.float32)
-        self._keys: list[Key | None] = []
+        self._layout = Layout(Rows(0))
+        self._shown: Table = np.empty((len(_NAMES), 0), np.float32)
+        """What is known of each row: figures, facts, latencies."""
+        self._steady = Steady()
         self._time, self._message = 0.0, ""
         self._missing: list[str] = []
 
@@ -67,82 +62,92 @@ class Events:
 
         stream = Stream("text/event-stream", _HEADERS, closed=closed)
         self._watchers[stream] = wish
-        rows = np.flatnonzero(~np.isnan(self._shown[:1]).all(axis=0)).tolist()
-        stream.send(self._event("state", wish, rows, ()))
+        stream.send(self._state(wish))
         return stream
 
     def refreshed(self, time: float, message: str) -> None:
         """The history has new figures, at this time in unix seconds; `message` are warnings."""
-        before, old_keys = self._shown, self._keys
-        self._shown, self._keys = _shown(self._history), list(self._history.sums.keys)
+        before, old = self._shown, self._layout
+        if old.version != self._history.sums.version:
+            self._layout = Layout(self._history.sums)
+        figures, latencies = np.split(self._history.now, [len(FIGURES)])
+        self._shown = np.concatenate((figures, self._history.facts, latencies))
         self._time, self._message = time, message
-        self._missing = _missing(self._shown, self._keys)
-        if not self._watchers:
-            return
-        changed, gone = _changes(before, old_keys, self._shown, self._keys)
+        self._missing = self._missing_nodes()
+        stays = self._layout.stays(old)
+        self._steady.take(time, self._shown[_RATES].astype(np.float64), stays)
+        if self._watchers:
+            self._tell(*_changes(before, self._shown, stays), old.keys)
+
+    def _tell(self, changed: Mask, gone: list[int], old_keys: Sequence[Key | None]) -> None:
+        left = [key for row in gone if (key := old_keys[row]) is not None]
         made: dict[Wish, bytes] = {}
         for stream, wish in list(self._watchers.items()):
             if wish not in made:
-                made[wish] = self._event("refresh", wish, changed, gone)
+                made[wish] = self._state(wish) if wish.level == OVERVIEW else (
+                    self._refresh(wish, changed, left))  # fmt: skip
             stream.send(made[wish])
 
-    def _event(self, name: str, wish: Wish, rows: Sequence[int], gone: Sequence[Key]) -> bytes:
-        everything = wish == Wish()
-        wanted = [row for row in rows if everything or self._wanted(wish, row)]
-        figures = self._shown[:, wanted].astype(np.float64).round(_NUMBERS_KEPT).T
+    def _state(self, wish: Wish) -> bytes:
+        if wish.level == OVERVIEW:
+            return self._overview()
+        rows = self._layout.rows_of(wish)
+        return self._event("state", self._there(rows), [])
+
+    def _refresh(self, wish: Wish, changed: Mask, gone: list[Key]) -> bytes:
+        rows = self._layout.rows_of(wish)
+        return self._event("refresh", rows[changed[rows]], [key for key in gone if wish.wants(key)])
+
+    def _overview(self) -> bytes:
+        shown, layout = self._shown, self._layout
+        topics = self._there(np.flatnonzero(layout.topics))
+        traffic = shown[FIGURES.index("in"), topics] + shown[FIGURES.index("out"), topics]
+        busiest = topics[np.argsort(-traffic, kind="stable")[:BUSIEST]]
+        depth, clients, paused, channels = (
+            shown[_NAMES.index(name)].astype(np.float64)
+            for name in ("depth", "clients", "paused", "channels")
+        )
+        rates = self._steady.rates if len(depth) else np.empty((len(_RATES), 0))
+        items, count = attention(Figures(depth, clients, paused, channels, *rates), layout)
+        rows = np.concatenate((self._there(layout.others), self._there(layout.groups), busiest))
+        return self._event("state", rows, [], attention=items, attention_more=count - len(items))
+
+    def _there(self, rows: Indices) -> Indices:
+        there: Indices = rows[~np.isnan(self._shown[0, rows])]
+        return there
+
+    def _event(self, name: str, rows: Indices, gone: Sequence[Key], **more: Any) -> bytes:
+        figures = self._shown[:, rows].astype(np.float64).round(_NUMBERS_KEPT).T
+        keys = self._layout.keys
         data = {
             "time": round(self._time, _NUMBERS_KEPT),
             "message": self._message,
-            "figures": FIGURES + FACTS,
+            "figures": _NAMES,
             "quantiles": self._history.quantiles,
             "rows": [
-                [*(self._keys[row] or ()), *values]
-                for row, values in zip(wanted, figures.tolist(), strict=True)
+                [*(keys[row] or ()), *values]
+                for row, values in zip(rows.tolist(), figures.tolist(), strict=True)
             ],
-            "gone": [list(key) for key in gone if wish.wants(key)],
+            "gone": [list(key) for key in gone],
             "missing": self._missing,
+            **more,
         }
         return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
 
-    def _wanted(self, wish: Wish, row: int) -> bool:
-        key = self._keys[row]
-        return key is not None and wish.wants(key)
+    def _missing_nodes(self) -> list[str]:
+        """The nodes that have rows but no figures."""
+        keys = [self._layout.keys[row] for row in self._layout.others.tolist()
+                if np.isnan(self._shown[0, row])]  # fmt: skip
+        return sorted(key.node for key in keys if key is not None and key.node)
 
 
-def _shown(history: History) -> Table:
-    """What is known of each row: figures, facts, latencies."""
-    figures, latencies = np.split(history.now, [len(FIGURES)])
-    return np.concatenate((figures, history.facts, latencies))
-
-
-def _missing(shown: Table, keys: list[Key | None]) -> list[str]:
-    """The nodes that have rows but no figures."""
-    gone = np.isnan(shown[0]).tolist()
-    return sorted(
-        key.node
-        for key, is_gone in zip(keys, gone, strict=True)
-        if key is not None and key.node and is_gone
-    )
-
-
-def _changes(
-    before: Table, old_keys: list[Key | None], now: Table, keys: list[Key | None]
-) -> tuple[list[int], list[Key]]:
-    """The rows that are others than before, and the keys that are no more."""
-    there = ~np.isnan(now[0]) if len(now) else np.zeros(0, bool)
-    was_there = ~np.isnan(before[0]) if len(before) else np.zeros(0, bool)
+def _changes(before: Table, now: Table, stays: Mask) -> tuple[Mask, list[int]]:
+    """Which rows are others than before; and those that were somebody's who is no more."""
+    there, was_there = ~np.isnan(now[0]), ~np.isnan(before[0])
+    width = before.shape[1]
     same = np.zeros(now.shape[1], bool)
-    width, figures = min(before.shape[1], now.shape[1]), min(len(before), len(now))
-    if width and len(before) == len(now):
-        equal = (before[:figures, :width] == now[:figures, :width]) | (
-            np.isnan(before[:figures, :width]) & np.isnan(now[:figures, :width])
-        )
-        same[:width] = equal.all(axis=0)
-    moved = [row for row in range(width) if old_keys[row] != keys[row]]
-    same[moved] = False
-    changed = np.flatnonzero(there & ~same).tolist()
-    left = set(np.flatnonzero(was_there[:width] & ~there[:width]).tolist()) | {
-        row for row in moved if was_there[row]
-    }
-    gone = [key for row in sorted(left) if (key := old_keys[row]) is not None]
-    return changed, gone
+    if len(before) == len(now):
+        new = now[:, :width]
+        same[:width] = ((before == new) | (np.isnan(before) & np.isnan(new))).all(axis=0)
+    gone = was_there & ~(there & stays)[:width]
+    return there & ~(same & stays), np.flatnonzero(gone).tolist()

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.admin.history.facts import FACTS, Placed, facts_of
+from penstock.admin.history.facts import FACTS, facts_of
+from penstock.admin.history.placing import Places
 from penstock.admin.history.ring import Ring, Table
 from penstock.admin.history.rows import Key, Rows
 from penstock.admin.history.sample import Sample
@@ -33,10 +34,9 @@ FIGURES: Final = ("depth", "in", "out", "in_flight", "requeues", "timeouts")
 """Messages, and messages a second; nanoseconds of latency for each quantile follow them."""
 _DEPTH, _IN, _OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS = range(len(FIGURES))
 _RATES: Final = [_IN, _OUT, _REQUEUES, _TIMEOUTS]
-_OF_CHANNELS: Final = (_OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS)
+_OF_CHANNELS: Final = slice(_OUT, _TIMEOUTS + 1)
 """What a topic has of its channels."""
 
-Indices = NDArray[np.intp]
 Block = NDArray[np.float64]
 
 
@@ -48,20 +48,11 @@ class Series(NamedTuple):
 
 
 class _Known:
-    """Where a node's rows are: the same from sample to sample, unless its topics change."""
+    """A node: where its rows are, the same from sample to sample unless its topics change."""
 
-    def __init__(
-        self, sample: Sample, parts: Indices, own: Indices, above: Indices, always: Indices
-    ) -> None:
+    def __init__(self, sample: Sample, places: Places) -> None:
         self.names, self.groups = sample.names, sample.groups.names
-        self.parts = parts
-        """The rows of topics, channels and groups on this node; -1: no room for one."""
-        self.own = own
-        """The sums of the same."""
-        self.above = above
-        """The sums of the channels' topics."""
-        self.always = always
-        """The rows of the node and of the cluster, which are there without topics too."""
+        self.places = places
         self.counters: Block | None = None
         """The counters of the sample before, NaN in new rows; groups have none."""
         self.time = 0.0
@@ -73,15 +64,15 @@ class _Known:
     def lacks(self, sums: Rows, parts: Rows) -> bool:
         """Whether it has no row for something that there is room for by now."""
         return bool(
-            (not sums.refused and (self.own < 0).any())
-            or (not parts.refused and (self.parts < 0).any())
+            (not sums.refused and (self.places.own_rows < 0).any())
+            or (not parts.refused and (self.places.part_rows < 0).any())
         )
 
     def inherit(self, old: _Known) -> None:
         """Takes over the counters of rows that were there before."""
         if old.counters is None:
             return
-        before, now = (each.parts[: len(each.parts) - len(each.groups)] for each in (old, self))
+        before, now = (each.places.part_rows[: each.places.figures] for each in (old, self))
         where = {row: at for at, row in enumerate(before.tolist()) if row >= 0}
         found = np.array([where.get(row, -1) for row in now.tolist()], np.intp)
         self.counters = np.where(found >= 0, old.counters[:, found], np.nan)
@@ -124,15 +115,13 @@ class History:
         sums[len(FIGURES) :] = np.nan  # no latency is known of what nobody finishes
         seen = np.zeros(len(self.sums), bool)
         parts = np.full((figures, len(self.parts)), np.nan, np.float32)
-        for (_, sample), place in zip(given, known, strict=True):
-            block = self._figures(sample, place, time)
-            has_room = place.parts >= 0
-            parts[:, place.parts[has_room]] = block[:, has_room]
-            _add_up(block, place, sums, seen)
-        placed = (
-            Placed(each, at.own, at.above) for (_, each), at in zip(given, known, strict=True)
-        )
-        self.facts = facts_of(placed, sums[_DEPTH])
+        for (_, sample), node in zip(given, known, strict=True):
+            block = self._figures(sample, node, time)
+            columns, rows = node.places.parts
+            parts[:, rows] = block[:, columns]
+            _add_up(block, node.places, sums, seen)
+        placed = ((each, at.places) for (_, each), at in zip(given, known, strict=True))
+        self.facts = facts_of(placed, sums[_DEPTH], self.sums.find(Key()))
         sums[:, ~seen] = np.nan
         self.now = sums.astype(np.float32)
         self._sum_ring.add(time, self.now)
@@ -166,11 +155,8 @@ class History:
         keys += [Key(*name) for name in sample.groups.names]
         parts = [self.parts.row(key._replace(node=node), time) for key in keys]
         own = [self.sums.row(key, time) for key in keys]
-        # What goes out of a topic is what goes out of its channels.
-        above = [own[at] for at, (_, found) in enumerate(names) for _ in found]
         always = [self.sums.row(Key(node=node), time), self.sums.row(Key(), time)]
-        columns = (parts, own, above, [row for row in always if row >= 0])
-        return _Known(sample, *(np.array(each, np.intp) for each in columns))
+        return _Known(sample, Places(sample, parts, own, always))
 
     def _warn_of_bounds(self) -> None:
         """Tells once that something has no row, and anew only after everything had one."""
@@ -194,8 +180,11 @@ class History:
             last = np.concatenate([last, np.full(len(rows) - len(last), time)])
             self._seen[number] = last
             for known in self._nodes.values():
-                for each in [known.own, known.always] if number == 0 else [known.parts]:
-                    last[each[each >= 0]] = time
+                places = known.places
+                for each in (
+                    [places.own.rows, places.always] if number == 0 else [places.parts.rows]
+                ):
+                    last[each] = time
             gone = np.flatnonzero(last < time - (0 if rows.refused else HOUR_S)).tolist()
             if gone:
                 rows.release(gone)
@@ -203,21 +192,22 @@ class History:
 
     # --- figures -------------------------------------------------------------------------------
 
-    def _figures(self, sample: Sample, place: _Known, time: float) -> Block:
+    def _figures(self, sample: Sample, node: _Known, time: float) -> Block:
         """A node's figures by row. Rates are 0 the first time, and after counters went back."""
-        plain = len(sample.depth)
-        block = np.zeros((len(FIGURES) + len(self.quantiles), len(place.parts)))
+        plain = node.places.figures
+        block = np.zeros((len(FIGURES) + len(self.quantiles), len(node.places.part_rows)))
         block[len(FIGURES) :] = np.nan
         block[_DEPTH, :plain], block[_IN_FLIGHT, :plain] = sample.depth, sample.in_flight
         block[_DEPTH, plain:], block[_OUT, plain:] = sample.groups.lags, sample.groups.rates
         counters = np.stack((sample.messages, sample.held, sample.requeues, sample.timeouts))
-        if place.counters is not None and time > place.time:
-            came, held, requeues, timeouts = counters - place.counters
-            rates = np.stack((came, came - held, requeues, timeouts))
-            rates[1, : len(sample.names)] = 0  # a topic has no consumers of its own
-            rates = np.where(came < 0, 0, np.nan_to_num(rates).clip(0))
-            block[_RATES, :plain] = rates / (time - place.time)
-        place.counters, place.time = counters, time
+        if node.counters is not None and time > node.time:
+            came, held, requeues, timeouts = counters - node.counters
+            out, is_anew = came - held, came < 0
+            out[: node.places.topics] = 0  # a topic has no consumers of its own
+            for figure, grown in zip(_RATES, (came, out, requeues, timeouts), strict=True):
+                grown[is_anew] = 0
+                block[figure, :plain] = np.fmax(grown, 0) / (time - node.time)  # NaN: 0
+        node.counters, node.time = counters, time
         for row, latencies in sample.latencies:
             for quantile, value in latencies:
                 if value > 0 and quantile in self.quantiles:
@@ -233,10 +223,10 @@ class History:
         """Parts get the mean of a minute's rates, and the last of the rest."""
         before = self._gathered
         if before is not None:
-            width = before.shape[1]
-            old, new = before[_RATES], parts[_RATES]
-            new[:, :width] = np.where(np.isnan(old), new[:, :width], old + new[:, :width])
-            parts[_RATES] = new
+            for figure in _RATES:
+                old = before[figure]
+                new = parts[figure, : len(old)]
+                np.add(new, old, out=new, where=~np.isnan(old))
         self._gathered = parts
         self._gathered_count += 1
         if time - self._gathered_since >= PART_S:
@@ -245,27 +235,22 @@ class History:
             self._gathered, self._gathered_since, self._gathered_count = None, time, 0
 
 
-def _add_up(block: Block, place: _Known, sums: Block, seen: NDArray[np.bool_]) -> None:
+def _add_up(block: Block, places: Places, sums: Block, seen: NDArray[np.bool_]) -> None:
     """Adds a node's rows to what they are parts of; of latencies the highest counts.
 
     Groups read the log beside the channels: they are no part of a topic, a node or the cluster.
     """
-    count, topics = len(FIGURES), len(place.names)
-    plain = block.shape[1] - len(place.groups)
-    own = place.own
-    has_room = own >= 0
-    if not has_room.all():
-        own, block_there = own[has_room], block[:, has_room]
-    else:
-        block_there = block
-    sums[:count, own] += block_there[:count]
-    sums[count:, own] = np.fmax(sums[count:, own], block_there[count:])
-    seen[own] = True
-    under = place.above >= 0
-    for figure in _OF_CHANNELS:
-        values = block[figure, topics:plain][under]
-        sums[figure] += np.bincount(place.above[under], values, minlength=sums.shape[1])
+    count, topics, plain = len(FIGURES), places.topics, places.figures
+    columns, rows = places.own
+    sums[:count, rows] += block[:count, columns]
+    if count < len(sums):
+        sums[count:, rows] = np.fmax(sums[count:, rows], block[count:, columns])
+    seen[rows] = True
+    if len(places.heads):  # what goes out of a topic is what goes out of its channels
+        of_topics = np.add.reduceat(block[_OF_CHANNELS, :plain], places.heads, axis=1)
+        columns, rows = places.headed
+        sums[_OF_CHANNELS, rows] += of_topics[:, columns]
     everything = block[:count, :plain].sum(axis=1)
     everything[_IN] = block[_IN, :topics].sum()  # what its topics get, not their channels as well
-    sums[:count, place.always] += everything[:, None]
-    seen[place.always] = True
+    sums[:count, places.always] += everything[:, None]
+    seen[places.always] = True

@@ -51,7 +51,7 @@ class Poller:
         warnings = Warnings()
         samples: dict[str, Sample] = {}
         try:
-            producers = await self._cluster.producers(warnings)
+            producers = await self._cluster.producers(warnings, with_topics=False)
             addresses = list(dict.fromkeys(each.http_address for each in producers))
             if addresses:
                 found = await ask_all("nsqd", addresses, self._look)

@@ -28,6 +28,8 @@ class Rows:
         """By row."""
         self.born: list[float] = []
         """Since when a row is its key's."""
+        self.version = 0
+        """Another one as soon as a row is somebody else's."""
         self.refused = 0
         """Keys that found no room since the last release."""
 
@@ -55,6 +57,7 @@ class Rows:
             self.refused += 1
             return -1
         self._index[key] = row
+        self.version += 1
         return row
 
     def release(self, rows: list[int]) -> None:
@@ -65,4 +68,5 @@ class Rows:
                 del self._index[key]
                 self.keys[row] = None
                 self._free.append(row)
+        self.version += 1
         self.refused = 0

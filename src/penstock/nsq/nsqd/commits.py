@@ -64,6 +64,9 @@ class Commits:
         self._dirty: dict[Topic, None] = {}
         self._staged = 0
         self._at_once_left = 0
+        self._is_held = False
+        self._held = 0
+        self._pile = 0
         self._rest_until: dict[Topic, int] = {}
         self._syncing: set[Topic] = set()
         self._sync_ended = asyncio.Event()
@@ -85,7 +88,11 @@ class Commits:
             return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None
-        if self._at_once_left:
+        if self._is_held:
+            self._held += 1
+            if self._held % MANY == 0:
+                self.commit()
+        elif self._at_once_left:
             self._at_once_left -= 1
             self.commit()
         else:
@@ -95,9 +102,34 @@ class Commits:
             if self._staged % MANY == 0:
                 self.commit()
 
+    def hold(self) -> None:
+        """Commit nothing until ``release``: a connection takes all that it has read."""
+        self._is_held = True
+
+    def release(self) -> bool:
+        """Commit what was published since ``hold``, which counts as one publish. Whether that is
+        left to the end of the pass.
+        """
+        self._is_held = False
+        held, self._held = self._held, 0
+        if not held:
+            return False
+        if self._at_once_left:
+            self._at_once_left -= 1
+            self.commit()
+            return False
+        if not self._staged:
+            self._loop.call_soon(self._end_pass)
+        self._staged += 1
+        self._pile += held
+        if self._pile >= MANY:
+            self._pile = 0
+            self.commit()
+        return True
+
     def _end_pass(self) -> None:
         """Commit what this pass of the loop has staged; how much that was tells what to do next."""
-        staged, self._staged = self._staged, 0
+        staged, self._staged, self._pile = self._staged, 0, 0
         self._at_once_left = AT_ONCE if staged <= FEW else 0
         self.commit()
 

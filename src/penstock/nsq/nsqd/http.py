@@ -21,7 +21,7 @@ from penstock.nsq.http_api import (
     plain_response,
     text_response,
 )
-from penstock.nsq.nsqd import stats
+from penstock.nsq.nsqd import packed_stats
 from penstock.nsq.nsqd.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.browse_api import BrowseApi
 from penstock.nsq.nsqd.config import ConfigApi
@@ -56,7 +56,7 @@ class NsqdApi:
         router = NsqRouter()
         router.add("GET", "/ping", self._ping)
         router.v1("GET", "/info", self._info)
-        router.v1("GET", "/stats", partial(stats.handle, self._nsqd))
+        router.v1("GET", "/stats", partial(packed_stats.handle, self._nsqd))
         router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
                   quiet=True)  # fmt: skip
         router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True)

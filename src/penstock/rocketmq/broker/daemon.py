@@ -55,6 +55,7 @@ class RocketBroker:
             settings.server_channel_max_idle_time_seconds,
             tls=settings.server_tls(),
             tls_only=settings.tls_mode == "enforcing",
+            gatherer=host,
         )
         self._listeners: list[tcp.Listener] = []
 

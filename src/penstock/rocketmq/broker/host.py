@@ -33,3 +33,11 @@ class Host(Protocol):
     def publish(self, topic: Topic, records: Records, done: Outcome, queue: int) -> None:
         """Append with the next commit; ``done`` is told afterwards."""
         ...
+
+    def hold(self) -> None:
+        """Commit nothing until ``release``: a connection takes all that it has read."""
+        ...
+
+    def release(self) -> bool:
+        """Commit what was published since; whether that is left to the end of this pass."""
+        ...

@@ -1,9 +1,9 @@
 """Messages by key: an index beside each topic's log, made from the log and never ahead of it.
 
-What is stored is indexed with its commit, while it is at hand. What was missed, as by a start or a
-crash, is read again by a task that adds its keys in small slices, with pauses that leave the loop
-to others. A search first has the rest of its own topic indexed, so that it finds what was stored
-right before it.
+What is stored is indexed some hundred messages at once, while the log still has them in memory.
+What was missed, as by a start or a crash, is read again by a task that adds its keys in small
+slices, with pauses that leave the loop to others. A search first has the rest of its own topic
+indexed, so that it finds what was stored right before it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ PAUSE_S: Final = 0.01
 _SHARE: Final = 3  # of the time a slice took, to others at least
 _RETRY_S: Final = 5.0
 _MESSAGES: Final = 1000  # indexed at once, or one batch
+_AT_HAND_MAX: Final = 10_000  # messages; what is later is for the task
 CATCH_UP_S: Final = 2.0
 """A search waits so long for its topic to be indexed, and then searches what is."""
 SEARCH_S: Final = 3.0
@@ -73,14 +74,23 @@ class KeyIndex:
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches were stored; listens to ``MessageStore.appended``.
 
-        They are indexed here and now if all before them is: to read them again later costs several
-        times as much.
+        They are indexed here and now when there are enough to make that cheap, and few enough to be
+        in memory still: to read them again later costs several times as much.
         """
-        index = self._indexes.get(topic)
-        if index is None or index.covered != batches[0].first_offset or self._is_failing:
+        index, log = self._indexes.get(topic), self._log_of(topic)
+        if index is None or log is None or self._is_failing:
             self.note(topic)
             return
-        self._add(topic, index, batches)
+        late = log.next_offset - index.covered
+        if late < _MESSAGES:
+            return
+        try:
+            while _MESSAGES <= log.next_offset - index.covered <= _AT_HAND_MAX:
+                self._take(topic, index, log)
+        except StorageError:  # the task meets it too, and tells
+            late = _AT_HAND_MAX + 1
+        if late > _AT_HAND_MAX:
+            self.note(topic)
         if self._added > PENDING_MAX:
             self._wake.set()
 

@@ -19,7 +19,7 @@ from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import nsq_messages
 from penstock.rocketmq.broker.draft import Draft, Placed
-from penstock.rocketmq.broker.even_batch import EvenBatch, even_batch
+from penstock.rocketmq.broker.even_batch import EvenBatch, encode_together, even_batch
 from penstock.rocketmq.broker.host import Host
 from penstock.rocketmq.broker.serials import Serials
 from penstock.rocketmq.broker.stored_records import StoredRecord, StoredRecords
@@ -38,6 +38,7 @@ Listener = Callable[[str, Sequence[Batch]], None]
 """Told of what one commit has appended to a topic."""
 
 _ROCKETMQ: Final = int(Dialect.ROCKETMQ)
+_LAST_DIGITS: Final = [f"{number:02X}" for number in range(0x100)]
 
 
 class Found(NamedTuple):
@@ -84,6 +85,7 @@ class MessageStore:
 
     def adopt(self, topic: Topic) -> None:
         """Look after a topic: be told of its batches, give it its queues. Raises StorageError."""
+        topic.placed = encode_together
         topic.appended = self._appended
         self._bases[topic.name] = self.serials.physical(topic.name, 0) - topic.log.id_base
         self.configured(topic.name)
@@ -184,10 +186,13 @@ class MessageStore:
         """The offset id of a message (``ids.OffsetId``)."""
         return f"{host_digits(self.address)}{physical:016X}"
 
-    def message_ids(self, physical: int, count: int) -> list[str]:
-        """Those of neighbours."""
-        host = host_digits(self.address)
-        return [f"{host}{number:016X}" for number in range(physical, physical + count)]
+    def message_ids(self, physical: int, count: int) -> str:
+        """Those of neighbours, with commas between."""
+        low = physical & 0xFF
+        start = f"{host_digits(self.address)}{physical >> 8:014X}"
+        ids = start + f",{start}".join(_LAST_DIGITS[low : low + count])
+        left = low + count - 0x100
+        return ids if left <= 0 else f"{ids},{self.message_ids(physical + count - left, left)}"
 
     # --- bounds --------------------------------------------------------------------------------
 
@@ -262,9 +267,12 @@ class MessageStore:
 
     def piece(self, topic: str, part: Slice) -> Buffer:
         """The stored messages of a slice, back to back."""
-        if part.batch.dialect != _ROCKETMQ:
+        batch = part.batch
+        if batch.dialect != _ROCKETMQ:
             return b"".join(self._converted(topic, part))
-        return part.batch.slice(part.first, part.next)
+        if part.next - part.first == batch.count:
+            return batch.frames
+        return batch.slice(part.first, part.next)
 
     def _converted(self, topic: str, part: Slice) -> list[bytes]:
         return nsq_messages.frames(

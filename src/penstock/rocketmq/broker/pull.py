@@ -167,8 +167,26 @@ def _known_subscription(node: Node, header: PullHeader, may_broadcast: bool) -> 
 
 def find(node: Node, header: PullHeader, subscription: Subscription) -> Pulled:
     """What the queue has for this pull. Raises StorageError."""
-    low, high = node.store.bounds(header.topic, header.queue)
-    offset = header.offset
+    low, high = bounds = node.store.bounds(header.topic, header.queue)
+    if not low <= header.offset < high:
+        return _nothing(header.offset, low, high)
+    settings = node.settings
+    count = max(1, min(header.messages_max, settings.max_transfer_count_on_message_in_memory))
+    room = settings.max_transfer_bytes_on_message_in_memory
+    if header.nbytes:
+        room = min(room, header.nbytes)
+    began_ns = node.stats.get_begins()
+    if subscription.wants_all:
+        pulled = _all(node, header, bounds, count, room)
+    else:
+        pulled = _matching(node, header, subscription, bounds, count, room)
+    if began_ns and pulled.messages:
+        node.stats.get_ends(header.topic, header.group, began_ns)
+    return pulled
+
+
+def _nothing(offset: int, low: int, high: int) -> Pulled:
+    """The answer to a pull from where there is no message."""
     if high == 0:
         code = ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
         return Pulled(code, "NO_MESSAGE_IN_QUEUE", 0, 0, 0)
@@ -176,19 +194,7 @@ def find(node: Node, header: PullHeader, subscription: Subscription) -> Pulled:
         return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low, low, high)
     if offset == high:
         return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
-    if offset > high:
-        return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)
-    count = min(header.messages_max, node.settings.max_transfer_count_on_message_in_memory)
-    room = node.settings.max_transfer_bytes_on_message_in_memory
-    room = min(room, header.nbytes) if header.nbytes else room
-    began_ns = node.stats.get_begins()
-    if subscription.wants_all:
-        pulled = _all(node, header, (low, high), max(1, count), room)
-    else:
-        pulled = _matching(node, header, subscription, (low, high), max(1, count), room)
-    if began_ns and pulled.messages:
-        node.stats.get_ends(header.topic, header.group, began_ns)
-    return pulled
+    return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)
 
 
 def _all(node: Node, header: PullHeader, bounds: tuple[int, int], count: int, room: int) -> Pulled:
@@ -199,12 +205,13 @@ def _all(node: Node, header: PullHeader, bounds: tuple[int, int], count: int, ro
     found = 0
     for part in store.slices(topic, header.queue, header.offset, count):
         piece, messages = store.piece(topic, part), part.next - part.first
-        if nbytes + len(piece) <= room:
+        nbytes += len(piece)
+        if nbytes <= room:
             pieces.append(piece)
-            nbytes += len(piece)
             found += messages
             next_offset = part.queue_offset + messages
             continue
+        nbytes -= len(piece)
         for number, frame in enumerate(store.frames(topic, part)):
             if pieces and nbytes + len(frame) > room:
                 break
@@ -253,7 +260,11 @@ def _matching(
 def respond(
     node: Node, connection: Connection, request: Command, header: PullHeader, pulled: Pulled
 ) -> None:
-    """Send what was found; the messages go out as the slices that they are."""
+    """Send what was found.
+
+    It is copied together: a slice would keep the block alive that it is of until it has left, and
+    a write of many small slices costs more than that.
+    """
     if request.is_one_way:
         return
     if pulled.messages:
@@ -262,7 +273,7 @@ def respond(
         node.stats.missed()
     values = (str(pulled.next_offset), str(pulled.min_offset), str(pulled.max_offset))
     head = _template(pulled.code, pulled.remark).encode(request, values, pulled.nbytes)
-    connection.send_pieces((head, *pulled.pieces))
+    connection.send_pieces((b"".join((head, *pulled.pieces)),))
 
 
 @lru_cache(maxsize=64)

@@ -31,6 +31,7 @@ _log = logging.getLogger("penstock.mqbroker")
 BATCH_MAX: Final = 4096
 """Messages of one batch; their ids go back in one header, which has its limits."""
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
+_LATER_WAIT: Final = f"{properties.VALUE_END}{_WAIT}"
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. msg body length "
@@ -55,10 +56,8 @@ def send(node: Node, connection: Connection, request: Command) -> Command | None
         records = node.store.records((draft,))
     sending = _Sending(node, connection, request, records, queue)
     node.store.put_records(topic, put_queue, records, sending.done)
-    if not sending.is_answered:
-        connection.flush_soon()
-        if node.flush_timeouts is not None:
-            node.flush_timeouts.watch(sending)
+    if node.flush_timeouts is not None:
+        node.flush_timeouts.watch(sending)
     return None
 
 
@@ -159,8 +158,12 @@ def _batch_drafts(node: Node, request: Command, common: Draft) -> list[Draft]:
 
 def _stored_text(node: Node, text: str) -> str:
     """Properties as they are stored: what was for the broker only is out, its cluster is in."""
-    if _WAIT in text:
+    later = text.find(_LATER_WAIT)
+    if text.startswith(_WAIT):
         text = properties.without(text, properties.WAIT)
+    elif later >= 0:
+        end = text.find(properties.VALUE_END, later + 1)
+        text = text[: later + 1] + (text[end + 1 :] if end >= 0 else "")
     if text and not text.endswith(properties.VALUE_END):
         text += properties.VALUE_END
     return text + node.cluster_property
@@ -229,7 +232,7 @@ class _Sending:
         if records.count == 1:
             message_ids = store.message_id(records.physical_offset)
         else:
-            message_ids = ",".join(store.message_ids(records.physical_offset, records.count))
+            message_ids = store.message_ids(records.physical_offset, records.count)
         values = (message_ids, str(self._queue), str(records.queue_offset))
         self._connection.send_pieces((template.encode(request, values),))
 

@@ -142,10 +142,12 @@ class Stats:
     def got(self, topic: str, group: str, messages: int, nbytes: int) -> None:
         """A pull found messages."""
         key = f"{topic}@{group}"
-        self._counter(self._gets, key).add(messages, nbytes)
+        counter = self._gets.get(key) or self._counter(self._gets, key)
+        counter.add(messages, nbytes)
         self._got.amount += messages
-        self.totals.found += 1
-        self.totals.got_messages += messages
+        totals = self.totals
+        totals.found += 1
+        totals.got_messages += messages
 
     def missed(self) -> None:
         """A pull found nothing."""

@@ -14,8 +14,15 @@ from penstock.rocketmq.protocol.command import RESPONSE, Command, Serialization
 
 _OPAQUE_AT: Final = 5
 _INT32: Final = 4
-_SIZE: Final = "\0%c%c%c"
-"""The length of a value: a header is shorter than 16 MiB."""
+
+
+def _size(length: int) -> str:
+    """A length of 4 bytes, a character for each."""
+    return length.to_bytes(_INT32, "big").decode("latin-1")
+
+
+_SIZES: Final = [_size(length) for length in range(256)]
+"""Those of most values."""
 
 
 class AnswerTemplate:
@@ -43,7 +50,7 @@ class AnswerTemplate:
         fields = binary[self._head_size :].decode("latin-1").replace("%", "%%")
         for name in names:
             fields += header_binary.encode_name(name).decode("latin-1").replace("%", "%%")
-            fields += f"{_SIZE}%s"
+            fields += "%s%s"
         self._fields = fields
 
     def encode(self, request: Command, values: Sequence[str], body_length: int = 0) -> bytes:
@@ -57,10 +64,10 @@ class AnswerTemplate:
         return self._binary(request.opaque, values, body_length)
 
     def _binary(self, opaque: int, values: Sequence[str], body_length: int) -> bytes:
-        sized: list[int | str] = []
+        sized: list[str] = []
         for value in values:
-            size = len(value)
-            sized += (size >> 16, size >> 8 & 0xFF, size & 0xFF, value)
+            length = len(value)
+            sized += (_SIZES[length] if length < 256 else _size(length), value)
         fields = (self._fields % tuple(sized)).encode("latin-1")
         size = len(fields)
         length, kind = frames.lengths(Serialization.BINARY, self._head_size + size, body_length)

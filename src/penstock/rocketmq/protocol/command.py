@@ -7,10 +7,11 @@ may use the same one at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from reprlib import repr as shortened
 from typing import Final
+
+from msgspec import Struct
 
 from penstock.rocketmq.protocol.errors import BodyError
 
@@ -52,8 +53,7 @@ class Language(IntEnum):
     NODE_JS = 13
 
 
-@dataclass(slots=True)
-class Command:
+class Command(Struct):
     """A request or response.
 
     ``ext`` are the command's own fields, all strings; None where there are none at all, which a

@@ -24,6 +24,7 @@ _LENGTHS = struct.Struct(">iI")
 _HEADER_BITS: Final = 24
 _HEADER_MASK: Final = (1 << _HEADER_BITS) - 1
 _TAIL_APPENDED: Final = 64 * 1024
+_JSON, _BINARY = int(Serialization.JSON), int(Serialization.BINARY)
 
 
 def encode(command: Command) -> bytes:
@@ -110,11 +111,26 @@ class FrameReader:
         header_end = start + header_length
         header = bytes(self._data[start:header_end])
         command = _decode_header(second >> _HEADER_BITS, header, self._known)
-        command.body = bytes(self._data[header_end:end])
+        if header_end < end:
+            command.body = bytes(self._data[header_end:end])
         self._place = end
         if end == len(self._data):
             self._data, self._place = b"", 0
         return command
+
+    def next_commands(self, count: int) -> list[Command]:
+        """The next commands, up to so many; none when more bytes are needed.
+
+        Raises FrameError when what comes next makes no sense: those before it were given then.
+        """
+        commands: list[Command] = []
+        try:
+            while len(commands) < count and (command := self.next_command()) is not None:
+                commands.append(command)
+        except FrameError:
+            if not commands:
+                raise
+        return commands
 
     def _check(self, length: int) -> None:
         if not 4 <= length <= self._frame_max:
@@ -122,8 +138,8 @@ class FrameReader:
 
 
 def _decode_header(kind: int, header: bytes, known: KnownRequests) -> Command:
-    if kind == Serialization.JSON:
-        return header_json.decode(header)
-    if kind == Serialization.BINARY:
+    if kind == _BINARY:
         return header_binary.decode(header, known)
+    if kind == _JSON:
+        return header_json.decode(header)
     raise FrameError(f"a header of the unknown serialisation {kind}")

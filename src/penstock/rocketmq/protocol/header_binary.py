@@ -12,6 +12,9 @@ from penstock.rocketmq.protocol.known_fields import BYTES_MAX, KnownRequests
 
 FIXED: Final = struct.Struct(">hBhiii")
 """Code, language, version, opaque, flag, length of the remark, which follows."""
+_HEAD = struct.Struct(">hBhiiii")
+"""The same where there is no remark: the last number is the length of the fields."""
+_HEAD_BYTES: Final = _HEAD.size
 _LENGTH = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">H")
 _length = _LENGTH.unpack_from
@@ -50,11 +53,16 @@ def decode(header: bytes, known: KnownRequests | None = None) -> Command:
 
     Raises FrameError when its lengths do not fit together.
     """
+    remark = None
     try:
-        code, language, version, opaque, flag, length = FIXED.unpack_from(header)
-        remark, place = _sized(header, FIXED.size, length)
-        (length,) = _LENGTH.unpack_from(header, place)
-        fields, _ = _sized(header, place + _LENGTH.size, length)
+        code, language, version, opaque, flag, length, size = _HEAD.unpack_from(header)
+        if length or size != len(header) - _HEAD_BYTES:
+            data, place = _sized(header, FIXED.size, length)
+            remark = data.decode("utf-8", "replace") or None
+            (size,) = _LENGTH.unpack_from(header, place)
+            fields, _ = _sized(header, place + _LENGTH.size, size)
+        else:
+            fields = header[_HEAD_BYTES:]
     except struct.error:
         raise FrameError(f"a binary header of {len(header)} bytes is cut short") from None
     return Command(
@@ -63,7 +71,7 @@ def decode(header: bytes, known: KnownRequests | None = None) -> Command:
         _fields(fields, code, known) if fields else None,
         b"",
         flag,
-        remark.decode("utf-8", "replace") or None,
+        remark,
         _LANGUAGES.get(language, Language.OTHER),
         version,
         Serialization.BINARY,

@@ -16,7 +16,8 @@ CODES_MAX: Final = 16
 MISSES_MAX: Final = 64
 """A client whose requests are always others is read in full from then on."""
 BYTES_MAX: Final = 4096
-_LENGTH = struct.Struct(">i")
+_LENGTH = struct.Struct(">I")  # unsigned, so that a negative one leads behind the end
+_LENGTH_BYTES: Final = _LENGTH.size
 _length = _LENGTH.unpack_from
 _NAME_LENGTH = struct.Struct(">H")
 
@@ -49,18 +50,18 @@ class KnownFields:
         if self._tail is None:
             return None
         fields = self._same.copy()
-        place, end = 0, len(data)
-        for before, size, name in self._parts:
-            if not data.startswith(before, place) or place + size + 4 > end:
-                return None
-            place += size
-            (length,) = _length(data, place)
-            place += 4
-            if not 0 <= length <= end - place:
-                return None
-            fields[name] = data[place : place + length].decode("utf-8", "replace")
-            place += length
-        return fields if data[place:] == self._tail else None
+        place = 0
+        try:
+            for before, size, name in self._parts:
+                if not data.startswith(before, place):
+                    return None
+                start = place + size
+                (length,) = _length(data, start - _LENGTH_BYTES)
+                place = start + length
+                fields[name] = data[start:place].decode()
+        except (struct.error, UnicodeDecodeError):
+            return None
+        return fields if place <= len(data) and data[place:] == self._tail else None
 
     def learn(self, data: bytes) -> None:
         """Take fields that were read in full, and make sense."""
@@ -83,8 +84,8 @@ class KnownFields:
         start = 0
         for field in fields:
             if field.name in self._varying:
-                before = data[start : field.value_at - _LENGTH.size]
-                self._parts.append((before, len(before), field.name))
+                before = data[start : field.value_at - _LENGTH_BYTES]
+                self._parts.append((before, len(before) + _LENGTH_BYTES, field.name))
                 start = field.end
             else:
                 value = data[field.value_at : field.end]

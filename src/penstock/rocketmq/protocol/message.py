@@ -30,6 +30,8 @@ CRC_AT: Final = 8
 FLAG_AT: Final = 16
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
+OFFSETS: Final = slice(QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT + 8)
+"""Both of these offsets."""
 SYS_FLAG_AT: Final = 36
 BODY_LENGTH_AT: Final = 84
 """When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
@@ -37,7 +39,7 @@ IPV6_EXTRA: Final = 12
 
 _LENGTH = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
-_CRC_MASK: Final = 0x7FFFFFFF
+CRC_MASK: Final = 0x7FFFFFFF
 _MAGIC_AT: Final = 4
 
 
@@ -153,7 +155,7 @@ def pack(
     head = fixed.pack(
         fixed.size + len(body) + len(topic) + _SHORT.size + len(properties),
         MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2,
-        crc32(body) & _CRC_MASK,
+        crc32(body) & CRC_MASK,
         queue, flag, queue_offset, physical_offset, sys_flag & ~HOST_BITS | fixed.host_bits,
         born_ms, born.ip, born.port, store_ms, store.ip, store.port, reconsume_times,
         prepared_offset, len(body),

@@ -43,7 +43,7 @@ async def test_no_history(admin: StartAdmin) -> None:
 async def test_events_over_a_connection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", running.admin.http_port)
     writer.write(b"GET /api/events?topic=t HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"\r\nContent-Type: text/event-stream\r\n" in head
         assert (await reader.readuntil(b"\n\n")).startswith(b'event: state\ndata: {"time":')

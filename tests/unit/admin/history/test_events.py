@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
+from penstock.admin.history import attention as attention_module
 from penstock.admin.history import events as events_module
-from penstock.admin.history.events import Events, Wish
+from penstock.admin.history.events import Events
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
+from penstock.admin.history.layout import Wish
+from penstock.admin.history.rows import Key
+from penstock.admin.history.sample import Sample
 from penstock.net.http import Stream
+from tests.unit.admin.conftest import channel, topic
 from tests.unit.admin.history.test_history import busy, sample
 
 FIRST = 1_000_000.0
@@ -110,14 +115,59 @@ def test_facts_and_nodes_that_are_missing(watched: Watched) -> None:
     assert found["missing"] == []
 
 
+def test_an_overview(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "BUSIEST", 2)
+    monkeypatch.setattr(attention_module, "ITEMS_MAX", 1)
+
+    def cluster(messages: int) -> Sample:
+        group = {"group_name": "g", "lag": 7, "rate": 1.5}
+        return sample(
+            topic("idle", channel("c", depth=5), log_groups=[group]),
+            topic("busy", channel("c", client_count=2), message_count=5 * messages),
+            topic("some", channel("c", depth=9), message_count=messages),
+            topic("gone"),
+        )
+
+    watched.refresh(("a", cluster(0)))
+    stream = watched.watch(level="overview")
+    watched.refresh(("a", cluster(10)))
+    (first, _), (second, told) = taken(stream)
+    assert (first, second) == ("state", "state")
+    assert [row[:3] for row in told["rows"]] == [
+        ["", "", "a"], ["", "", ""], ["idle", "@g", ""], ["busy", "", ""], ["some", "", ""],
+    ]  # fmt: skip
+    facts = dict(zip(told["figures"], told["rows"][1][3:], strict=True))
+    assert (facts["clients"], facts["channels"], facts["depth"]) == (2, 3, 14)
+    (item,) = told["attention"]
+    assert (item["kind"], item["names"], item["depth"]) == ("unattended", ["some", "c"], 9)
+    assert told["attention_more"] == 1
+    watched.refresh(("a", sample()))
+    ((_, told),) = taken(stream)
+    assert ([row[:3] for row in told["rows"]], told["attention"]) == (
+        [["", "", "a"], ["", "", ""]], [])  # fmt: skip
+
+
+def test_an_overview_before_the_first_refresh(watched: Watched) -> None:
+    ((_, told),) = taken(watched.watch(level="overview"))
+    assert (told["rows"], told["attention"], told["attention_more"]) == ([], [], 0)
+
+
+def test_a_row_that_becomes_somebody_elses(watched: Watched) -> None:
+    watched.refresh(("a", busy(1, 1, name="old")))
+    stream = watched.watch(topic="t")
+    watched.history.sums.release([watched.history.sums.find(Key("t", "old"))])  # type: ignore
+    watched.refresh(("a", busy(1, 1, name="new")))
+    (_, (_, told)) = taken(stream)
+    assert told["gone"] == [["t", "old", ""]]
+    assert ["t", "new", ""] in [row[:3] for row in told["rows"]]
+
+
 def test_before_the_first_refresh(watched: Watched) -> None:
     ((name, state),) = taken(watched.watch())
     assert (name, state["rows"]) == ("state", [])
 
 
 def test_latencies_that_begin(watched: Watched) -> None:
-    from penstock.admin.history.sample import Sample
-
     plain: Sample = busy(1, 1)
     watched.refresh(("a", plain))
     stream = watched.watch()

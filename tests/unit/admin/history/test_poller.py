@@ -34,7 +34,9 @@ async def test_a_look_at_all_nodes(two: Two) -> None:
     assert series is not None
     assert series.values[0] == [8]
     assert series.times == told.times
-    assert two.nsqds[0].asked == ["GET /stats?format=json&include_clients=false&include_mem=false"]
+    assert two.nsqds[0].asked == [
+        "GET /stats?format=json&include_clients=false&include_mem=false&packed=true"
+    ]
 
 
 async def test_a_node_that_answers_nonsense(two: Two) -> None:

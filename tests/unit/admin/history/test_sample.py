@@ -1,10 +1,20 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import msgspec
+import pytest
 
-from penstock.admin.history.sample import Look, Sample, TimedLook, look_of, sample_of
+from penstock.admin.history.sample import (
+    FIGURES,
+    Look,
+    PackedLook,
+    Sample,
+    TimedLook,
+    look_of,
+    sample_of,
+)
 from tests.unit.admin.conftest import channel, topic
 
 
@@ -42,6 +52,53 @@ def test_latencies() -> None:
 def test_what_an_answer_is_read_as() -> None:
     assert look_of(b'{"topics":[]}') is Look
     assert look_of(b'{"percentiles":[{"quantile":1}]}') is TimedLook
+
+
+def packed(**changes: object) -> bytes:
+    """What an nsqd of ours answers: topic a without, b with channel c."""
+    rows = {"a": dict.fromkeys(FIGURES, 1), "b": {"depth": 2, "message_count": 9},
+            "c": {"depth": 3, "in_flight_count": 4, "deferred_count": 5, "client_count": 6,
+                  "paused": 1}}  # fmt: skip
+    names = [*reversed(FIGURES), "of_another_version"]
+    flat = [row.get(name, 0) for row in rows.values() for name in names]
+    answer = {"packed": struct.pack(f"<{len(flat)}q", *flat), "figures": names,
+              "topics": ["a", "b"], "channels": [[], ["c"]], "latencies": [[2, [[0.99, 7]]]],
+              "groups": [{"topic_name": "b", "consumer_groups": [], "log_groups": [
+                  {"group_name": "g", "lag": 5, "rate": 0.5, "committed": {"0": 1}}]}],
+              "version": "1.3.0"}  # fmt: skip
+    return msgspec.json.encode({**answer, **changes})
+
+
+def test_packed() -> None:
+    body = packed()
+    assert look_of(body) is PackedLook
+    found = sample_of(msgspec.json.decode(body, type=PackedLook))
+    assert found.names == [("a", []), ("b", ["c"])]
+    assert (found.depth.tolist(), found.messages.tolist()) == ([1, 2, 3], [1, 9, 0])
+    assert (found.held.tolist(), found.clients.tolist()) == ([3, 2, 12], [1, 0, 6])
+    assert (found.paused.tolist(), found.backend_depth.tolist()) == ([1, 0, 1], [1, 0, 0])
+    assert found.latencies == [(2, [(0.99, 7.0)])]
+    assert (found.groups.names, found.groups.lags.tolist()) == ([("b", "@g")], [5])
+    nothing = packed(packed=b"", topics=[], channels=[], latencies=[], groups=[])
+    assert len(sample_of(msgspec.json.decode(nothing, type=PackedLook)).depth) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"packed": b"1234"}, "not of the same number"),
+        ({"topics": ["a"]}, "not of the same number"),
+        ({"channels": [["x"], ["c"]]}, "not of the same number"),
+        ({"figures": ["depth"]}, "without backend_depth, client_count"),
+        ({"figures": []}, "without backend_depth"),
+        ({"latencies": [[3, []]]}, "a latency of no row"),
+        ({"latencies": [[-1, []]]}, "a latency of no row"),
+        ({"packed": 1}, "Expected `bytes`"),
+    ],
+)
+def test_packed_as_nobody_should(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=said):
+        msgspec.json.decode(packed(**changes), type=PackedLook)
 
 
 def test_nothing() -> None:

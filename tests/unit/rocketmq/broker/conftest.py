@@ -54,6 +54,11 @@ class FakeHost:
         for outcome in outcomes:
             outcome(error)
 
+    def hold(self) -> None: ...
+
+    def release(self) -> bool:
+        return False
+
 
 def broker_settings(path: Path) -> BrokerSettings:
     settings = BrokerSettings()

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.rocketmq.broker import even_batch as module
 from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.broker.even_batch import FEW, even_batch
+from penstock.rocketmq.broker.even_batch import (
+    CUT_MAX,
+    FEW,
+    EvenBatch,
+    encode_together,
+    even_batch,
+)
 from penstock.rocketmq.broker.stored_records import StoredRecords
 from penstock.rocketmq.protocol import batch_body, properties
 from penstock.rocketmq.protocol.batch_body import BatchedMessage
@@ -80,6 +87,40 @@ def test_other_layouts_are_left_to_others(change: BatchedMessage, what: str) -> 
 
 def test_few_are_left_to_others() -> None:
     assert not agree([BatchedMessage(b"x", "KEYS\x01k")] * (FEW - 1))
+
+
+def test_a_very_long_wait_is_left_to_others() -> None:
+    assert not agree([BatchedMessage(b"x", "WAIT\x01" + "y" * CUT_MAX)] * 6)
+
+
+def a_batch(number: int, queue: int, size: int = 8) -> tuple[EvenBatch, StoredRecords]:
+    """One and the same batch in both forms, at its place in a queue."""
+    messages = [
+        BatchedMessage(bytes([65 + n]) * size, f"KEYS\x01{number:03}\x02WAIT\x01true", number)
+        for n in range(FEW + number % 3)
+    ]
+    data = batch_body.encode(messages)
+    even = even_batch(data, replace(COMMON, queue=queue), CLUSTER.encode(), V4, 1 << 40)
+    assert even is not None
+    listed = one_by_one(messages)
+    for draft in listed._drafts:
+        draft.queue = queue
+    even.queue_offset = listed.queue_offset = 1000 * number
+    return even, listed
+
+
+@pytest.mark.parametrize("bytes_max", [1, 300, module.TABLE_BYTES])
+def test_batches_of_one_commit(bytes_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TABLE_BYTES", bytes_max)
+    pairs = [a_batch(number, number % 4, 8 + number % 2) for number in range(12)]
+    others = one_by_one([BatchedMessage(b"x")])
+    places = [(even, 5000 + 10 * number) for number, (even, _) in enumerate(pairs)]
+    encode_together([*places[:5], (others, 77), *places[5:]], TIME_NS)
+    for (even, first_id), (_, listed) in zip(places, pairs, strict=True):
+        expected, _ = listed.encode(first_id, TIME_NS)
+        assert bytes(even.encode(first_id, TIME_NS)[0]) == bytes(expected)
+        assert even.physical_offset == listed.physical_offset
+        assert even.store_ms == listed.store_ms
 
 
 LETTERS = st.sampled_from(["KEYS", "WAIT", "AWAIT", "\x01", "\x02", "k", "true", "é"])

@@ -232,7 +232,7 @@ def test_the_retry_topic_is_in_the_routes_right_after_the_first_heartbeat(
 
     async def register() -> None:
         servers.set_addresses([f"127.0.0.1:{routes.port}"])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not servers.connected:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
 

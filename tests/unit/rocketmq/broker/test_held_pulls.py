@@ -74,7 +74,7 @@ def test_without_long_polling_a_pull_waits_only_shortly(
     start = time.monotonic()
     answer, _ = pull(client, "TopicH", 0, 1, sysFlag=6, suspendTimeoutMillis=10_000)
     assert answer.code == 19
-    assert 0.08 < time.monotonic() - start < 3
+    assert 0.08 < time.monotonic() - start < 8
 
 
 def test_what_is_filtered_moves_the_offset_of_who_waits(
@@ -83,7 +83,7 @@ def test_what_is_filtered_moves_the_offset_of_who_waits(
     client = connect()
     send(client, "TopicH", b"first")
     waiting = connect()
-    wait_for_more(waiting, "TopicH", subscription="TagB", suspendTimeoutMillis=500)
+    wait_for_more(waiting, "TopicH", subscription="TagB", suspendTimeoutMillis=1500)
     wait_until_held(rocket, 1)
     for _ in range(3):
         send(client, "TopicH", b"not wanted", i="TAGS\x01TagA\x02")

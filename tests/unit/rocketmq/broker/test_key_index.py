@@ -96,7 +96,7 @@ def topics() -> Topics:
 
 async def until(check: Callable[[], bool]) -> None:
     """Wait for the task to get so far."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         for _ in iter(check, True):
             await asyncio.sleep(0.001)
 

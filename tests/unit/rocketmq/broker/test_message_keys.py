@@ -104,3 +104,67 @@ def test_what_the_properties_say_is_found(
     assert message_keys.keys(stored) == wanted
     hashes, _ = message_keys.rows([batch([stored])], 0)
     assert list(hashes) == [message_keys.hash_of(key) for key in wanted]
+
+
+def alike(frames: list[bytes], first: int) -> Batch:
+    return Batch.build(
+        first, first, 0, len(frames), len(frames[0]), frames, dialect=Dialect.ROCKETMQ
+    )
+
+
+def listed(batches: list[Batch], first: int) -> list[tuple[int, int]]:
+    """The rows as they are when each message is looked at by itself."""
+    return [
+        (message_keys.hash_of(key), number - first)
+        for each in batches
+        for number in range(each.first_offset, each.next_offset)
+        for key in message_keys.keys(bytes(each.slice(number, number + 1)))
+    ]
+
+
+TEXTS = {
+    "unique": "UNIQ_KEY\x01A%02d\x02TAGS\x01t\x02",
+    "unended": "TAGS\x01t\x02UNIQ_KEY\x01A%02d",
+    "both": "KEYS\x01k%02d\x02UNIQ_KEY\x01A%02d\x02",
+    "none": "TAGS\x01t%02d\x02",
+    "longer name": "X_KEYS\x01k%02d\x02KEYS\x01k\x02",
+    "words": "KEYS\x01a %02d\x02",
+    "a tag that differs": "TAGS\x01t%02d\x02UNIQ_KEY\x01A%02d\x02",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_many_messages_of_one_layout(name: str) -> None:
+    texts = [TEXTS[name].replace("%02d", f"{number:02}") for number in range(60)]
+    frames = [frame(each, body=f"{number:04}".encode()) for number, each in enumerate(texts)]
+    batches = [alike(frames[:40], 100), alike(frames[40:41], 140), alike(frames[41:], 141)]
+    rows = list(zip(*message_keys.rows(batches, 90), strict=True))
+    assert rows == listed(batches, 90)
+
+
+ODD = {
+    "another property": frame("KEYS\x01kk\x02TAG\x01A\x02"),
+    "a property inside of the value": frame("TAG\x01\x02KEYS\x01kk\x02"),
+    "two words": frame("TAG\x01A\x02KEYS\x01k k\x02").replace(b"k k", b"k "[:2]),
+    "a longer topic": frame("TAG\x01A\x02KEYS\x01kk\x02", topic="TT", body=b"bod"),
+    "rolled back": frame("TAG\x01A\x02KEYS\x01kk\x02", sys_flag=SysFlag.ROLLBACK),
+}
+
+
+@pytest.mark.parametrize("place", [0, 7, 29])
+@pytest.mark.parametrize("name", ODD)
+def test_one_that_is_otherwise_in_the_middle(name: str, place: int) -> None:
+    frames = [frame(f"TAG\x01A\x02KEYS\x01{number:02}\x02") for number in range(30)]
+    size = len(frames[0])
+    frames[place] = ODD[name][:size].ljust(size, b"\x02")
+    batches = [alike(frames, 0)]
+    rows = list(zip(*message_keys.rows(batches, 0), strict=True))
+    assert [row for row in rows if row[0] != message_keys.hash_of(b"")] == listed(batches, 0)
+
+
+def test_damage_between_two_batches_leaves_the_offsets_right() -> None:
+    frames = [frame(f"KEYS\x01{number:02}\x02") for number in range(40)]
+    batches = [alike(frames[:20], 0), alike(frames[20:], 1000)]
+    rows = list(zip(*message_keys.rows(batches, 0), strict=True))
+    assert rows == listed(batches, 0)
+    assert rows[20][1] == 1000

@@ -25,7 +25,7 @@ def test_again_and_again_until_it_is_closed() -> None:
         service = Periodic("test", 0.001, work)
         await service.close()
         service.start()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await seen.wait()
         await service.close()
         before = times
@@ -49,7 +49,7 @@ def test_what_fails_has_its_turn_again(caplog: pytest.LogCaptureFixture) -> None
 
         service = Periodic("test", 0.001, work)
         service.start()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await seen.wait()
         await service.close()
 

@@ -116,7 +116,7 @@ def test_tags_are_filtered_and_the_offset_moves_on(client: RawClient) -> None:
 
 
 def wait_until_held(rocket: RocketBroker, count: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while len(rocket.node.held_pulls) != count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -137,7 +137,7 @@ def test_a_pull_waits_for_a_message_that_it_wants(
     start = time.monotonic()
     send(client, "TopicW", b"wanted", i="TAGS\x01TagB\x02")
     answer = waiting.next_command()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 8
     assert (answer.opaque, answer.code) == (request.opaque, 0)
     assert [m.body for m in decode_all(answer.body)] == [b"wanted"]
     assert answer.ext is not None
@@ -148,7 +148,7 @@ def test_a_pull_that_waits_in_vain_is_told_so(client: RawClient) -> None:
     send(client, "TopicV", b"first")
     start = time.monotonic()
     answer, _ = pull(client, "TopicV", 0, 1, sysFlag=6, suspendTimeoutMillis=200)
-    assert 0.15 < time.monotonic() - start < 2
+    assert 0.15 < time.monotonic() - start < 10
     assert (answer.code, answer.remark) == (19, "OFFSET_OVERFLOW_ONE")
 
 

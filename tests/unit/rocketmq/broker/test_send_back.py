@@ -186,7 +186,7 @@ def settings(settings: BrokerSettings) -> BrokerSettings:
 
 def arrived(client: RawClient, topic: str, offset: int) -> StoredMessage:
     """Waits for the message at this offset of a topic with one queue."""
-    answer, messages = pull(client, topic, 0, offset, sysFlag=6, suspendTimeoutMillis=4000)
+    answer, messages = pull(client, topic, 0, offset, sysFlag=6, suspendTimeoutMillis=20_000)
     assert (answer.code, len(messages)) == (0, 1), answer.remark
     return messages[0]
 

@@ -106,7 +106,7 @@ async def test_changes_are_written_from_time_to_time(disk: CountingDisk, directo
     state, table = opened(disk, directory, 0.0)
     state.start()
     table.values["a"] = 5
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while "t.json" not in disk.written:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await state.close()

@@ -128,3 +128,22 @@ def test_codes_that_the_binary_form_cannot_say() -> None:
     with pytest.raises(ValueError, match="200050"):
         frames.encode(pop)
     assert pop.answer(0).serialization is Serialization.BINARY
+
+
+def test_several_commands_at_once() -> None:
+    reader = frames.FrameReader()
+    data = b"".join(frames.encode(Command(number)) for number in range(5))
+    reader.feed(data[:-1])
+    assert [command.code for command in reader.next_commands(3)] == [0, 1, 2]
+    assert [command.code for command in reader.next_commands(3)] == [3]
+    assert reader.next_commands(3) == []
+    reader.feed(data[-1:])
+    assert [command.code for command in reader.next_commands(3)] == [4]
+
+
+def test_what_stands_before_nonsense_is_given_first() -> None:
+    reader = frames.FrameReader()
+    reader.feed(frames.encode(Command(7)) + bytes(8))
+    assert [command.code for command in reader.next_commands(3)] == [7]
+    with pytest.raises(FrameError):
+        reader.next_commands(3)

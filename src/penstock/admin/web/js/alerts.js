@@ -1,9 +1,9 @@
 /** The list of what wants attention (attention.js), in words. */
 
-import { LIMITS } from "./attention.js";
 import { h } from "./dom.js";
 import { count, rate, seconds } from "./format.js";
 import { to } from "./router.js";
+import { settings } from "./settings.js";
 import { badge, button, section } from "./ui.js";
 
 const AT_FIRST = 8;
@@ -27,14 +27,15 @@ const ADDRESSES = {
   deadletter: to.deadletter,
   groups: (topic, group) => to.groups({ "groups.find": `${topic} ${group}` }),
 };
+const { limits: LIMITS } = settings;
 const RULES = [
   ["no answer", "a registered node that is silent"],
   ["missing", "a node that was there within the last hour"],
   ["out of date", "a node of an older version than another"],
   ["no consumers", `messages and nobody to take them; red from ${count(LIMITS.backlog)} on`],
   ["backlog", `${count(LIMITS.backlog)} messages; red when they become more, else when it takes ` +
-    `more than ${seconds(LIMITS.emptiesIn)} to empty the channel`],
-  ["requeues, timeouts", `${rate(LIMITS.storm)} and ${percent(LIMITS.stormShare)} of what consumers get`],
+    `more than ${seconds(LIMITS.empties_in)} to empty the channel`],
+  ["requeues, timeouts", `${rate(LIMITS.storm)} and ${percent(LIMITS.storm_share)} of what consumers get`],
   ["paused", "a topic or channel, on any node"],
   ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
   ["dead letters", "any that are still to be dealt with"],
@@ -42,8 +43,8 @@ const RULES = [
 ];
 const wide = new WeakSet();
 
-/** A section with the items, the worst first; all of them when asked for. */
-export function alerts(page, items) {
+/** A section with the items, the worst first; all of them when asked for. There are `beyond` more. */
+export function alerts(page, items, beyond = 0) {
   const shown = wide.has(page) ? items : items.slice(0, AT_FIRST);
   const more = items.length - shown.length;
   return section({ title: "Needs attention", id: "attention", tools: limits() },
@@ -55,7 +56,8 @@ export function alerts(page, items) {
         wide.add(page);
         page.redraw();
       },
-    }));
+    }),
+    !more && beyond > 0 && h("p", { class: "faint" }, `and ${count(beyond)} topics and channels more`));
 }
 
 function line(item) {
@@ -72,7 +74,7 @@ function textOf(item) {
     case "missing": return "was there within the last hour and is not now";
     case "old": return `runs ${item.version}, another node a newer version`;
     case "unattended": return `${waiting(depth)}${growing(growth)}; nobody consumes`;
-    case "backlog": return waiting(depth) + (left === null ? growing(growth) : outlook(left));
+    case "backlog": return waiting(depth) + (item.level === "bad" ? growing(growth) : outlook(left));
     case "requeues": return `${rate(item.rate)} given back by consumers, ${percent(share)} of what they get`;
     case "timeouts": return `${rate(item.rate)} not finished in time, ${percent(share)} of what they get`;
     case "paused": return depth ? waiting(depth) : "nothing waits";
@@ -93,7 +95,7 @@ function growing(growth) {
 }
 
 function outlook(left) {
-  return Number.isFinite(left) ? `, gone in ${seconds(left)} at this rate` : ", and it does not become less";
+  return left !== null ? `, gone in ${seconds(left)} at this rate` : ", and it does not become less";
 }
 
 function percent(share) {

@@ -13,7 +13,7 @@ const GAP = "\n";
 const AGAIN_MS = 3_000;
 
 /**
- * Follows the events of a wish ({topic, node, level: "topics"}, each optional) until `stop()`;
+ * Follows the events of a wish ({topic, node, level: "topics" or "overview"}, each optional) until `stop()`;
  * `changed()` is called after each. `connected` is false while there is no stream, `isLost` is true
  * when it broke off; it is opened again, until then the figures stay. `at` is when they were taken
  * (unix seconds, 0 before the first); `message` are the server's warnings. `pause(true)` stops the
@@ -23,7 +23,9 @@ const AGAIN_MS = 3_000;
  * `requeues`, `timeouts` (messages, messages a second) and `latencies` ([[quantile, ns]]). Those of
  * topics and channels have `clients` (consumers) and `paused` (0 or 1), those of topics how many
  * `channels`, and how many messages are `waiting` in the topic and its channels.
- * `missing` are the nodes that were there within the hour.
+ * `missing` are the nodes that were there within the hour. The overview has the rows of the cluster, of its
+ * nodes, of groups and of the busiest topics; and as `attention` what is the matter with topics and
+ * channels, as attention.js has it, with `beyond` as many more.
  */
 export function follow(wish, changed) {
   const rows = new Map();
@@ -35,6 +37,8 @@ export function follow(wish, changed) {
     isLost: false,
     message: "",
     missing: [],
+    attention: [],
+    beyond: 0,
     row: (topic = "", channel = "", node = "") => rows.get([topic, channel, node].join(GAP)),
     rows: () => rows.values(),
     pause: (isPaused) => (isPaused ? stop() : open()),
@@ -47,6 +51,7 @@ export function follow(wish, changed) {
     for (const [topic, channel, node] of told.gone) rows.delete([topic, channel, node].join(GAP));
     for (const values of told.rows) rows.set(values.slice(0, 3).join(GAP), rowOf(values, told));
     Object.assign(live, { at: told.time, message: told.message, missing: told.missing });
+    Object.assign(live, { attention: told.attention ?? [], beyond: told.attention_more ?? 0 });
     Object.assign(live, { connected: true, isLost: false });
     changed();
   }

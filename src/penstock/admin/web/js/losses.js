@@ -22,7 +22,7 @@ export function heldByTopic(stats) {
 export function ofTopic(stats, readers = 0) {
   const channels = stats.channels ?? [];
   const where = onNodes(stats);
-  const place = `in ${many(channels.length, "channel")}${where}`;
+  const place = `in ${many((stats.channel_names ?? channels).length, "channel")}${where}`;
   return [
     stats.depth && deleted(stats.depth, `that no channel has yet${where}`),
     channels.length && deleted(held(...channels), place) + parts(channels),

@@ -98,7 +98,7 @@ async function addNames(state) {
   const topics = get("/api/topics").then(({ topics }) => {
     for (const topic of topics) add(state.places, "topic", topic, to.topic(topic));
   });
-  const nodes = get("/api/nodes").then(({ nodes }) => {
+  const nodes = get("/api/nodes", { topics: "false" }).then(({ nodes }) => {
     for (const { broadcast_address: host, http_port: port, hostname } of nodes ?? []) {
       add(state.places, "node", `${host}:${port}`, to.node(`${host}:${port}`), hostname);
     }

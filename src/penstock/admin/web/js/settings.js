@@ -7,6 +7,8 @@
  *   isAdmin: boolean,          whether this user may change things
  *   lookupds: string[],        HTTP addresses; empty when nodes are named one by one
  *   historyInterval: number,   seconds between looks at all nodes; 0: there is no history
+ *   limits: {backlog: number, growth: number, empties_in: number, storm: number, storm_share: number,
+ *            lag: number},     from where on something wants attention
  *   graphite: {enabled: boolean, url: string, prefix: string, counterFormat: string,
  *              gaugeFormat: string, interval: number},
  * }>}

@@ -5,7 +5,8 @@ import { count } from "./format.js";
 import { setQuery } from "./router.js";
 import { button, empty as nothing, loading } from "./ui.js";
 
-const ROWS_AT_ONCE = 250;
+const ROWS_AT_ONCE = 100;
+const MORE_AT_ONCE = 400;
 const ROWS_MAX = 2_000; // more of them at once would make every drawing slow: sort or filter then
 
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
@@ -165,7 +166,7 @@ function more(page, id, limit, all) {
     shown.get(page).set(id, rows);
     page.redraw();
   };
-  const next = Math.min(limit + ROWS_AT_ONCE * 2, all);
+  const next = Math.min(limit + MORE_AT_ONCE, all);
   return h("div", { class: "more" }, `${count(limit)} of ${count(all)} rows`,
     next < all && button(`Show ${count(next - limit)} more`, { onclick: () => show(next) }),
     all <= ROWS_MAX && button("Show all", { onclick: () => show(ROWS_MAX) }));

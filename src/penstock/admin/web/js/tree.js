@@ -1,28 +1,39 @@
 /**
  * What is on one node: its topics, in them their channels, in them their consumers. Only what is
- * open is drawn.
+ * open is asked for and drawn.
  */
 
 import { tombstoneAction } from "./actions.js";
 import { clientsTable } from "./clients.js";
-import { channelColumns, latencyColumns, number, placeColumn, rateColumn, sum }
-  from "./columns.js";
+import { channelColumns, latencyColumns, number, placeColumn, rateColumn } from "./columns.js";
 import { h } from "./dom.js";
 import { fold, folds } from "./folds.js";
 import { to } from "./router.js";
 import { settings } from "./settings.js";
 import { table } from "./table.js";
-import { badge, empty } from "./ui.js";
+import { badge, empty, loading } from "./ui.js";
 
 const FEW = 3;
+const OPEN_MAX = 32; // as nsqadmin's cluster/node_topics.py has it
+
+/** The names of the topics that are open, of which nsqadmin is to tell the channels. */
+export function openTopics(page, topics = []) {
+  const folding = foldsOf(page, topics);
+  return topics.map((each) => each.topic_name).filter(folding.has).slice(0, OPEN_MAX);
+}
+
+function foldsOf(page, topics) {
+  return folds(page, topics.length <= FEW ? topics.map((each) => each.topic_name) : []);
+}
 
 /**
- * `topics` are TopicStats of one node, `hidden` the names of those that are tombstoned there.
+ * `topics` are those of /api/nodes/:node in brief, `hidden` the names of those that are tombstoned there.
  * `speeds.topic(stats)` are the messages a second that are published to a topic, `speeds.client(stats)`
  * those that a consumer finishes; null while they are not known.
  */
 export function tree(page, { node, topics, hidden, speeds }) {
-  const folding = folds(page, topics.length <= FEW ? topics.map((each) => each.topic_name) : []);
+  const folding = foldsOf(page, topics);
+  const asked = new Set(openTopics(page, topics));
   return table(page, {
     id: "topics",
     columns: [
@@ -32,13 +43,12 @@ export function tree(page, { node, topics, hidden, speeds }) {
       placeColumn(),
       number("message_count", "Messages", "Published since the node has started"),
       rateColumn("in", "In", "Messages published a second", speeds.topic),
-      ofChannels("channels", "Channels", "", (channels) => channels.length),
-      ofChannels("held", "In channels", "Messages that wait in its channels",
-        (channels) => sum(channels, "depth")),
-      ofChannels("clients", "Consumers", "", (channels) => sum(channels, "client_count")),
+      figure("channels", "Channels", "", (row) => row.channel_names.length),
+      figure("held", "In channels", "Messages that wait in its channels", (row) => row.in_channels.depth),
+      figure("clients", "Consumers", "", (row) => row.in_channels.client_count),
       ...latencies(topics.find((each) => each.e2e_processing_latency?.percentiles)),
       settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
-        cell: (row) => tombstoneAction(page, row.topic_name, node, row) },
+        cell: (row) => tombstoneAction(page, row.topic_name, node, lossesOf(row)) },
     ].filter(Boolean),
     rows: topics,
     key: (row) => row.topic_name,
@@ -46,14 +56,21 @@ export function tree(page, { node, topics, hidden, speeds }) {
     filter: topics.length > FEW,
     totals: topics.length > 1,
     caption: `Topics on ${node}`,
-    detail: (row) => folding.has(row.topic_name) && channels(page, row, folding, speeds),
+    detail: (row) => folding.has(row.topic_name) && (asked.has(row.topic_name)
+      ? channels(page, row, folding, speeds)
+      : empty("Too much is open", "Close another topic to see the channels of this one.")),
     empty: empty("No topic is on this node",
       "A topic comes into being when somebody publishes to it here."),
   });
 }
 
-function ofChannels(name, title, hint, figure) {
-  return { name, title, hint, numeric: true, total: true, value: (row) => figure(channelsOf(row)) };
+function figure(name, title, hint, value) {
+  return { name, title, hint, numeric: true, total: true, value };
+}
+
+/** A topic as losses.js has it: with one channel that stands for all of them. */
+function lossesOf(row) {
+  return { ...row, channels: row.channel_names.length ? [row.in_channels] : [] };
 }
 
 /** Of several topics together there are none. */
@@ -72,7 +89,8 @@ function topicCell(row, folding, isHidden) {
 }
 
 function channels(page, topic, folding, speeds) {
-  const rows = channelsOf(topic);
+  const rows = topic.channels;
+  if (!rows) return loading();
   return table(page, {
     id: `in.${topic.topic_name}`,
     columns: [
@@ -106,8 +124,7 @@ function channelCell(row, folding) {
 
 /** What a topic is found by: its name, and those of its channels. */
 function names(topic) {
-  return [topic.topic_name, ...channelsOf(topic).map((each) => each.channel_name)].join(" ");
+  return [topic.topic_name, ...topic.channel_names].join(" ");
 }
 
-const channelsOf = (topic) => topic.channels ?? [];
 const pathOf = ({ topic_name: topic, channel_name: channel }) => `${topic}/${channel}`;

@@ -89,7 +89,8 @@ def test_the_version_comes_after_two_checks(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    "flags", [["--nosuch"], ["--gzip-level=x"], ["--reader-opt=nosuch,1"], ["--consumer-opt=nosuch,1"]]
+    "flags",
+    [["--nosuch"], ["--gzip-level=x"], ["--reader-opt=nosuch,1"], ["--consumer-opt=nosuch,1"]],
 )
 def test_wrong_flags_leave_with_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import StorageError
-from penstock.core.units import MILLISECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.broker.delays import due_loop
 from penstock.rocketmq.broker.delays.due_loop import FAR, DueLoop
 from tests.unit.rocketmq.broker.lives import until
@@ -105,7 +105,8 @@ async def test_a_step_that_fails_is_tried_again(
     await work.loop.close()
 
 
-async def test_progress_is_saved_soon_and_not_often() -> None:
+async def test_progress_is_saved_soon_and_not_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_loop, "_SAVE_REST_NS", SECOND // 2)
     work = Work()
     work.loop.start()
     for _ in range(50):

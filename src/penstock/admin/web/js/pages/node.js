@@ -2,7 +2,7 @@
 
 import { get, pathOf } from "../api.js";
 import { sparkline } from "../chart.js";
-import { warning, sum } from "../columns.js";
+import { warning } from "../columns.js";
 import { h } from "../dom.js";
 import { clock, count, rate, short } from "../format.js";
 import { graphs } from "../graphite.js";
@@ -12,8 +12,10 @@ import { charts, past } from "../past.js";
 import { to } from "../router.js";
 import { settings } from "../settings.js";
 import { measure } from "../speeds.js";
-import { tree } from "../tree.js";
+import { openTopics, tree } from "../tree.js";
 import { badge, empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../ui.js";
+
+const AGAIN_S = 5;
 
 /** How it stands with a node, and what it was told to be when it was seen last. */
 const ANSWERS = "answers";
@@ -25,12 +27,13 @@ export default function node(page) {
   page.title = name;
   page.follow({ node: name, level: "topics" });
   const state = { page, name, standing: null, problem: "", known: null, stats: null, at: 0,
-    topics: measure(), clients: measure() };
+    asked: new Set(), topics: measure(), clients: measure() };
   const hour = past(page, { node: name });
-  page.load((signal) => look(state, signal));
+  page.load((signal) => look(state, signal), AGAIN_S);
 
   return () => {
     const { standing, known, stats } = state;
+    askForOpened(state);
     if (!standing) return [head(state), !page.error && loading()];
     if (standing === GONE && !known) return [head(state), unknown(name)];
     return [
@@ -48,21 +51,32 @@ export default function node(page) {
 
 /** Asks what the node is, and what is on it. What was known of it stays when it cannot be asked. */
 async function look(state, signal) {
-  const { name } = state;
-  const [nodes, stats] = await Promise.all([get("/api/nodes", {}, signal), statsOf(name, signal)]);
-  state.known = (nodes.nodes ?? []).find((each) => addressOf(each) === name) ?? state.known;
-  Object.assign(state, { standing: stats.standing, problem: stats.problem });
-  if (stats.standing !== ANSWERS) return;
-  Object.assign(state, { stats: stats.told, at: Date.now() / 1000 });
-  const topics = stats.told.topics ?? [];
-  const clients = topics.flatMap(channelsOf).flatMap((each) => each.clients ?? []);
-  state.topics.take(topics.map((each) => [each.topic_name, each.message_count]));
+  const { name, page } = state;
+  state.asked = new Set(openTopics(page, state.stats?.topics));
+  const { standing, problem, told } = await statsOf(name, [...state.asked], signal);
+  if (standing === SILENT) {
+    const { nodes } = await get("/api/nodes", {}, signal);
+    state.known = (nodes ?? []).find((each) => addressOf(each) === name) ?? state.known;
+  }
+  Object.assign(state, { standing, problem });
+  if (standing !== ANSWERS) return;
+  Object.assign(state, { stats: told, known: told.about, at: Date.now() / 1000 });
+  const clients = told.topics.flatMap(({ channels }) => channels ?? []).flatMap((each) => each.clients ?? []);
+  state.topics.take(told.topics.map((each) => [each.topic_name, each.message_count]));
   state.clients.take(clients.map((each) => [each.remote_address, each.finish_count]));
 }
 
-async function statsOf(name, signal) {
+/** What is opened is not known yet: it is asked for at once. */
+function askForOpened({ page, stats, asked }) {
+  const unknown = openTopics(page, stats?.topics).filter((topic) => !asked.has(topic));
+  unknown.forEach((topic) => asked.add(topic));
+  if (unknown.length) page.reload();
+}
+
+async function statsOf(name, open, signal) {
+  const query = { level: "topics", open: open.join(",") };
   try {
-    return { standing: ANSWERS, problem: "", told: await get(pathOf("api", "nodes", name), {}, signal) };
+    return { standing: ANSWERS, problem: "", told: await get(pathOf("api", "nodes", name), query, signal) };
   } catch (error) {
     if (error.status === 404) return { standing: GONE, problem: "" };
     if (error.status !== 502) throw error;
@@ -126,10 +140,11 @@ function described(known) {
 
 function figures({ page, name, stats }, hour) {
   const live = page.live.row("", "", name) ?? {};
-  const all = stats.topics ?? [];
-  const channels = all.flatMap(channelsOf);
+  const { topics } = stats;
+  const channels = topics.reduce((sum, each) => sum + each.channel_names.length, 0);
+  const held = (figure) => topics.reduce((sum, each) => sum + each.in_channels[figure], 0);
   return tiles(
-    tile({ label: "Topics", value: count(all.length), hint: `with ${many(channels.length, "channel")}` }),
+    tile({ label: "Topics", value: count(topics.length), hint: `with ${many(channels, "channel")}` }),
     tile({ label: "Consumers", value: count(stats.total_clients), hint: "connected to its channels" }),
     tile({ label: "Messages", value: short(stats.total_messages), hint: "published since it has started" }),
     tile({ label: "Depth", value: count(live.depth), hint: "waiting in topics and channels",
@@ -138,15 +153,15 @@ function figures({ page, name, stats }, hour) {
       chart: sparkline(hour.in, { title: "Messages published a second" }) }),
     tile({ label: "Out", value: rate(live.out),
       chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
-    tile({ label: "In flight", value: count(live.in_flight ?? sum(channels, "in_flight_count")),
-      hint: `${count(sum(channels, "deferred_count"))} deferred` }));
+    tile({ label: "In flight", value: count(live.in_flight ?? held("in_flight_count")),
+      hint: `${count(held("deferred_count"))} deferred` }));
 }
 
 function topics({ page, name, stats, known, topics: published, clients }) {
   const hidden = (known?.topics ?? []).filter(({ tombstoned }) => tombstoned).map(({ topic }) => topic);
   return tree(page, {
     node: name,
-    topics: stats.topics ?? [],
+    topics: stats.topics,
     hidden: new Set(hidden),
     speeds: {
       topic: (each) => published.of(each.topic_name),
@@ -161,5 +176,3 @@ function named({ topics }) {
   return h("ul", { class: "names" }, topics.map(({ topic, tombstoned }) => h("li", { key: topic },
     h("a", { href: to.topic(topic) }, topic), tombstoned && [" ", badge("tombstoned", "warn")])));
 }
-
-const channelsOf = (topic) => topic.channels ?? [];

@@ -11,6 +11,7 @@ import { settings } from "../settings.js";
 import { table } from "../table.js";
 import { badge, empty, heading, loading } from "../ui.js";
 
+const AGAIN_S = 5;
 const TOPICS_SHOWN = 100;
 
 export default function nodes(page) {
@@ -24,7 +25,7 @@ export default function nodes(page) {
     const now = Date.now() / 1000;
     for (const node of told.nodes ?? []) seen.set(addressOf(node), { node, at: now });
     page.title = `Nodes (${count(told.nodes?.length ?? 0)})`;
-  });
+  }, AGAIN_S);
 
   return () => {
     const title = { title: "Nodes", badges: told && badge(count(told.nodes?.length ?? 0)) };

@@ -1,7 +1,7 @@
 /** The cluster at one look: its totals, what wants attention, its last hour, its busiest topics. */
 
 import { get } from "../api.js";
-import { attention, steady } from "../attention.js";
+import { attention } from "../attention.js";
 import { alerts } from "../alerts.js";
 import { sparkline } from "../chart.js";
 import { warning } from "../columns.js";
@@ -16,15 +16,12 @@ import { table } from "../table.js";
 import { heading, loading, section, tile, tiles } from "../ui.js";
 
 const AGAIN_S = 10;
-const BUSIEST = 10;
 
 export default function overview(page) {
   page.title = "Overview";
-  const live = page.follow({});
+  const live = page.follow({ level: "overview" });
   const seen = { nodes: null, topics: null, letters: [], groups: [], counter: null };
-  const figures = { at: 0, rates: undefined, nodes: 0, channels: 0, consumers: 0, topics: [] };
   const hour = past(page);
-  page.listen(() => take(figures, live));
   loadAll(page, seen);
 
   return () => {
@@ -32,11 +29,11 @@ export default function overview(page) {
     return [
       heading({ title: "Overview" }),
       warning(seen.nodes.message, page),
-      totals(seen, figures, live, hour),
-      alerts(page, found(seen, figures, live)),
+      totals(seen, live, hour),
+      alerts(page, found(seen, live), live.beyond),
       section({ title: "The last hour", id: "hour" }, charts(hour)),
       graphs(page, {}),
-      live.at > 0 && busiest(page, figures.topics),
+      live.at > 0 && busiest(page, [...live.rows()].filter(({ topic, channel }) => topic && !channel)),
     ];
   };
 }
@@ -44,60 +41,48 @@ export default function overview(page) {
 /** Beside the nodes, without which there is nothing to show, each part may fail by itself. */
 function loadAll(page, seen) {
   page.load(async (signal) => {
-    seen.nodes = await get("/api/nodes", {}, signal);
+    seen.nodes = await get("/api/nodes", { topics: "false" }, signal);
   }, AGAIN_S);
   page.load(async (signal) => {
     seen.topics = (await get("/api/topics", {}, signal)).topics ?? [];
-    if (!settings.historyInterval) seen.counter = (await get("/api/counter", {}, signal)).stats;
   }, AGAIN_S);
   page.load(async (signal) => {
     seen.letters = (await get("/api/deadletters", {}, signal)).topics ?? [];
   }, AGAIN_S);
-  page.load(async (signal) => {
+  if (settings.historyInterval) return;
+  page.load(async (signal) => { // what the history tells otherwise
+    seen.counter = (await get("/api/counter", {}, signal)).stats;
     seen.groups = (await get("/api/groups", {}, signal)).groups ?? [];
   }, AGAIN_S);
 }
 
-/** What is made of each look at the cluster, once. */
-function take(figures, live) {
-  if (live.at === figures.at) return;
-  const rows = [...live.rows()];
-  figures.rates = steady(figures.rates, rows, live.at - figures.at);
-  figures.at = live.at;
-  figures.nodes = rows.filter(({ topic, node }) => node && !topic).length;
-  figures.topics = rows.filter(({ topic, channel }) => topic && !channel);
-  figures.consumers = figures.topics.reduce((sum, { clients }) => sum + clients, 0);
-  figures.channels = rows.filter(({ channel }) => channel && !channel.startsWith("@")).length;
-}
-
-/** What wants attention, looked for when something is newer: of ten thousand channels that takes a while. */
-function found(seen, figures, live) {
-  const { nodes: { nodes: told }, letters, groups } = seen;
-  const state = [told, letters, groups, live.at];
-  if (figures.foundIn?.every((each, at) => each === state[at])) return figures.found;
+/** What wants attention. */
+function found({ nodes: { nodes: told }, letters, groups }, live) {
   const nodes = (told ?? []).map((node) =>
     ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
   const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
-  const { missing } = live;
-  figures.foundIn = state;
-  const { rates } = figures;
-  figures.found = attention({ rows: live.rows(), rates, nodes, silent, missing, letters, groups });
-  return figures.found;
+  const readers = [...live.rows()].filter(({ channel }) => channel.startsWith("@")).map((row) =>
+    ({ topic: row.topic, group: row.channel.slice(1), lag: row.depth, rate: row.out }));
+  return attention({
+    queues: live.attention, nodes, silent, missing: live.missing, letters,
+    groups: live.at ? readers : groups, lag: settings.limits.lag,
+  });
 }
 
-function totals(seen, figures, live, hour) {
+function totals(seen, live, hour) {
   const told = seen.nodes.nodes ?? [];
   const missing = live.missing.length;
-  const { nodes, channels, consumers } = figures;
-  const known = live.at ? channels : seen.counter && channelsOf(seen.counter);
+  const whole = live.row();
+  const nodes = [...live.rows()].filter(({ topic, node }) => node && !topic).length;
+  const known = whole ? whole.channels : seen.counter && channelsOf(seen.counter);
   return tiles(
     tile({ label: "Nodes", value: count(live.at ? nodes : told.length), href: to.nodes(),
       kind: missing ? "bad" : "", hint: missing ? `${count(missing)} missing` : versions(told) }),
     sum("Topics", count(seen.topics?.length)),
     sum("Channels", count(known), "channels"),
-    live.row() ? [
-      sum("Consumers", count(consumers), "clients"),
-      ...flows(live.row(), hour),
+    whole ? [
+      sum("Consumers", count(whole.clients), "clients"),
+      ...flows(whole, hour),
     ] : tile({ label: "Messages", value: seen.counter && short(messagesOf(seen.counter)),
       href: to.counter(), hint: "that came to channels" }));
 }
@@ -130,8 +115,7 @@ function messagesOf(counter) {
   return Object.values(counter).reduce((sum, each) => sum + each.message_count, 0);
 }
 
-function busiest(page, topics) {
-  const rows = [...topics].sort((a, b) => b.in + b.out - a.in - a.out).slice(0, BUSIEST);
+function busiest(page, rows) {
   const figure = (name, title, hint, format = count) => ({ name, title, hint, format, numeric: true });
   const all = h("a", { href: to.topics() }, "All topics");
   return section({ title: "Busiest topics", id: "busiest", tools: all },

@@ -36,7 +36,8 @@ export default function topic(page) {
   let messages = null;
 
   page.load(async (signal) => {
-    const [stats, readers] = await Promise.all([found(name, signal), readersOf(name, signal)]);
+    const [stats, readers] = await Promise.all([found(name, signal),
+      mayHaveReaders(page.live) ? readersOf(name, signal) : { problem: "", groups: [] }]);
     Object.assign(state, { stats, readers, isUnknown: !stats });
     state.speeds.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
   });
@@ -68,6 +69,11 @@ async function found(name, signal) {
 /** How nsqadmin says that no nsqlookupd has heard of a topic. */
 function isUnheardOf({ status, message = "" }) {
   return status === 502 && message.includes("TOPIC_NOT_FOUND");
+}
+
+/** Groups have figures as channels do; who follows these knows whether there is one to ask about. */
+function mayHaveReaders(live) {
+  return !live.connected || [...live.rows()].some(({ channel }) => channel.startsWith("@"));
 }
 
 /** Who reads the log of the topic; `problem` says why that is not known. */
