@@ -5,7 +5,8 @@ is read batch by batch. Then:
 
 - bytes behind the last valid batch of the newest segment are a torn tail, a publish that was never
   acknowledged at the ``write`` level: they are cut off, and the log says so;
-- zeros behind the last valid batch were reserved (``disk.LogFile.reserve``): they are cut off;
+- zeros behind the last valid batch, where the next segment goes on with the next offset, were
+  reserved (``disk.LogFile.reserve``): they are cut off;
 - bytes between valid batches are corruption: they are copied to ``quarantine/`` for the operator,
   counted, and stepped over. Nothing that can be read is ever cut off.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Annotated, Final
 
 import msgspec
@@ -70,10 +72,10 @@ def open_log(
     report = RecoveryReport()
     segments: list[Segment] = []
     unsynced: list[Segment] = []
-    for first in firsts:
+    for first, following in zip_longest(firsts, firsts[1:]):
         segment = Segment(disk.open(_segment_path(directory, first)), first, id_base)
         expected = max(first, segments[-1].next_offset if segments else first)
-        if _recover(disk, segment, expected, first == firsts[-1], report):
+        if _recover(disk, segment, expected, following, report):
             unsynced.append(segment)
         segments.append(segment)
     if not segments:
@@ -137,15 +139,15 @@ def _id_base_of_messages(disk: Disk, directory: str, firsts: list[int]) -> int |
 
 
 def _recover(
-    disk: Disk, segment: Segment, expected: int, newest: bool, report: RecoveryReport
+    disk: Disk, segment: Segment, expected: int, following: int | None, report: RecoveryReport
 ) -> bool:
     """Take into the segment what its file holds behind what its index speaks of; whether there was
-    any.
+    any. ``following`` is the first offset of the next segment, None for the newest.
     """
     indexed = position = _load_index(disk, segment)
     expected = max(expected, segment.next_offset)
     while position < segment.size:
-        position, expected = _take_window(disk, segment, position, expected, newest, report)
+        position, expected = _take_window(disk, segment, position, expected, following, report)
     return position > indexed
 
 
@@ -170,7 +172,12 @@ def _load_index(disk: Disk, segment: Segment) -> int:
 
 
 def _take_window(
-    disk: Disk, segment: Segment, position: int, expected: int, newest: bool, report: RecoveryReport
+    disk: Disk,
+    segment: Segment,
+    position: int,
+    expected: int,
+    following: int | None,
+    report: RecoveryReport,
 ) -> tuple[int, int]:
     """Read on from a file position; the next position and expected offset."""
     nbytes = WINDOW_BYTES
@@ -185,7 +192,7 @@ def _take_window(
     for batch, start in zip(found.batches, found.positions, strict=True):
         segment.note(batch, position + start)
         expected = batch.next_offset
-    _judge_damage(disk, segment, position, data, found, last_window, newest, report)
+    _judge_damage(disk, segment, position, data, found, last_window, following, report)
     return (segment.size if last_window else position + found.end), expected
 
 
@@ -196,18 +203,20 @@ def _judge_damage(
     data: bytes,
     found: Scan,
     last_window: bool,
-    newest: bool,
+    following: int | None,
     report: RecoveryReport,
 ) -> None:
+    is_newest = following is None
+    is_whole = following is None or segment.next_offset == following
     for damage in found.damage:
         behind_all = damage.start >= found.end
         if behind_all and not last_window:
             continue  # only cut by the window; the next one starts there
         start = position + damage.start
-        if behind_all and not data[damage.start :].strip(b"\0"):
+        if behind_all and is_whole and not data[damage.start :].strip(b"\0"):
             segment.file.truncate(start)  # it was reserved, and not used
             return
-        if behind_all and newest:
+        if behind_all and is_newest:
             torn = segment.size - start
             report.torn += torn
             logger.warning("%s: cut off a torn tail of %d bytes", segment.file.path, torn)

@@ -113,6 +113,16 @@ def test_zeros_that_were_reserved_are_no_torn_tail(caplog: pytest.LogCaptureFixt
     assert caplog.text == ""
 
 
+def test_zeros_where_messages_are_missing_are_damage() -> None:
+    disk = new_disk()
+    fill(new_log(disk, max_bytes_per_file=300), 2, 2, 2, 2)
+    first = disk.paths(".log")[0]
+    disk.remove(first.replace(".log", ".index"))
+    disk.overwrite(first, bytes(len(disk.content(first))))
+    _, report = reopen(disk)
+    assert report.damaged == len(disk.content(first))
+
+
 def test_what_was_torn_within_reserved_zeros_is_cut_off() -> None:
     disk = new_disk()
     written = fill(new_log(disk), 2, 2)
