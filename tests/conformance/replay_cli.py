@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from .certificates import Certificates
@@ -27,6 +28,9 @@ TOGETHER = 4
 """How many processes run at the same time."""
 LIFE_S_MAX = 180.0
 POLL_S = 0.005
+LOOK_S = 0.25
+REFUSES_S_MAX = 5.0
+"""Some refuse only after they listen, but then at once."""
 SETTLE_S = 0.05
 """Go's nsqd heeds signals only a moment after it listens."""
 LISTENING = re.compile(r"\b(TCP|HTTP): listening on \S+:(\d+)$", re.MULTILINE)
@@ -123,10 +127,7 @@ class _Run:
         raise Miss("start", "it listens", self.text("err"))
 
     def _play_refusal(self, process: subprocess.Popen[bytes]) -> None:
-        try:
-            code = process.wait(LIFE_S_MAX)
-        except subprocess.TimeoutExpired:
-            raise Miss("exit code", self.case.get("exit", "not 0"), "it runs") from None
+        code = self._wait_for_end(process)
         if "exit" in self.case:
             self._check("exit code", self.case["exit"], code)
         elif code == 0:
@@ -141,6 +142,15 @@ class _Run:
             self._check_text("last line of stderr", self.case["stderr_last_line"], lines[-1])
         if self.case.get("stderr_contains", "") not in error:
             raise Miss("stderr", self.case["stderr_contains"], error)
+
+    def _wait_for_end(self, process: subprocess.Popen[bytes]) -> int:
+        left_s = LIFE_S_MAX
+        while left_s > 0:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(LOOK_S)
+            is_up = {name for name, _ in LISTENING.findall(self.text("err"))} == {"TCP", "HTTP"}
+            left_s = min(left_s - LOOK_S, REFUSES_S_MAX if is_up else LIFE_S_MAX)
+        raise Miss("exit code", self.case.get("exit", "not 0"), "it runs")
 
     def _check(self, what: str, expected: object, actual: object) -> None:
         if expected != actual:

@@ -80,9 +80,11 @@ class Connection(asyncio.Protocol):
                 await opened._shaken
         except TimeoutError:
             late = f"no answer within {config.read_timeout:g} s ({opened._wire.awaited})"
+            opened._disown()
             opened.abort(late)
             raise TimedOut(address, late) from None
         except BaseException:
+            opened._disown()
             opened.abort("connecting was given up")
             raise
         return opened
@@ -103,8 +105,15 @@ class Connection(asyncio.Protocol):
     def _forget(self) -> None:
         """Dialling ended while the connection was being made: uvloop closes it and tells nobody."""
         self._shaken.cancel()
+        self._disown()
         if self._transport is not None:
             self.connection_lost(None)
+
+    def _disown(self) -> None:
+        """Nobody has been given this connection, so nobody is told that it is lost; the handshake
+        may be through all the same.
+        """
+        self._on_lost = _tell_nobody
 
     # --- what can be seen ------------------------------------------------------------------------
 
@@ -264,3 +273,7 @@ class Connection(asyncio.Protocol):
             return
         self._heard = False
         self._silence = self._loop.call_later(self._silence_s, self._watch_silence)
+
+
+def _tell_nobody(connection: Connection, error: NotConnected) -> None:
+    """Of a connection that was given up before its owner had it."""

@@ -330,11 +330,16 @@ def test_a_server_that_takes_slowly_stays(loop: Callable[[], asyncio.AbstractEve
     on(loop, work())
 
 
+@pytest.mark.parametrize("is_shaken", [False, True])
 @pytest.mark.parametrize("new_loop", LOOPS)
 def test_giving_up_in_the_very_moment_of_connecting_leaves_nothing_to_do(
-    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+    is_shaken: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """uvloop has closed the transport then, without a word to its protocol."""
+    """uvloop has closed the transport then, without a word to its protocol, which may have read
+    the whole handshake by then.
+    """
     told: list[dict[str, Any]] = []
     opened: list[Connection] = []
     made = Connection.connection_made
@@ -349,6 +354,8 @@ def test_giving_up_in_the_very_moment_of_connecting_leaves_nothing_to_do(
                 made(self, transport)
                 opened.append(self)
                 self.send(encode.NOP)
+                if is_shaken:
+                    self._shaken.set_result(None)
                 task.cancel()
 
             monkeypatch.setattr(Connection, "connection_made", made_and_given_up)
