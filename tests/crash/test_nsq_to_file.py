@@ -105,7 +105,8 @@ async def live_and_die(tool: ToFile, rng: random.Random) -> None:
 
 
 async def drain(daemon: Daemon, tool: ToFile) -> None:
-    """Let it write all there is, and end it as a user does."""
+    """Let it write all there is, and end it as a user does, once it can hear that."""
+    await asyncio.to_thread(tool.wait_until_said, "connecting to nsqd")
     for _ in range(int(DRAIN_S_MAX / 0.05)):
         if not await asyncio.to_thread(unfinished, daemon):
             break

@@ -100,11 +100,17 @@ class ModelChannel:
         self.saved()
         self.unsynced.clear()
 
-    def restart(self, forgotten: set[int], clean: bool) -> None:
-        """The broker was restarted; what it may have forgotten of the finished may come again."""
+    def restart(self, forgotten: set[int], clean: bool, power_cut: bool) -> None:
+        """The broker was restarted; what it may have forgotten of the finished may come again.
+
+        What was written before a kill is on disk no sooner than the journal is synced.
+        """
         self.may_come |= forgotten
         self.held.clear()
-        self.synced()
+        if clean or power_cut:
+            self.synced()
+        else:
+            self.saved()
         if not clean:
             self.uncertain = set(self.attempts)
 

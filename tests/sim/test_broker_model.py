@@ -442,7 +442,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 forgotten |= channel.unsynced
             if not clean:
                 channel.may_come_from(self.model.due)
-            channel.restart(forgotten & set(self.model.bodies), clean)
+            channel.restart(forgotten & set(self.model.bodies), clean, power_cut)
             self.topic.channels[name].paused = channel.paused  # as nsqd.dat has it
         assert set(self.topic.channels) == set(self.model.channels)
         assert self.topic.paused == self.model.paused
