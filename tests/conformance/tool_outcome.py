@@ -44,7 +44,7 @@ def compare_files(run: Run) -> None:
     """The files of the output directory: names, modes, contents."""
     actual = {
         path.relative_to(run.dir).as_posix(): (oct(path.stat().st_mode & 0o777), _content(path))
-        for path in sorted(run.dir.rglob("*"))
+        for path in sorted(run.dir.rglob("*"), key=_written)
         if path.is_file()
     }
     expected = {
@@ -56,6 +56,11 @@ def compare_files(run: Run) -> None:
                   [each for each in actual.values() if each[1]])  # fmt: skip
     else:
         run.check("files", expected, actual)
+
+
+def _written(path: Path) -> tuple[int, Path]:
+    """In the order of time, which is not that of names where these are seconds of a minute."""
+    return path.stat().st_mtime_ns, path
 
 
 def _content(path: Path) -> str:
