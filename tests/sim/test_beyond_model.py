@@ -172,7 +172,10 @@ class BeyondMachine(BrokerMachine):
                 waiting = channel.unfinished_count - channel.in_flight_count - channel.spent.count
                 over = channel.unfinished_count + self.log.next_offset - channel.head - max_depth
                 assert over <= 0 or not waiting, f"{name} holds {over} too many"
-        self.skipped = self.skipped or self.model.head < self.topic.head
+        skipped = set(range(self.model.head, self.topic.head))
+        for model in self.model.channels.values():
+            model.unsaved |= skipped  # their place may be as old as what they finished
+        self.skipped = self.skipped or bool(skipped)
         self.model.head = self.topic.head
 
     def compare_log(self, power_cut: bool) -> None:

@@ -165,7 +165,7 @@ class BrokerMachine(RuleBasedStateMachine):
             job.run()
         except StorageError as error:
             self.broken = True
-            self.suspect |= offsets - self.model.durable
+            self.suspect |= set(self.model.bodies) - self.model.durable  # what came since, too
             self.log.end_sync(error)
         else:
             self.log.end_sync()
@@ -357,7 +357,8 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule()
     def trim(self) -> None:
         self.broker.trim()
-        self.trimmed = start = self.log.start_offset
+        start = self.log.start_offset
+        self.trimmed = max(start, self.trimmed)  # of what was, a power cut may bring back a part
         assert start <= min([self.model.head, *self.model.groups.values()])
         for channel in self.model.channels.values():
             assert start <= min(channel.owed, default=start)
@@ -492,7 +493,8 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.close()
         broken = self.model.durable if self.level is Durability.FSYNC else set()
         found = self.read_after_failure()
-        assert broken & {o for o in self.model.bodies if o >= min(found, default=0)} <= set(found)
+        start = max(self.trimmed, min(found, default=0))
+        assert broken & {o for o in self.model.bodies if o >= start} <= set(found)
         self.start(self.level, self.log_options.max_bytes_per_file,
                    self.log_options.mem_queue_size, self.disk.leaves_partial_writes)  # fmt: skip
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -19,6 +20,8 @@ from penstock.core.errors import DiskFullError, LockedError, StorageError
 from penstock.storage.disk import kind_of
 
 SECTOR_BYTES: Final = 512
+RESERVED_MAX: Final = 2048
+"""Far less than on a real disk, so that small logs come to its end, too."""
 
 Operation = Literal[
     "open", "append", "read", "sync", "truncate", "replace", "remove", "list",
@@ -29,53 +32,74 @@ Operation = Literal[
 class _Inode:
     """The content of a file: as it is, and as it is on stable storage."""
 
-    __slots__ = ("data", "durable", "lost", "shrunk")
+    __slots__ = ("clean", "data", "durable", "lost", "shrunk", "written")
 
     def __init__(self, data: bytes | bytearray = b"") -> None:
         self.data = bytearray(data)
         self.durable = bytearray()
+        self.written = len(data)  # behind it are reserved zeros
+        self.clean = 0  # what is before it was not written to since the last sync
         self.shrunk = False  # cut shorter since the last sync
         self.lost: list[tuple[int, int]] = []  # a failed sync marked these as clean
 
+    def write(self, position: int, data: bytes) -> None:
+        self.reserve(position, data)
+        self.written = max(self.written, position + len(data))
+
+    def reserve(self, position: int, zeros: bytes) -> None:
+        self.data[position : position + len(zeros)] = zeros
+        self.clean = min(self.clean, position)
+
+    def shrink(self, size: int) -> None:
+        if size < len(self.data):
+            self.shrunk = True
+        del self.data[size:]
+        self.written = min(self.written, size)
+        self.clean = min(self.clean, size)
+
     def sync(self) -> None:
-        if self.shrunk:
-            self.durable = bytearray(self.data)
-            self.shrunk = False
-        else:
-            start = len(self.durable)
-            self.durable += self.data[start:]
+        self.durable[self.clean :] = self.data[self.clean :]
+        self.clean = len(self.data)
+        self.shrunk = False
         for start, end in self.lost:
             self.durable[start:end] = bytes(len(self.durable[start:end]))
 
     def fail_sync(self) -> None:
         """What was not durable never will be, whatever a later sync says (as on ext4 and XFS)."""
-        if len(self.data) > len(self.durable):
-            self.lost.append((len(self.durable), len(self.data)))
+        if self.written > self.clean:
+            self.lost.append((self.clean, self.written))
 
     def after_power_cut(self, chance: Chance) -> bytearray:
-        """The durable bytes and a random part of those appended since."""
+        """The durable bytes and a random part of those written since, over reserved zeros too."""
         if self.shrunk and chance.below(2):
             return bytearray(self.durable)
-        common = min(len(self.durable), len(self.data))
-        end = common + chance.below(len(self.data) - common + 1)
-        left = self.data[:end]
-        self._spoil(left, common, chance)
+        old = self.durable[: self.clean] if self.shrunk else self.durable
+        end = self.clean + chance.below(max(0, self.written - self.clean) + 1)
+        if end >= self.written or chance.below(4) == 0:
+            end = max(end, self.written)
+            end += chance.below(len(self.data) - end + 1)
+        left = self.data[:end] + old[end:]
+        self._spoil(left, old, chance)
         for start, stop in self.lost:
             left[start:stop] = bytes(len(left[start:stop]))
         return left
 
-    @staticmethod
-    def _spoil(left: bytearray, start: int, chance: Chance) -> None:
-        """Sectors arrive in any order: one that did not yet holds zeros, or what was there."""
+    def _spoil(self, left: bytearray, old: bytearray, chance: Chance) -> None:
+        """Sectors arrive in any order: where one did not yet there is what was there before, and
+        behind the old end zeros or anything.
+        """
         if chance.below(2):
             return
-        for sector in range(start, len(left), SECTOR_BYTES):
+        for sector in range(self.clean, len(left), SECTOR_BYTES):
             end = min(sector + SECTOR_BYTES, len(left))
+            before = old[sector:end]
+            nbytes_new = end - sector - len(before)
             match chance.below(6):
                 case 0:
-                    left[sector:end] = bytes(end - sector)
-                case 1:
-                    left[sector:end] = bytes(chance.below(256) for _ in range(end - sector))
+                    left[sector:end] = before + bytes(nbytes_new)
+                case 1 if nbytes_new:
+                    noise = bytes(chance.below(256) for _ in range(nbytes_new))
+                    left[sector:end] = before + noise
 
 
 @dataclass(slots=True)
@@ -103,27 +127,28 @@ class FaultyFile:
 
     def __init__(self, disk: FaultyDisk, path: str, inode: _Inode) -> None:
         self.path = path
-        self.size = len(inode.data)
+        self.size = self._reserved = len(inode.data)
         self._disk = disk
         self._inode = inode
         self._power = disk.crashes
         self._closed = False
 
     def append(self, data: bytes | memoryview) -> None:
+        """At the end that the handle knows, over what a failed append may have left there."""
         self._check()
+        end = self.size + len(data)
         try:
             self._disk.meet_faults("append", self.path)
-            self._disk.take_room(len(data), self.path)
+            self._disk.take_room(max(0, end - self._reserved), self.path)
         except StorageError:
+            self._inode.shrink(self.size)
+            self._reserved = self.size
             if self._disk.leaves_partial_writes:
-                self._write(bytes(data)[: len(data) // 2])
+                self._inode.write(self.size, bytes(data)[: len(data) // 2])
             raise
-        self._write(bytes(data))
-        self.size += len(data)
-
-    def _write(self, data: bytes) -> None:
-        """At the end that the handle knows, over what a failed append may have left there."""
-        self._inode.data[self.size : self.size + len(data)] = data
+        self._inode.write(self.size, bytes(data))
+        self.size = end
+        self._reserved = max(self._reserved, end)
 
     def read(self, position: int, nbytes: int) -> bytes:
         self._check()
@@ -141,20 +166,29 @@ class FaultyFile:
         self._disk.sync_count += 1
 
     def reserve(self) -> None:
-        """Nothing is reserved on this disk."""
+        self._check()
+        nbytes = min(self.size, RESERVED_MAX)
+        if self._reserved - self.size >= nbytes // 4:
+            return
+        with suppress(DiskFullError):
+            self._disk.take_room(nbytes, self.path)
+            self._inode.reserve(self._reserved, bytes(nbytes))
+            self._reserved += nbytes
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        if self._power == self._disk.crashes and self._reserved > self.size:
+            self._inode.shrink(self.size)
+            self._reserved = self.size
 
     def truncate(self, size: int) -> None:
         self._check()
         self._disk.meet_faults("truncate", self.path)
-        if size < len(self._inode.data):
-            self._inode.shrunk = True
-        del self._inode.data[size:]
-        self.size = size
+        self._inode.shrink(size)
+        self.size = self._reserved = size
 
     def close(self) -> None:
         assert not self._closed, f"{self.path} is closed twice"
+        self.release()
         self._closed = True
 
     def _check(self) -> None:
@@ -372,6 +406,7 @@ class FaultyDisk:
         inode = self._files[path]
         inode.data[position : position + len(data)] = data
         inode.durable[position : position + len(data)] = data
+        inode.written = max(inode.written, position + len(data))
 
     def flip(self, path: str, bit: int) -> None:
         """Flip one bit of a file, counted from its start."""
@@ -382,11 +417,12 @@ class FaultyDisk:
         """Cut a file short, durably."""
         inode = self._files[path]
         del inode.data[size:], inode.durable[size:]
+        inode.written, inode.clean = min(inode.written, size), min(inode.clean, size)
 
     def synced(self, path: str) -> int:
         """How many bytes of a file a power cut cannot take."""
-        durable = self._durable_files.get(path)
-        return 0 if durable is not self._files[path] else len(durable.durable)
+        inode = self._durable_files.get(path)
+        return 0 if inode is not self._files[path] else min(inode.clean, inode.written)
 
     def _need_directory(self, path: str) -> None:
         if os.path.dirname(path) not in self._directories:

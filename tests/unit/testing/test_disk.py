@@ -55,6 +55,52 @@ def test_a_power_cut_keeps_what_was_synced_and_any_part_of_the_rest() -> None:
     assert any(not b"durable-maybe".startswith(data or b"") for data in found)  # garbled
 
 
+def test_reserved_zeros_are_behind_the_end_until_they_are_given_back(disk: FaultyDisk) -> None:
+    file = disk.open("/d/f")
+    file.append(b"x" * 1000)
+    file.reserve()
+    assert (file.size, len(disk.content("/d/f"))) == (1000, 2000)
+    disk.fill()
+    file.append(b"y" * 900)  # there is room for what was reserved
+    file.reserve()  # there is none for more
+    with pytest.raises(DiskFullError):
+        file.append(b"z" * 101)
+    assert disk.content("/d/f") == b"x" * 1000 + b"y" * 900
+    disk.heal()
+    file.reserve()
+    file.close()
+    assert disk.content("/d/f") == b"x" * 1000 + b"y" * 900
+
+
+def test_a_kill_keeps_reserved_zeros(disk: FaultyDisk) -> None:
+    file = disk.open("/d/f")
+    file.append(b"abcd")
+    file.reserve()
+    disk.crash("written")
+    assert disk.content("/d/f") == b"abcd\0\0\0\0"
+    file.close()  # by an owner that does not know of its end yet
+    assert disk.open("/d/f").size == 8
+
+
+def test_what_was_written_over_reserved_zeros_may_leave_them_after_a_power_cut() -> None:
+    def prepare(disk: FaultyDisk) -> None:
+        file = disk.open("/d/f")
+        file.append(b"x" * 1024)
+        file.reserve()
+        file.sync()
+        disk.sync_directory("/d")
+        assert disk.synced("/d/f") == 1024
+        file.append(b"y" * 1024)
+
+    found = outcomes(prepare)
+    assert {len(data or b"") for data in found} == {2048}  # the size was durable
+    assert all(set((data or b"")[:1024]) == set(b"x") for data in found)
+    tails = {(data or b"")[1024:] for data in found}
+    assert {b"y" * 1024, bytes(512) + b"y" * 512} <= tails
+    assert all(not tail.strip(b"y\0") for tail in tails)  # no noise: the blocks were written
+    assert any(tail.startswith(b"y") and tail.endswith(b"\0") for tail in tails)
+
+
 def test_a_name_that_was_not_synced_may_vanish() -> None:
     def prepare(disk: FaultyDisk) -> None:
         disk.open("/d/f").sync()
