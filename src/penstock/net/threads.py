@@ -50,11 +50,7 @@ class Threads:
     def _work(self) -> None:
         while True:
             work, done, loop = self._waiting.get()
-            error = None
-            try:
-                work()
-            except Exception as failure:
-                error = failure
+            error = _outcome(work)
             with self._lock:
                 self._under_way -= 1
             try:
@@ -62,6 +58,20 @@ class Threads:
             except RuntimeError:
                 assert loop.is_closed()
             del work, done, loop, error  # a thread that waits keeps nothing alive
+
+
+def run_here(work: Work, done: Done) -> None:
+    """Do it now, as ``Threads.run`` does elsewhere."""
+    done(_outcome(work))
+
+
+def _outcome(work: Work) -> Exception | None:
+    """None, or the error that it met."""
+    try:
+        work()
+    except Exception as error:
+        return error
+    return None
 
 
 _shared = Threads()

@@ -97,3 +97,17 @@ async def test_work_that_is_done_is_let_go() -> None:
     await outcome(pool, lambda: None)
     gc.collect()
     assert gone() is None
+
+
+async def test_it_can_be_done_here() -> None:
+    places: list[int] = []
+    errors: list[Exception | None] = []
+    threads.run_here(lambda: places.append(threading.get_ident()), errors.append)
+    failure = OSError("no disk")
+
+    def fail() -> None:
+        raise failure
+
+    threads.run_here(fail, errors.append)
+    assert places == [threading.get_ident()]
+    assert errors == [None, failure]

@@ -21,7 +21,7 @@ from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net import threads
 from penstock.storage.durability import Durability
-from penstock.storage.log import Log
+from penstock.storage.log import Log, SyncJob
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,14 @@ would take a hundred times their bytes."""
 GATHER_NS_MAX: Final = 2 * MILLISECOND
 """So long a sync is put off at most for more to share it."""
 _GATHER_SHARE: Final = 4  # times what the last sync took
+
+
+SHORT_NS: Final = MILLISECOND
+_MEAN_OF: Final = 8
+"""While syncs are as short as this in the mean, one for one or two producers is done in the loop,
+if that had as long for other things since the last: the way to a thread and back takes longer. A
+disk that stalls can hold the loop up once.
+"""
 
 
 class _Gathering(NamedTuple):
@@ -72,6 +80,8 @@ class Commits:
         self._sync_ended = asyncio.Event()
         self._unsynced: dict[Topic, list[Outcome]] = {}
         self._gathering: dict[Topic, _Gathering] = {}
+        self._sync_ns = SECOND  # what one takes, in the mean of some; none is known yet
+        self._loop_is_owed = 0  # until then
         self._loop = asyncio.get_running_loop()
 
     def publish(
@@ -186,7 +196,21 @@ class Commits:
             return
         self._syncing.add(topic)
         began_ns = self._clock.monotonic_ns()
-        threads.run(job.run, partial(self._synced, topic, outcomes, began_ns))
+        run, done = partial(self._run, job), partial(self._synced, topic, outcomes, began_ns)
+        may_wait = self._sync_ns <= SHORT_NS and began_ns >= self._loop_is_owed
+        if may_wait and 0 < len(outcomes) <= FEW:
+            threads.run_here(run, done)
+            now = self._clock.monotonic_ns()
+            self._loop_is_owed = now + (now - began_ns)
+        else:
+            threads.run(run, done)
+
+    def _run(self, job: SyncJob) -> None:
+        """In the loop or a thread."""
+        began_ns = self._clock.monotonic_ns()
+        job.run()
+        took_ns = self._clock.monotonic_ns() - began_ns
+        self._sync_ns += (took_ns - self._sync_ns) // _MEAN_OF
 
     def _synced(
         self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None
