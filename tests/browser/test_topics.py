@@ -19,6 +19,7 @@ def row(page: Page, topic: str) -> Locator:
 
 
 def cell(page: Page, topic: str, column: str) -> Locator:
+    expect(row(page, topic)).to_be_visible()  # or there may be no columns yet
     titles = page.locator("#table-topics thead th").all_inner_texts()
     place = next(at for at, title in enumerate(titles) if title.strip("↑↓ \n") == column)
     return row(page, topic).locator("th, td").nth(place)
