@@ -17,8 +17,9 @@ from .watching import Watcher
 
 def cells(page: Page, table: str, row: str) -> dict[str, str]:
     """The texts of a row by the titles of their columns."""
-    titles = page.locator(f"#table-{table} thead th").all_text_contents()
     found = page.locator(f"#table-{table} tbody tr", has_text=row).first
+    expect(found).to_be_visible()
+    titles = page.locator(f"#table-{table} thead th").all_text_contents()
     texts = found.locator("th, td").all_text_contents()
     return dict(zip((each.strip("↑↓") for each in titles), texts, strict=True))
 
