@@ -43,11 +43,14 @@ class _Inode:
         self.lost: list[tuple[int, int]] = []  # a failed sync marked these as clean
 
     def write(self, position: int, data: bytes) -> None:
-        self.reserve(position, data)
+        self._put(position, data)
         self.written = max(self.written, position + len(data))
 
-    def reserve(self, position: int, zeros: bytes) -> None:
-        self.data[position : position + len(zeros)] = zeros
+    def reserve(self, position: int, nbytes: int) -> None:
+        self._put(position, bytes(nbytes))
+
+    def _put(self, position: int, data: bytes) -> None:
+        self.data[position : position + len(data)] = data
         self.clean = min(self.clean, position)
 
     def shrink(self, size: int) -> None:
@@ -172,7 +175,7 @@ class FaultyFile:
             return
         with suppress(DiskFullError):
             self._disk.take_room(nbytes, self.path)
-            self._inode.reserve(self._reserved, bytes(nbytes))
+            self._inode.reserve(self._reserved, nbytes)
             self._reserved += nbytes
 
     def release(self) -> None:

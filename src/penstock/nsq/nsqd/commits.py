@@ -47,11 +47,11 @@ _GATHER_SHARE: Final = 4  # times what the last sync took
 
 
 SHORT_NS: Final = MILLISECOND
-_MEAN_OF: Final = 8
 """While syncs are as short as this in the mean, one for one or two producers is done in the loop,
 if that had as long for other things since the last: the way to a thread and back takes longer. A
 disk that stalls can hold the loop up once.
 """
+_MEAN_OF: Final = 8  # syncs, about; two threads at once may lose one of them, which does no harm
 
 
 class _Gathering(NamedTuple):
