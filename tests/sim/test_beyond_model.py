@@ -131,13 +131,13 @@ class BeyondMachine(BrokerMachine):
         for done in told:
             done(error)
         assert len(outcomes) == parts
+        due = self.clock.monotonic_ns() + delay if delay else 0
         if error is not None:
             note(f"refused: {error}")
             assert self.log.next_offset == before
-            self.ghosts.update(body for bodies in groups for body in bodies)
+            self.ghosts |= {body: due for bodies in groups for body in bodies}
             return
         assert not self.broken or self.log.next_offset == before
-        due = self.clock.monotonic_ns() + delay if delay else 0
         for bodies, outcome in zip(groups, outcomes, strict=True):
             if refuses and bounds.max_depth and not bounds.max_bytes:
                 assert (outcome is None) == (used + len(bodies) <= bounds.max_depth)

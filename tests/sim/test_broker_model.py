@@ -1,6 +1,7 @@
 """Broker and log against a simple model, over a disk that fails: hypothesis looks for the story.
 
-``PENSTOCK_SIM=nightly`` searches at random and for long; otherwise a short, repeatable search.
+``PENSTOCK_SIM=nightly`` searches for long and makes the story that fails a short one; otherwise a
+short search, which tells the story as it was.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, note, settings
+from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -99,7 +100,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.trimmed = 0
         self.readers: list[Reader] = []
         self.job: tuple[SyncJob, set[int]] | None = None
-        self.ghosts: set[bytes] = set()  # refused publishes: may appear after a crash, or never
+        self.ghosts: dict[bytes, int] = {}  # refused, and when due: after a crash they may be there
         self.doubtful = False  # progress could not be written down
         self.broken = False  # a sync failed
         self.suspect: set[int] = set()  # by it; no later sync can make these durable
@@ -131,14 +132,15 @@ class BrokerMachine(RuleBasedStateMachine):
         told, error = self.topic.commit()
         assert len(told) == parts
         bodies = [body for group in groups for body in group]
+        due = self.clock.monotonic_ns() + delay if delay else 0
         if error is not None:
             note(f"refused: {error}")
             assert self.log.next_offset == before
             assert not self.broken or isinstance(error, ReadOnlyError)
-            self.ghosts.update(bodies)
+            self.ghosts |= dict.fromkeys(bodies, due)
             return
         assert not self.broken, "a log whose sync failed takes nothing"
-        self.model.publish(bodies, self.clock.monotonic_ns() + delay if delay else 0)
+        self.model.publish(bodies, due)
         self.dispatch()
 
     def body(self, size: int) -> bytes:
@@ -329,9 +331,11 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule(which=st.sampled_from(("topic", *CHANNELS)))
     def empty(self, which: str) -> None:
         if which == "topic":
+            waits = self.topic.depth > 0
             self.topic.empty()
             self.model.empty()
-            self.progress_written()
+            if waits:  # or there was nothing to write down
+                self.progress_written()
         elif which in self.model.channels:
             self.topic.channels[which].empty()
             self.model.channels[which].empty()
@@ -461,6 +465,8 @@ class BrokerMachine(RuleBasedStateMachine):
             known = self.model.bodies.get(offset)
             if known is None and offset >= self.model.next_offset and body in self.ghosts:
                 self.model.bodies[offset] = known = body
+                if self.ghosts[body]:
+                    self.model.due[offset] = self.ghosts[body]
             assert body == known, f"offset {offset} holds what was not published there"
         lost = {o for o in self.model.bodies if o >= max(start, self.trimmed) and o not in found}
         assert power_cut or not lost
@@ -560,8 +566,14 @@ _BASE = settings(
     print_blob=True,
 )
 _PROFILES = {
+    # To make a story shorter takes minutes, which CI does not have.
     "ci": settings(
-        _BASE, max_examples=700, stateful_step_count=50, derandomize=True, database=None
+        _BASE,
+        max_examples=700,
+        stateful_step_count=50,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
     ),
     "nightly": settings(_BASE, max_examples=20_000, stateful_step_count=100),
 }
