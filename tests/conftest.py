@@ -41,11 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 class ByFile(LoadScopeScheduling):
     """Where several tests run at once, those of a file stay together, for what they share; and all
-    with Spark, as a process has one session.
+    with Spark, as a process has one session; and the few with a browser that always run, as two
+    clusters with browsers leave each other little of two processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+        folders = ["tests/spark/"]
+        if not self.config.getoption("--all-browser-tests"):
+            folders.append("tests/browser/")
+        file = nodeid.partition("::")[0]
+        return next((folder for folder in folders if file.startswith(folder)), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
