@@ -2,8 +2,8 @@
 
 Sessions and HTTP handlers stage publishes. At the end of the pass, or at once while there is nobody
 to share with, each topic that has some commits them, its producers are told, and its consumers get
-them. At the ``fsync`` level the producers are told after a sync that runs in a thread; what arrives
-meanwhile shares the next one.
+them. At the ``fsync`` level the producers are told after a sync; what arrives meanwhile shares the
+next one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.net import threads
+from penstock.nsq.nsqd.sync_place import SyncPlace
 from penstock.storage.durability import Durability
-from penstock.storage.log import Log, SyncJob
+from penstock.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
@@ -44,14 +44,6 @@ would take a hundred times their bytes."""
 GATHER_NS_MAX: Final = 2 * MILLISECOND
 """So long a sync is put off at most for more to share it."""
 _GATHER_SHARE: Final = 4  # times what the last sync took
-
-
-SHORT_NS: Final = MILLISECOND
-"""While syncs are as short as this in the mean, one for one or two producers is done in the loop,
-if that had as long for other things since the last: the way to a thread and back takes longer. A
-disk that stalls can hold the loop up once.
-"""
-_MEAN_OF: Final = 8  # syncs, about; two threads at once may lose one of them, which does no harm
 
 
 class _Gathering(NamedTuple):
@@ -80,8 +72,7 @@ class Commits:
         self._sync_ended = asyncio.Event()
         self._unsynced: dict[Topic, list[Outcome]] = {}
         self._gathering: dict[Topic, _Gathering] = {}
-        self._sync_ns = SECOND  # what one takes, in the mean of some; none is known yet
-        self._loop_is_owed = 0  # until then
+        self._place = SyncPlace(clock)
         self._loop = asyncio.get_running_loop()
 
     def publish(
@@ -179,7 +170,7 @@ class Commits:
             self.sync(topic)
 
     def sync(self, topic: Topic) -> None:
-        """Sync a topic's log in a thread, unless that is going on already."""
+        """Sync a topic's log, unless that is going on already."""
         if topic in self._syncing:
             return
         if topic in self._gathering:
@@ -195,22 +186,8 @@ class Commits:
             self._tell(outcomes, topic.log.failure)
             return
         self._syncing.add(topic)
-        began_ns = self._clock.monotonic_ns()
-        run, done = partial(self._run, job), partial(self._synced, topic, outcomes, began_ns)
-        may_wait = self._sync_ns <= SHORT_NS and began_ns >= self._loop_is_owed
-        if may_wait and 0 < len(outcomes) <= FEW:
-            threads.run_here(run, done)
-            now = self._clock.monotonic_ns()
-            self._loop_is_owed = now + (now - began_ns)
-        else:
-            threads.run(run, done)
-
-    def _run(self, job: SyncJob) -> None:
-        """In the loop or a thread."""
-        began_ns = self._clock.monotonic_ns()
-        job.run()
-        took_ns = self._clock.monotonic_ns() - began_ns
-        self._sync_ns += (took_ns - self._sync_ns) // _MEAN_OF
+        done = partial(self._synced, topic, outcomes, self._clock.monotonic_ns())
+        self._place.run(job.run, done, may_wait=0 < len(outcomes) <= FEW)
 
     def _synced(
         self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None

@@ -17,7 +17,8 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError, TooManyFilesError
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd import commits
-from penstock.nsq.nsqd.commits import FEW, MANY, SHORT_NS, Commits
+from penstock.nsq.nsqd.commits import FEW, MANY, Commits
+from penstock.nsq.nsqd.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
@@ -373,98 +374,46 @@ async def test_settling_waits_for_nobody(bench: Bench, gate: threading.Event) ->
     assert len(bench.told) == 5
 
 
-class Syncs:
-    """Syncs of files take so long on a clock of their own; the threads that they ran in."""
+@pytest.fixture
+async def fast_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A disk that is known to be fast; the threads in which it is synced from now on."""
+    place = SyncPlace(FakeClock())
+    for _ in range(100):
+        told = asyncio.get_running_loop().create_future()
+        place.run(lambda: None, told.set_result, may_wait=True)
+        await told
+    monkeypatch.setattr(bench.commits, "_place", place)
+    ran_in: list[int] = []
+    sync = FaultyFile.sync
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
-        self.clock = FakeClock()
-        self.takes_ns = SHORT_NS // 2
-        self.threads: list[int] = []
-        monkeypatch.setattr(bench.commits, "_clock", self.clock)
-        sync = FaultyFile.sync
+    def noted(file: FaultyFile) -> None:
+        ran_in.append(threading.get_ident())
+        sync(file)
 
-        def timed(file: FaultyFile) -> None:
-            self.threads.append(threading.get_ident())
-            self.clock.advance(self.takes_ns)
-            sync(file)
+    monkeypatch.setattr(FaultyFile, "sync", noted)
+    return ran_in
 
-        monkeypatch.setattr(FaultyFile, "sync", timed)
 
-    async def publish(self, bench: Bench, *names: str) -> bool:
-        """Publishes, long after the last; whether that was synced in the loop."""
-        self.clock.advance(SECOND)
-        told, before = len(bench.told), len(self.threads)
+@fsync
+async def test_few_producers_are_synced_in_the_loop_of_a_fast_disk_and_many_in_a_thread(
+    bench: Bench, fast_disk: list[int]
+) -> None:
+    for names in ("a", "bc", "def"):
+        told = len(bench.told)
         bench.commits.hold()
         for name in names:
             bench.publish(name)
         bench.commits.release()
         await bench.until_told(told + len(names))
-        assert len(self.threads) == before + 1
-        return self.threads[-1] == threading.get_ident()
-
-
-@pytest.fixture
-def syncs(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> Syncs:
-    return Syncs(monkeypatch, bench)
-
-
-async def until_in_loop(bench: Bench, syncs: Syncs) -> int:
-    """How many syncs ran in threads before one in the loop."""
-    count = 0
-    while not await syncs.publish(bench, "a"):
-        count += 1
-        assert count < 200
-    for _ in range(10):
-        assert await syncs.publish(bench, "a")
-    return count
+    here = threading.get_ident()
+    assert [thread == here for thread in fast_disk] == [True, True, False]
 
 
 @fsync
-async def test_few_producers_are_synced_in_the_loop_once_the_disk_is_known_to_be_fast(
-    bench: Bench, syncs: Syncs
-) -> None:
-    assert 20 < await until_in_loop(bench, syncs) < 100
-    assert await syncs.publish(bench, "b", "c")
-    assert not await syncs.publish(bench, "d", "e", "f")
-    await bench.commits.settle()
-    assert await syncs.publish(bench, "g")
-
-
-@fsync
-async def test_a_sync_that_takes_very_long_is_the_last_in_the_loop_for_some_time(
-    bench: Bench, syncs: Syncs
-) -> None:
-    await until_in_loop(bench, syncs)
-    syncs.takes_ns = 2 * SHORT_NS
-    assert await syncs.publish(bench, "b")  # one that is a little longer means nothing yet
-    syncs.takes_ns = 100 * SHORT_NS
-    assert await syncs.publish(bench, "c")
-    syncs.takes_ns = SHORT_NS // 2
-    assert 10 < await until_in_loop(bench, syncs) < 50
-
-
-@fsync
-async def test_a_slow_disk_is_never_waited_for_in_the_loop(bench: Bench, syncs: Syncs) -> None:
-    syncs.takes_ns = 2 * SHORT_NS
-    assert not any([await syncs.publish(bench, "a") for _ in range(150)])
-
-
-@fsync
-async def test_the_loop_has_as_long_for_others_between_two_syncs(
-    bench: Bench, syncs: Syncs
-) -> None:
-    other = bench.broker.topic("other")
-    await until_in_loop(bench, syncs)
-    bench.publish("c", other)
-    await bench.until_told(len(bench.told) + 1)
-    assert syncs.threads[-1] != threading.get_ident()
-    assert await syncs.publish(bench, "d")
-
-
-@fsync
-async def test_a_sync_in_the_loop_that_fails_is_told(bench: Bench, syncs: Syncs) -> None:
-    await until_in_loop(bench, syncs)
+async def test_a_sync_in_the_loop_that_fails_is_told(bench: Bench, fast_disk: list[int]) -> None:
     bench.disk.fail("sync")
-    assert await syncs.publish(bench, "b")
+    bench.publish("b")
+    await bench.until_told(1)
+    assert fast_disk == [threading.get_ident()]
     assert isinstance(bench.told[-1][1], StorageError)
     assert bench.commits.health is not None

@@ -1,0 +1,46 @@
+"""Where a sync runs: in a thread, or in the loop while syncs are short.
+
+The way to a thread and back takes longer than the sync of a fast disk. A disk that stalls can hold
+the loop up once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from penstock.core.clock import Clock
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.net import threads
+
+SHORT_NS: Final = MILLISECOND
+"""While syncs take no longer than this in the mean, they may run in the loop."""
+_MEAN_OF: Final = 8  # syncs, about; two threads at once may lose one of them, which does no harm
+
+
+class SyncPlace:
+    """Runs syncs, and knows how long they take."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._mean_ns = SECOND  # none is known yet
+        self._loop_is_owed = 0  # as long for other things as the last sync in it took: until then
+
+    def run(self, work: threads.Work, done: threads.Done, *, may_wait: bool) -> None:
+        """Do it; ``done`` is called in the loop with None or the error that it met: before this
+        returns if the loop ``may_wait`` for it, syncs are short, and the loop is not owed time.
+        """
+        timed = partial(self._run, work)
+        began_ns = self._clock.monotonic_ns()
+        if may_wait and self._mean_ns <= SHORT_NS and began_ns >= self._loop_is_owed:
+            threads.run_here(timed, done)
+            ended_ns = self._clock.monotonic_ns()
+            self._loop_is_owed = ended_ns + (ended_ns - began_ns)
+        else:
+            threads.run(timed, done)
+
+    def _run(self, work: threads.Work) -> None:
+        began_ns = self._clock.monotonic_ns()
+        work()
+        took_ns = self._clock.monotonic_ns() - began_ns
+        self._mean_ns += (took_ns - self._mean_ns) // _MEAN_OF
