@@ -107,7 +107,10 @@ class LogApi:
         if group not in topic.groups and len(topic.groups) >= GROUPS_MAX:
             raise ApiError(400, "TOO_MANY_GROUPS")
         offset = self._committed_offset(request, topic)
+        is_new = group not in topic.groups
         topic.commit_group(group, offset)
+        if is_new:  # a kill must not let go of what it holds from now on
+            topic.save_now()
         self._nsqd.log_groups.moved(topic, group)
         return {}
 
@@ -130,6 +133,7 @@ class LogApi:
         topic = self._topic(query)
         group = self._group(query, topic)
         topic.delete_group(group)
+        topic.save_now()  # or a kill would bring back what holds the log for ever
         self._nsqd.log_groups.deleted(topic, group)
 
     def _tell_progress(self, request: Request) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -117,6 +118,22 @@ async def test_a_group_without_an_offset_stays_where_it_is(filled: Running) -> N
     await commit(filled, "g", 30)
     assert (await filled.post("/log/commit?topic=t&group=g"))[0] == 200
     assert (await offsets(filled))["groups"] == {"g": {"0": 30}}
+
+
+async def test_a_new_group_survives_a_kill_and_a_deleted_one_does_not_come_back(
+    filled: Running, start: Start, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def after_a_kill() -> Any:
+        """The groups of an nsqd that finds what this one has written until now."""
+        folder = tmp_path_factory.mktemp("left") / "data"
+        shutil.copytree(filled.nsqd.options.data_path, folder)
+        return (await offsets(await start(data_path=folder)))["groups"]
+
+    for group, offset in (("g", 30), ("h", 40)):
+        assert (await commit(filled, group, offset))[0] == 200
+    assert await after_a_kill() == {"g": {"0": 30}, "h": {"0": 40}}
+    assert (await filled.post("/log/group/delete?topic=t&group=g"))[0] == 200
+    assert await after_a_kill() == {"h": {"0": 40}}
 
 
 async def test_groups_survive_a_restart(filled: Running, start: Start) -> None:
