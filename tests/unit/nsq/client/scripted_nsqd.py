@@ -1,9 +1,9 @@
 """A node that plays a script, as the one of go-nsq's tests does (reference 8.6).
 
-It answers IDENTIFY and SUB, then sends one message after the other, each a little after the last,
-while its own count of RDY is above 0; and writes down every command line. After the last message it
-waits for ``quiet`` seconds without any command and hangs up. The next connection is played the next
-script.
+It answers IDENTIFY and SUB, then sends one message after the other, each a little after the last
+was finished or requeued, while its own count of RDY is above 0; and writes down every command line.
+After the last message it waits for ``quiet`` seconds without any command and hangs up. The next
+connection is played the next script.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from penstock.nsq.protocol import frames
 
@@ -26,6 +26,7 @@ class ScriptedNsqd:
         self._gap = gap
         self._quiet = quiet
         self._ready = 0
+        self._answered = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -39,7 +40,7 @@ class ScriptedNsqd:
     def _run(self) -> None:
         with self._listener:
             for script in self._scripts:
-                self._ready = 0
+                self._ready = self._answered = 0
                 self.sessions.append([])
                 with contextlib.suppress(OSError), self._listener.accept()[0] as peer:
                     self._play(peer, script)
@@ -56,17 +57,27 @@ class ScriptedNsqd:
         listening = threading.Thread(target=self._listen, args=(reader,), daemon=True)
         listening.start()
         for number, body in enumerate(script):
+            if not self._until(lambda number=number: self._answered == number, listening):
+                return
             time.sleep(self._gap)
-            while not self._ready:
-                time.sleep(0.001)
-                if not listening.is_alive():
-                    return
+            if not self._until(lambda: self._ready > 0, listening):
+                return
             self._ready -= 1
             peer.sendall(frames.message(0, 0, b"%016d" % number, body))
+        self._until(lambda: self._answered == len(script), listening)
         heard = -1
         while heard != len(self.lines):
             heard = len(self.lines)
             time.sleep(self._quiet)
+
+    @staticmethod
+    def _until(look: Callable[[], bool], listening: threading.Thread) -> bool:
+        """Waits for what the client does; False when it has hung up before."""
+        while not look():
+            time.sleep(0.001)
+            if not listening.is_alive():
+                return False
+        return True
 
     def _listen(self, reader: socket.SocketIO) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -75,10 +86,10 @@ class ScriptedNsqd:
                 if name == b"RDY":
                     self._ready = int(rest)
                     self.lines.append(line.decode())
-                elif name == b"REQ":
-                    self.lines.append(f"REQ {rest.split()[1].decode()}")
-                else:
-                    self.lines.append(name.decode())
+                    continue
+                self._answered += name in (b"FIN", b"REQ")
+                delay = b" " + rest.split()[1] if name == b"REQ" else b""
+                self.lines.append((name + delay).decode())
 
     def _expect(self, line: bytes, wanted: str) -> None:
         assert line.decode().rstrip("\n") == wanted

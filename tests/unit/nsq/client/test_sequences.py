@@ -103,6 +103,6 @@ def test_backoff_disconnect(play: Play) -> None:
 
 
 def test_pause(play: Play) -> None:
-    with scripted_nsqd([b"good"], quiet=0.3) as node:
-        play(QUICK, node, changes=[(0.05, 0), (0.025, 5)])
+    with scripted_nsqd([b"good"], quiet=0.6) as node:
+        play(QUICK, node, changes=[(0.3, 0), (0.1, 5)])
     assert node.lines == ["IDENTIFY", "SUB", "RDY 5", "FIN", "RDY 0", "RDY 5"]
