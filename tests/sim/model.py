@@ -130,7 +130,8 @@ class ModelTopic:
     bodies: dict[int, bytes] = field(default_factory=dict)
     due: dict[int, int] = field(default_factory=dict)  # of deferred ones: not before, for ever
     durable: set[int] = field(default_factory=set)  # a power cut must not take these
-    next_offset: int = 0
+    append_offset: int = 0
+    next_offset: int = 0  # what is behind it cannot be seen yet
     head: int = 0
     paused: bool = False
     channels: dict[str, ModelChannel] = field(default_factory=dict)
@@ -138,10 +139,14 @@ class ModelTopic:
 
     def publish(self, bodies: list[bytes], due: int) -> None:
         for body in bodies:
-            self.bodies[self.next_offset] = body
+            self.bodies[self.append_offset] = body
             if due:
-                self.due[self.next_offset] = due
-            self.next_offset += 1
+                self.due[self.append_offset] = due
+            self.append_offset += 1
+
+    def show(self, end: int) -> None:
+        """What was published up to there can be seen."""
+        self.next_offset = end
         self.distribute()
 
     def distribute(self) -> None:

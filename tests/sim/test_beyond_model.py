@@ -16,6 +16,7 @@ from penstock.core.errors import StorageError
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.letters import Letters
 from penstock.storage.batch import Batch
+from penstock.storage.durability import Durability
 from tests.sim.test_broker_model import _BODY_AT, _ID, _PROFILES, SECOND, BrokerMachine
 
 
@@ -126,7 +127,7 @@ class BeyondMachine(BrokerMachine):
         bounds = self.topic.bounds
         refuses = bounds and bounds.overflow.value == "refuse"
         used = self.used()
-        before = self.log.next_offset
+        before = self.log.append_offset
         told, error = self.topic.commit()
         for done in told:
             done(error)
@@ -134,10 +135,10 @@ class BeyondMachine(BrokerMachine):
         due = self.clock.monotonic_ns() + delay if delay else 0
         if error is not None:
             note(f"refused: {error}")
-            assert self.log.next_offset == before
+            assert self.log.append_offset == before
             self.ghosts |= {body: due for bodies in groups for body in bodies}
             return
-        assert not self.broken or self.log.next_offset == before
+        assert not self.broken or self.log.append_offset == before
         for bodies, outcome in zip(groups, outcomes, strict=True):
             if refuses and bounds.max_depth and not bounds.max_bytes:
                 assert (outcome is None) == (used + len(bodies) <= bounds.max_depth)
@@ -147,15 +148,21 @@ class BeyondMachine(BrokerMachine):
             else:
                 assert refuses
                 assert isinstance(outcome, TopicFullError)
-        if bounds and not refuses:
+        if self.level is not Durability.FSYNC:
+            self.show(self.model.append_offset)
+
+    def show(self, end: int) -> None:
+        self.model.show(end)
+        bounds = self.topic.bounds
+        if bounds and bounds.overflow.value != "refuse":
             self.note_drops(bounds.max_depth)
         self.dispatch()
 
     def used(self) -> int:
-        """What the fullest channel and the topic hold, counted plainly."""
-        end = self.log.next_offset
+        """What the fullest channel and the topic hold or will hold, counted plainly."""
+        end = self.log.append_offset
         held = [end - c.head + c.unfinished_count for c in self.topic.channels.values()]
-        return max([*held, self.topic.depth])
+        return max([*held, end - self.topic.head])
 
     def note_drops(self, max_depth: int) -> None:
         for name, channel in self.topic.channels.items():

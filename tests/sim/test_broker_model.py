@@ -64,6 +64,7 @@ class Reader:
                 frame = bytes(delivery.batch.slice(offset, offset + 1))
                 assert frame[_ID] == b"%016x" % (machine.topic.log.id_base + offset)
                 assert frame[_BODY_AT:] == machine.model.bodies[offset]
+                machine.hand_out(offset)
                 self.model.deliver(offset, delivery.attempts, self.number, now, TIMEOUT)
         assert len(self.held()) <= self.consumer.ready
 
@@ -99,7 +100,8 @@ class BrokerMachine(RuleBasedStateMachine):
         self.serial = 0
         self.trimmed = 0
         self.readers: list[Reader] = []
-        self.job: tuple[SyncJob, set[int]] | None = None
+        self.job: tuple[SyncJob, int] | None = None  # and up to where it syncs
+        self.handed: set[int] = set()  # seen by somebody, and not to be lost any more
         self.ghosts: dict[bytes, int] = {}  # refused, and when due: after a crash they may be there
         self.doubtful = False  # progress could not be written down
         self.broken = False  # a sync failed
@@ -128,20 +130,31 @@ class BrokerMachine(RuleBasedStateMachine):
             bodies = [self.body(sizes[0] if equal else size) for size in sizes]
             groups.append(bodies)
             self.topic.stage(Bodies.from_list(bodies), delay, outcomes.append)
-        before = self.log.next_offset
+        before = self.log.append_offset
         told, error = self.topic.commit()
         assert len(told) == parts
         bodies = [body for group in groups for body in group]
         due = self.clock.monotonic_ns() + delay if delay else 0
         if error is not None:
             note(f"refused: {error}")
-            assert self.log.next_offset == before
+            assert self.log.append_offset == before
             assert not self.broken or isinstance(error, ReadOnlyError)
             self.ghosts |= dict.fromkeys(bodies, due)
             return
         assert not self.broken, "a log whose sync failed takes nothing"
         self.model.publish(bodies, due)
+        if self.level is not Durability.FSYNC:
+            self.show(self.model.append_offset)
+
+    def show(self, end: int) -> None:
+        """What was published up to there has arrived."""
+        self.model.show(end)
         self.dispatch()
+
+    def hand_out(self, offset: int) -> None:
+        """Somebody sees a message: at ``fsync`` its offset is its own for ever."""
+        if self.level is Durability.FSYNC and offset not in self.suspect:
+            self.handed.add(offset)
 
     def body(self, size: int) -> bytes:
         self.serial += 1
@@ -155,23 +168,25 @@ class BrokerMachine(RuleBasedStateMachine):
             except StorageError:
                 return
             if job is not None:
-                self.job = job, set(self.model.bodies)
+                self.job = job, self.model.append_offset
 
     @rule()
     def end_sync(self) -> None:
         if self.job is None:
             return
-        job, offsets = self.job
+        job, end = self.job
         self.job = None
         try:
             job.run()
         except StorageError as error:
             self.broken = True
             self.suspect |= set(self.model.bodies) - self.model.durable  # what came since, too
-            self.log.end_sync(error)
+            self.topic.end_sync(error)
         else:
-            self.log.end_sync()
-            self.model.durable |= (offsets - self.suspect) & set(self.model.bodies)
+            self.topic.end_sync(None)
+            self.model.durable |= {o for o in self.model.bodies if o < end} - self.suspect
+            if self.level is Durability.FSYNC:
+                self.show(end)
 
     # --- channels and consumers ----------------------------------------------------------------
 
@@ -476,10 +491,14 @@ class BrokerMachine(RuleBasedStateMachine):
         for offset in lost:
             del self.model.bodies[offset]
             self.model.due.pop(offset, None)
+        if power_cut:
+            self.suspect.clear()  # what is there now is on the disk
+        if self.level is Durability.FSYNC:
+            self.model.durable |= set(self.model.bodies) - self.suspect
         for channel in self.model.channels.values():
             channel.drop(lost)
         assert not self.broken or power_cut or not lost
-        self.model.next_offset = self.log.next_offset
+        self.model.next_offset = self.model.append_offset = self.log.next_offset
         assert self.topic.head <= self.log.next_offset
         self.model.head = min(self.model.head, self.log.next_offset)
         if self.model.paused or not self.model.channels:
@@ -494,6 +513,7 @@ class BrokerMachine(RuleBasedStateMachine):
                     offset = batch.next_offset
                     for o in range(batch.first_offset, batch.next_offset):
                         found[o] = bytes(batch.slice(o, o + 1))[_BODY_AT:]
+                        self.hand_out(o)
         return found
 
     def start_over(self) -> None:
@@ -519,6 +539,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if not hasattr(self, "topic"):
             return
         assert self.log.next_offset == self.model.next_offset
+        assert self.log.append_offset == self.model.append_offset
         for name, channel in self.topic.channels.items():
             model = self.model.channels[name]
             assert channel.in_flight_count == len(model.held), name
@@ -526,11 +547,22 @@ class BrokerMachine(RuleBasedStateMachine):
             assert waiting >= len(model.owed), f"{name}: {waiting} of {len(model.owed)}"
             assert channel.depth >= 0
 
+    @invariant()
+    def what_can_be_seen_at_fsync_survives_a_power_cut(self) -> None:
+        if not hasattr(self, "topic") or self.level is not Durability.FSYNC:
+            return
+        seen = {o for o in self.model.bodies if o < self.log.next_offset}
+        assert seen - self.suspect <= self.model.durable
+        assert self.log.append_offset > max(self.handed, default=-1), "given out twice"
+
     def teardown(self) -> None:
         """In the end every channel gets all that it is owed."""
         if not hasattr(self, "topic"):
             return
         self.disk.heal()
+        self.end_sync()
+        self.begin_sync()
+        self.end_sync()  # what is published has arrived by now
         self.model.paused = False
         self.topic.unpause()
         self.model.distribute()

@@ -1,4 +1,7 @@
-"""How much a topic and its channels hold, to be held against the topic's bounds."""
+"""How much a topic and its channels hold, to be held against the topic's bounds.
+
+Messages that wait for their sync count: they will be there.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,13 @@ def fill_of(topic: Topic) -> Fill:
 
 def fill_waiting(topic: Topic) -> Fill:
     """What waits in the topic itself, for channels to come or for a pause to end."""
-    return Fill(topic.depth, topic.log.bytes_from(topic.head))
+    return Fill(topic.log.append_offset - topic.head, topic.log.bytes_from(topic.head))
 
 
 def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -> Fill:
     """What one channel needs, with what waits in the topic for it."""
     skipped = len(channel.skips)
-    ahead = log.next_offset - channel.cursor
+    ahead = log.append_offset - channel.cursor
     behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
     share = (ahead - skipped) / ahead if ahead else 0
     nbytes = log.bytes_from(channel.cursor) * share + behind * mean_bytes
@@ -53,4 +56,4 @@ def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -
 
 def mean_bytes(log: Log | MemoryLog) -> float:
     """What a message of the log takes, on the average."""
-    return log.nbytes / max(1, log.next_offset - log.start_offset)
+    return log.nbytes / max(1, log.append_offset - log.start_offset)

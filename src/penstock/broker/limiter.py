@@ -75,17 +75,21 @@ class Limiter:
                 outcomes.append(partial(_refuse, item.done, self.bounds))
         return admitted, outcomes
 
+    def stored(self, batches: list[Batch]) -> None:
+        """What was admitted is in the log, where it takes more than its bodies."""
+        if self.refuses:
+            self._bytes_left -= sum(len(batch.raw) for batch in batches) - self._promised[1]
+
     # --- dropping ------------------------------------------------------------------------------
 
-    def added(self, batches: list[Batch]) -> None:
-        """These were published: drop the oldest of the channels that lag, and of the topic, down to
+    def arrived(self, batches: list[Batch]) -> None:
+        """Make room for these: drop the oldest of the channels that lag, and of the topic, down to
         the bounds. What is in flight is not dropped.
         """
+        if self.refuses:
+            return
         messages = batches[-1].next_offset - batches[0].first_offset
         nbytes = sum(len(batch.raw) for batch in batches)
-        if self.refuses:  # they take more than their bodies
-            self._bytes_left -= nbytes - self._promised[1]
-            return
         if self._fits(messages, nbytes):
             self._take(messages, nbytes)
             return

@@ -35,15 +35,17 @@ def batches_of(
     id_base: int,
     timestamp_ns: int,
     placed: Placed | None = None,
+    ahead: dict[int, int] | None = None,
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
 
-    Neighbours of one queue with the same delay share a batch when they are all single messages, or
+    ``ahead`` counts the messages of each queue that ``queues`` has not been told of yet; these are
+    added to it. Neighbours of one queue with the same delay share a batch when they are all single messages, or
     all of one frame size, and have no note.
     """
     groups = []
     places: list[tuple[PlacedRecords, int]] = []
-    taken: dict[int, int] = {}
+    taken = {} if ahead is None else ahead
     start = 0
     while start < len(staged):
         group = staged[start : _group_end(staged, start)]

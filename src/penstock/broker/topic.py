@@ -51,7 +51,7 @@ _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
 
 Appended = Callable[["Topic", list[Batch]], None]
-"""Told of batches that were appended, once for each commit."""
+"""Told of batches that have come into sight, once for each commit or sync."""
 
 
 class Topic:
@@ -94,6 +94,7 @@ class Topic:
         self._limiter: Limiter | None = None
         self._journal = journal
         self._staged: list[Staged] = []
+        self._unseen: dict[int, int] = {}  # messages that wait for their sync, by queue
         self._last_queue = -1
         self._news: list[Record] = []  # what is written once, not with every save
         self._changed = False
@@ -151,16 +152,35 @@ class Topic:
         log = self.log
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
-        batches = batches_of(staged, self.queues, log.next_offset, log.id_base,
-                             self._clock.wall_ns(), self.placed)  # fmt: skip
+        unseen = dict(self._unseen)
+        batches = batches_of(staged, self.queues, log.append_offset, log.id_base,
+                             self._clock.wall_ns(), self.placed, unseen)  # fmt: skip
         log.append(batches)
+        if self._limiter is not None:
+            self._limiter.stored(batches)
+        if log.next_offset < log.append_offset:
+            self._unseen = unseen
+        else:
+            self._arrive(batches)
+
+    def end_sync(self, error: StorageError | None) -> None:
+        """A sync of the log has ended: what was published before it began can be seen now."""
+        assert isinstance(self.log, Log)
+        batches = self.log.end_sync(error)
+        for batch in batches:
+            self._unseen[batch.queue] -= batch.count
+        if batches:
+            self._arrive(batches)
+
+    def _arrive(self, batches: list[Batch]) -> None:
+        """Readers can see these from now on."""
         for batch in batches:
             self.queues.append(batch)
         if self.appended is not None:
             self.appended(self, batches)
         self._distribute(batches)
         if self._limiter is not None:
-            self._limiter.added(batches)
+            self._limiter.arrived(batches)
 
     def _within_bounds(self, staged: list[Staged]) -> list[Staged]:
         """An ephemeral topic drops the newest that it has no room for while nobody takes them.

@@ -6,6 +6,11 @@ back, from a block of a segment file. A batch is written with one call before ``
 (level ``write``), or a little later (level ``memory``); syncing is a job that the caller runs
 where it does not block and reports back. After a failed sync the log is read-only: nobody can say
 any more what the file holds, so nothing is acknowledged until a restart has read it cold.
+
+Readers see the log up to ``next_offset``, writers go on at ``append_offset``. Both are the same
+except at the level ``fsync``, where what is appended comes into sight when its sync has ended: a
+power cut takes what is not synced, its offsets and ids are given to other messages, and nobody may
+have seen them before.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -34,6 +40,8 @@ from penstock.storage.tail import Tail
 logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
+UNSEEN_BYTES_MAX: Final = 256 * 1024 * 1024
+"""No more than that waits in memory for a sync. A disk that stalls for so long takes no more."""
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 
 BatchRun = tuple[Sequence[Batch], int]
@@ -76,6 +84,8 @@ class SyncJob:
     sync_directory: bool = False
     finished: list[Segment] = field(default_factory=list)
     messages: int = 0
+    end: int = 0
+    """The log is synced up to this offset when the job has run."""
     growing: LogFile | None = None
 
     def run(self) -> None:
@@ -115,13 +125,16 @@ class Log:
         self.failure: StorageError | None = None
         self.damaged_bytes = 0
         self.unsynced_messages = 0
-        self.next_offset = segments[-1].next_offset
+        self.next_offset = self.append_offset = segments[-1].next_offset
         self._segments = segments
         self._starts = [segment.first_offset for segment in segments]
         self._cache = cache
         self._tail = Tail(options.mem_queue_size)
         self._unwritten: list[Batch] = []
         self._unwritten_bytes = 0
+        self._hides_unsynced = options.durability is Durability.FSYNC
+        self._unseen: deque[Batch] = deque()  # appended, not synced
+        self._unseen_bytes = 0
         self._finished_unsynced: list[Segment] = []
         self._new_files = True
         self._checkpoint_size = 0
@@ -132,24 +145,32 @@ class Log:
     @property
     def next_id(self) -> int:
         """The id that the next message must carry."""
-        return self.id_base + self.next_offset
+        return self.id_base + self.append_offset
 
     def append(self, batches: Sequence[Batch]) -> None:
-        """Append batches, the first with ``next_offset`` and ``next_id``, in one write.
+        """Append batches, the first with ``append_offset`` and ``next_id``, in one write.
 
-        When it returns, they have the log's durability level, ``fsync`` excepted, which needs a
-        sync job on top. Raises DiskFullError, StorageError or ReadOnlyError; the log is as before
-        then.
+        When it returns, they have the log's durability level and can be read; at ``fsync`` both
+        need a sync job on top. Raises DiskFullError, StorageError or ReadOnlyError; the log is as
+        before then.
         """
         if self.failure is not None:
             raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
-        offset = self.next_offset
+        if self._unseen_bytes > UNSEEN_BYTES_MAX:
+            raise StorageError(f"{self.directory}: the disk is too slow: {self._unseen_bytes} "
+                               "bytes wait for a sync")  # fmt: skip
+        offset = self.append_offset
         for batch in batches:
             assert batch.first_offset == offset, "batches of a log are dense"
             assert batch.first_id == self.id_base + offset, "an id is the base plus the offset"
             offset = batch.next_offset
         self._write(batches)
-        self.unsynced_messages += offset - self.next_offset
+        self.unsynced_messages += offset - self.append_offset
+        self.append_offset = offset
+        if self._hides_unsynced:
+            self._unseen.extend(batches)
+            self._unseen_bytes += sum([len(batch.raw) for batch in batches])
+            return
         self.next_offset = offset
         for batch in batches:
             self._tail.append(batch)
@@ -167,12 +188,12 @@ class Log:
         out again, what is known of the old messages would be taken for the new ones. Raises
         StorageError.
         """
-        if offset > self.next_offset:
+        if offset > self.append_offset:
             assert not self._unwritten, "this is for a log that was just opened"
             self._tail.clear()
             self._rotate(offset)
             self.disk.sync_directory(self.directory)
-            self.next_offset = offset
+            self.next_offset = self.append_offset = offset
 
     def _write(self, batches: Sequence[Batch]) -> None:
         if self.options.durability is not Durability.MEMORY:
@@ -245,6 +266,7 @@ class Log:
             sync_directory=self._new_files,
             finished=self._finished_unsynced,
             messages=self.unsynced_messages,
+            end=self.append_offset,
             growing=active.file if self.options.durability is Durability.FSYNC else None,
         )
         self._finished_unsynced = []
@@ -253,18 +275,35 @@ class Log:
         self._job = job
         return job
 
-    def end_sync(self, error: StorageError | None = None) -> None:
-        """The job that ``begin_sync`` gave has run, or failed with ``error``.
+    def end_sync(self, error: StorageError | None = None) -> list[Batch]:
+        """The job that ``begin_sync`` gave has run, or failed with ``error``; the batches that came
+        into sight by it.
 
         An error ends the writing for good, unless it was only that no file could be opened.
         """
         job, self._job = self._job, None
-        if isinstance(error, TooManyFilesError) and job is not None:
+        assert job is not None, "a sync ends that has begun"
+        if error is None:
+            return self._show(job.end)
+        if isinstance(error, TooManyFilesError):
             self._finished_unsynced = job.finished + self._finished_unsynced
             self._new_files = self._new_files or job.sync_directory
             self.unsynced_messages += job.messages
-        elif error is not None:
+        else:
             self.failure = error
+            self._unseen.clear()  # it stays out of sight
+        return []
+
+    def _show(self, end: int) -> list[Batch]:
+        """Let readers see what is synced."""
+        shown = []
+        while self._unseen and self._unseen[0].next_offset <= end:
+            batch = self._unseen.popleft()
+            self._unseen_bytes -= len(batch.raw)
+            self._tail.append(batch)
+            shown.append(batch)
+        self.next_offset = max(self.next_offset, end)
+        return shown
 
     def sync(self, *, checkpoint: bool = False) -> None:
         """Sync here and now. Raises StorageError; the log is read-only then."""
@@ -324,6 +363,8 @@ class Log:
         if in_memory is not None:
             batch = self._tail.batches[in_memory]
             return batch if offset < batch.next_offset else None
+        if offset >= self.next_offset:
+            return None
         return self._segments[self._segment_of(offset)].batch(offset, self._cache)
 
     def _stored_at(self, offset: int) -> BatchRun:
@@ -331,9 +372,17 @@ class Log:
             for number in range(segment.index.block_of(offset), len(segment.index)):
                 block = segment.block(number, self._cache)
                 place = block.find(offset)
-                if place < len(block.batches):
-                    return block.batches, place
+                batches = self._seen(block.batches)
+                if place < len(batches):
+                    return batches, place
         return _NOTHING
+
+    def _seen(self, batches: list[Batch]) -> list[Batch]:
+        """Those of a block that may be read."""
+        end = self.next_offset
+        if not batches or batches[-1].next_offset <= end:
+            return batches
+        return [batch for batch in batches if batch.next_offset <= end]
 
     def _segment_of(self, offset: int) -> int:
         return max(0, bisect_right(self._starts, offset) - 1)
@@ -370,7 +419,7 @@ class Log:
             for number in range(segment.index.block_at_time(timestamp_ns), len(segment.index)):
                 for batch in segment.block(number, self._cache).batches:
                     if batch.timestamp_ns >= timestamp_ns:
-                        return batch.first_offset
+                        return min(batch.first_offset, self.next_offset)
         for batch in self._unwritten:
             if batch.timestamp_ns >= timestamp_ns:
                 return batch.first_offset

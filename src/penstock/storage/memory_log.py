@@ -31,6 +31,11 @@ class MemoryLog:
         self._compact_at = _COMPACT_MESSAGES_MIN
 
     @property
+    def append_offset(self) -> int:
+        """As of a ``Log``; here all that is appended can be read."""
+        return self.next_offset
+
+    @property
     def next_id(self) -> int:
         return self.id_base + self.next_offset
 

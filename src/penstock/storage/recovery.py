@@ -26,6 +26,7 @@ from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX, CorruptBatchError
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
+from penstock.storage.durability import Durability
 from penstock.storage.index import BlockIndex
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.scan import Damage, Scan, scan
@@ -85,7 +86,17 @@ def open_log(
     log = Log(disk, directory, segments, id_base, cache, options)
     log.damaged_bytes = report.damaged
     log.distrust(unsynced)
+    if options.durability is Durability.FSYNC and log.unsynced_messages:
+        _sync(log)
     return log, report
+
+
+def _sync(log: Log) -> None:
+    """Make last what a killed process has written, as from now on everybody can see it."""
+    try:
+        log.sync()
+    except StorageError as error:  # it can be read, and nothing is added to it
+        logger.error("%s: cannot sync what was found - %s", log.directory, error)
 
 
 def _segment_path(directory: str, first_offset: int) -> str:

@@ -2,8 +2,8 @@
 
 Sessions and HTTP handlers stage publishes. At the end of the pass, or at once while there is nobody
 to share with, each topic that has some commits them, its producers are told, and its consumers get
-them. At the ``fsync`` level the producers are told after a sync; what arrives meanwhile shares the
-next one.
+them. At the ``fsync`` level both are served after a sync; what arrives meanwhile shares the next
+one.
 """
 
 from __future__ import annotations
@@ -142,17 +142,11 @@ class Commits:
             start = topic.log.next_offset
             outcomes, error = topic.commit()
             self._note(topic, _WRITE, error)
-            # Who gets few messages waits for them; who publishes many can prepare the next ones.
-            few = topic.log.next_offset - start <= FEW
-            if few:
-                _serve(topic, now)
             if error is None and self._fsync and isinstance(topic.log, Log):
                 self._unsynced.setdefault(topic, []).extend(outcomes)
                 self._sync_soon(topic)
             else:
-                self._tell(outcomes, error)
-            if not few:
-                _serve(topic, now)
+                _answer(topic, topic.log.next_offset - start, outcomes, error, now)
             if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
                 self.sync(topic)
 
@@ -179,11 +173,11 @@ class Commits:
             job = topic.log.begin_sync()
         except StorageError as error:
             self._note(topic, _SYNC, error)
-            self._tell(self._unsynced.pop(topic, []), error)
+            _tell(self._unsynced.pop(topic, []), error)
             return
         outcomes = self._unsynced.pop(topic, [])
         if job is None:  # the log has failed meanwhile, or has nothing to sync
-            self._tell(outcomes, topic.log.failure)
+            _tell(outcomes, topic.log.failure)
             return
         self._syncing.add(topic)
         done = partial(self._synced, topic, outcomes, self._clock.monotonic_ns())
@@ -192,18 +186,19 @@ class Commits:
     def _synced(
         self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None
     ) -> None:
-        """A sync has ended; those who wait for it are told."""
+        """A sync has ended: who waits for it is told, and the messages go to the consumers."""
         if error is not None and not isinstance(error, StorageError):
             error = StorageError(f"{topic.name}: sync failed: {error!r}")
         self._syncing.remove(topic)
         self._sync_ended.set()
-        assert isinstance(topic.log, Log)
-        topic.log.end_sync(error)
+        start = topic.log.next_offset
+        topic.end_sync(error)
         if topic.log.failure is not None:
             logger.error("TOPIC(%s): sync failed, refusing publishes until a restart - %s",
                          topic.name, error)  # fmt: skip
         self._note(topic, _SYNC, error)
-        self._tell(outcomes, error)
+        arrived = topic.log.next_offset - start
+        _answer(topic, arrived, outcomes, error, self._clock.monotonic_ns())
         self._gather(topic, len(outcomes), self._clock.monotonic_ns() - began_ns)
 
     def _gather(self, topic: Topic, told: int, took_ns: int) -> None:
@@ -252,10 +247,25 @@ class Commits:
             logger.error("TOPIC(%s): failed to %s - %s", topic.name, action, error)
         self._failed[topic, action] = error
 
-    @staticmethod
-    def _tell(outcomes: list[Outcome], error: StorageError | None) -> None:
-        for done in outcomes:
-            done(error)
+
+def _answer(
+    topic: Topic, arrived: int, outcomes: list[Outcome], error: StorageError | None, now: int
+) -> None:
+    """Tell producers, and give consumers what has arrived.
+
+    Who gets few messages waits for them; who publishes many can prepare the next ones.
+    """
+    few = arrived <= FEW
+    if few:
+        _serve(topic, now)
+    _tell(outcomes, error)
+    if not few:
+        _serve(topic, now)
+
+
+def _tell(outcomes: list[Outcome], error: StorageError | None) -> None:
+    for done in outcomes:
+        done(error)
 
 
 def _serve(topic: Topic, now: int) -> None:

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
@@ -34,6 +34,7 @@ from penstock.nsq.takeover.moves import STAGING, Move
 from penstock.nsq.takeover.reader import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, QueueReader
 from penstock.nsq.takeover.records import Records, batches
 from penstock.storage.cache import BlockCache
+from penstock.storage.durability import Durability
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.recovery import open_log
@@ -102,6 +103,8 @@ class _Import:
         self._clock = clock
         self._node_id = node_id
         self._names = names
+        # What has been appended is read here before it is synced; until then nobody else sees it.
+        self._options = replace(store.options, durability=Durability.WRITE)
         self._topics = self._survey(max_msg_size)
         self._moves: list[Move] = []
         self._progress = _Progress(clock, sum(r.nbytes for r in self._readers()))
@@ -189,8 +192,7 @@ class _Import:
     def _fresh(self, topic: _Topic) -> tuple[list[bytes], Log, int]:
         """Journal records, log and start of the log for a topic that is new to us."""
         base = id_base(self._node_id, self._clock.wall_ns())
-        log, _ = open_log(self._disk, self._staging(topic.name), base, BlockCache(),
-                          self._store.options)  # fmt: skip
+        log, _ = open_log(self._disk, self._staging(topic.name), base, BlockCache(), self._options)
         return [], log, 0
 
     def _continued(self, topic: _Topic) -> tuple[list[bytes], Log, int]:
@@ -206,7 +208,7 @@ class _Import:
         staging = self._staging(topic.name)
         self._disk.make_directory(staging)
         segment = Segment.create(self._disk, staging, end, base)
-        log = Log(self._disk, staging, [segment], base, BlockCache(), self._store.options)
+        log = Log(self._disk, staging, [segment], base, BlockCache(), self._options)
         return known, log, start
 
     def _copy_channels(self, topic: _Topic, log: Log, queued: dict[str, cursors.Queued]) -> int:

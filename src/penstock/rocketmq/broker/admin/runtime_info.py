@@ -76,7 +76,7 @@ def _store(node: Node) -> dict[str, object]:
     topics = node.host.broker.topics.values()
     logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
     oldest = [log.oldest_ns for log in logs]
-    unsynced = [log.bytes_from(log.next_offset - log.unsynced_messages) for log in logs]
+    unsynced = [log.bytes_from(log.append_offset - log.unsynced_messages) for log in logs]
     low, high = node.store.physical_bounds()
     return {
         "commitLogMinOffset": low,
