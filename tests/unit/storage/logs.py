@@ -51,7 +51,7 @@ def fill(log: Log, *counts: int, size: int = 12, mixed: bool = False) -> list[Ba
     batches = []
     for count in counts:
         one = batch(
-            log.next_offset, count, size=size, timestamp=1000 + log.next_offset, mixed=mixed
+            log.append_offset, count, size=size, timestamp=1000 + log.append_offset, mixed=mixed
         )
         log.append([one])
         batches.append(one)

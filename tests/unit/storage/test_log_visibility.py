@@ -1,0 +1,165 @@
+"""What readers see of a log: at the level ``fsync`` only what a power cut cannot take."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from penstock.core.chance import SystemChance
+from penstock.core.errors import OffsetOutOfRangeError, StorageError, TooManyFilesError
+from penstock.storage import log as log_module
+from penstock.storage.durability import Durability
+from penstock.storage.log import Log, LogOptions, SyncJob
+from penstock.testing.disk import FaultyDisk
+
+from .logs import ID_BASE, batch, everything, fill, frames, new_disk, new_log, reopen
+
+FSYNC = Durability.FSYNC
+
+
+def begun(log: Log) -> SyncJob:
+    job = log.begin_sync()
+    assert job is not None
+    return job
+
+
+def ends(log: Log) -> tuple[int, int]:
+    return log.next_offset, log.append_offset
+
+
+@pytest.mark.parametrize("level", [Durability.MEMORY, Durability.WRITE])
+def test_below_fsync_what_is_appended_is_seen_at_once(level: Durability) -> None:
+    log = new_log(new_disk(), durability=level)
+    written = fill(log, 3, 2)
+    assert ends(log) == (5, 5)
+    assert everything(log) == frames(written)
+    begun(log).run()
+    assert log.end_sync() == []
+    assert ends(log) == (5, 5)
+
+
+def test_at_fsync_what_is_appended_is_seen_when_its_sync_has_ended() -> None:
+    log = new_log(new_disk(), durability=FSYNC)
+    first = fill(log, 3, 2)
+    job = begun(log)
+    late = fill(log, 4)  # the sync under way does not count for it
+    job.run()
+    assert ends(log) == (0, 9)
+    assert log.next_id == ID_BASE + 9
+    assert log.end_sync() == first
+    assert ends(log) == (5, 9)
+    assert everything(log) == frames(first)
+    log.sync()
+    assert ends(log) == (9, 9)
+    assert everything(log) == frames(first + late)
+
+
+@pytest.mark.parametrize("memory", [0, 10_000])
+@pytest.mark.parametrize("file_bytes", [150, 10_000])
+def test_no_way_of_reading_goes_beyond_what_is_seen(memory: int, file_bytes: int) -> None:
+    options = LogOptions(file_bytes, memory, FSYNC)
+    disk = new_disk()
+    fill(reopen(disk, options)[0], 2, 2)
+    disk.crash("written")
+    log, _ = reopen(disk, options)  # so that nothing is in memory
+    fill(log, 3, 1)
+    assert ends(log) == (4, 8)
+    assert log.read_raw(4, 1 << 20) == []
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read_raw(5, 1 << 20)
+    for offset in range(4, 8):
+        batches, place = log.batches_at(offset)
+        assert place >= len(batches)
+        assert log.batch_at(offset) is None
+    batches, place = log.batches_at(3)
+    assert [each.next_offset for each in batches[place:]] == [4]
+    assert log.offset_at(1002) == 2
+    assert log.offset_at(1004) == log.offset_at(1007) == 4
+
+
+def test_what_a_failed_sync_was_to_keep_is_never_seen() -> None:
+    disk = new_disk()
+    log = new_log(disk, durability=FSYNC)
+    fill(log, 1)
+    log.sync()
+    fill(log, 2)
+    disk.fail("sync", within=".log")
+    with pytest.raises(StorageError):
+        log.sync()
+    assert ends(log) == (1, 3)
+    assert log.begin_sync() is None
+    assert log.failure is not None
+
+
+def test_after_a_want_of_files_the_next_sync_shows_it() -> None:
+    disk = new_disk()
+    log = new_log(disk, durability=FSYNC)
+    written = fill(log, 2)
+    disk.fail("sync_directory", code=errno.EMFILE)
+    with pytest.raises(TooManyFilesError):
+        log.sync()
+    assert ends(log) == (0, 2)
+    begun(log).run()
+    assert log.end_sync() == written
+    assert ends(log) == (2, 2)
+
+
+def test_a_disk_that_stalls_for_long_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "UNSEEN_BYTES_MAX", 300)
+    log = new_log(new_disk(), durability=FSYNC)
+    fill(log, 5, 5)
+    with pytest.raises(StorageError, match="too slow: 328 bytes wait for a sync"):
+        log.append([batch(10)])
+    assert ends(log) == (0, 10)
+    log.sync()
+    fill(log, 1)
+    log.sync()
+    assert ends(log) == (11, 11)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_found_after_a_kill_is_synced_before_it_is_seen(seed: int) -> None:
+    disk = new_disk()
+    options = LogOptions(150, durability=FSYNC)
+    written = fill(reopen(disk, options)[0], 2, 2, 2)
+    disk.crash("written")
+    log, _ = reopen(disk, options)
+    assert ends(log) == (6, 6)
+    disk.crash(SystemChance(seed))
+    assert everything(reopen(disk, options)[0]) == frames(written)
+
+
+def test_a_log_that_cannot_be_synced_at_its_start_is_read_and_takes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, durability=FSYNC), 2)
+    disk.crash("written")
+    disk.fail("sync", within=".log")
+    log = new_log(disk, durability=FSYNC)
+    assert "cannot sync what was found" in caplog.text
+    assert everything(log) == frames(written)
+    with pytest.raises(StorageError, match="read-only"):
+        fill(log, 1)
+
+
+def test_a_start_after_a_clean_stop_syncs_nothing() -> None:
+    disk = new_disk()
+    log = new_log(disk, durability=FSYNC)
+    fill(log, 2)
+    log.close()
+    before = disk.sync_count
+    assert ends(new_log(disk, durability=FSYNC)) == (2, 2)
+    assert disk.sync_count == before
+
+
+def test_offsets_that_are_left_out_are_left_out_for_readers_and_writers(disk: FaultyDisk) -> None:
+    log = new_log(disk, durability=FSYNC)
+    log.skip_to(7)
+    assert ends(log) == (7, 7)
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return new_disk()
