@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message import decode_all
 from penstock.storage.disk import OsLogFile
 from penstock.storage.durability import Durability
@@ -155,7 +155,8 @@ def test_nobody_sees_a_message_before_its_sync_ends(both: Both, syncs: Syncs) ->
     syncs.let_go()
     answers = [sender.answer_to(each) for sender, each in zip(senders, sent, strict=True)]
     assert [answer.ext["queueOffset"] for answer in answers if answer.ext] == ["1", "2"]
-    assert [each.body for each in decode_all(waiting.answer_to(held).body)][0] == b"two"
+    woken = list(decode_all(waiting.answer_to(held).body))
+    assert woken[0].body == b"two"
     assert [each.body for each in received(consumer, 2)] == [b"two", b"three"]
     after = look(both, client, since_ns)
     assert after["pulled"] == [[b"zero"], [b"one", b"two", b"three"]]

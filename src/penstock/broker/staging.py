@@ -39,9 +39,9 @@ def batches_of(
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
 
-    ``ahead`` counts the messages of each queue that ``queues`` has not been told of yet; these are
-    added to it. Neighbours of one queue with the same delay share a batch when they are all single messages, or
-    all of one frame size, and have no note.
+    Neighbours of one queue with the same delay share a batch when they are all single messages, or
+    all of one frame size, and have no note. ``ahead`` counts the messages of each queue that
+    ``queues`` has not been told of yet; these are added to it.
     """
     groups = []
     places: list[tuple[PlacedRecords, int]] = []
