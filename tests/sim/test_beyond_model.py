@@ -152,9 +152,10 @@ class BeyondMachine(BrokerMachine):
             self.show(self.model.append_offset)
 
     def show(self, end: int) -> None:
+        arrives = end > self.model.next_offset
         self.model.show(end)
         bounds = self.topic.bounds
-        if bounds and bounds.overflow.value != "refuse":
+        if arrives and bounds and bounds.overflow.value != "refuse":
             self.note_drops(bounds.max_depth)
         self.dispatch()
 
