@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 UNSEEN_BYTES_MAX: Final = 256 * 1024 * 1024
-"""No more than that waits in memory for a sync. A disk that stalls for so long takes no more."""
+"""So much may wait in memory for a sync; what is more than that is refused until it has ended."""
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 
 BatchRun = tuple[Sequence[Batch], int]

@@ -14,6 +14,9 @@ from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.takeover import importer
 from penstock.nsq.takeover.importer import IMPORTED, import_queues
 from penstock.nsq.takeover.moves import STAGING
+from penstock.storage.durability import Durability
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk, Operation
 
@@ -88,6 +91,15 @@ def test_every_message_arrives_where_it_belongs(caplog: pytest.LogCaptureFixture
     assert said[2] == (
         "IMPORT: done; Go's files are now in /data/go-nsqd-imported, which you may delete"
     )
+
+
+def test_a_take_over_at_the_level_fsync_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importer, "SYNC_BYTES", 100)
+    disk = disk_with(CONTENT)
+    store = Store(disk, DATA, LogOptions(1 << 20, 100, Durability.FSYNC))
+    assert import_queues(store, FakeClock(NOW), 5, MESSAGE_MAX) == QUEUED
+    store.close()
+    assert delivered(disk) == EXPECTED
 
 
 def test_messages_of_several_channels_are_stored_once() -> None:
