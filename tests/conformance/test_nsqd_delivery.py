@@ -216,6 +216,15 @@ async def test_deferred_messages_are_counted_and_emptied(nsqd: Server, topic: st
     assert await consumer.silent(0.05)
 
 
+async def test_a_backlog_of_deferred_messages_comes_in_its_order(nsqd: Server, topic: str) -> None:
+    producer = await nsqd.client()
+    bodies = [b"%d" % number for number in range(5)]
+    for body in bodies:
+        assert await producer.ask(dpub(topic, 200, body)) == b"OK"
+    consumer = await nsqd.consumer(topic, ready=5)
+    assert [message.body for message in await consumer.messages(5)] == bodies
+
+
 async def test_an_ephemeral_channel_keeps_what_memory_holds(start: Start, topic: str) -> None:
     nsqd = await start("--mem-queue-size=5")
     consumer = await nsqd.consumer(topic, "c#ephemeral")

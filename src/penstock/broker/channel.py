@@ -82,7 +82,7 @@ class Channel(Holdings):
         self.head = head
         if backlog:
             self.backlog_end = head
-            self.backlog_since_ns = self._clock.wall_ns()
+            self.backlog_since_ns = self._clock.monotonic_ns()
         if self.bounded:
             room = sum([max(0, c.room()) for hungry in self._hungry for c in hungry])
             surplus = self.depth - self._options.mem_queue_size - room
@@ -310,10 +310,11 @@ class Channel(Holdings):
 
         It is counted from the publish or, as in NSQ, from when the topic gave it to the channel.
         """
-        since = batch.timestamp_ns
         if batch.first_offset < self.backlog_end:
-            since = max(since, self.backlog_since_ns)
-        wait = since + batch.delay_ns - self._clock.wall_ns()
+            deadline = self.backlog_since_ns + batch.delay_ns
+        else:
+            deadline = batch.timestamp_ns + batch.delay_ns - self._wall_ahead_ns()
+        wait = deadline - now
         if wait <= 0:
             return False
         self.defer(self.cursor, min(batch.next_offset, border), wait, now)

@@ -20,6 +20,7 @@ LATEST: Final = (1 << 64) - 1 + EARLIEST
 _OFFSET_MAX: Final = (1 << 63) - 1
 _ROW_BITS: Final = 32
 _ROW_MASK: Final = (1 << _ROW_BITS) - 1
+_DEADLINE_AT: Final = _ROW_BITS + 63
 _STALE_MIN: Final = 1000
 _FIRST: Final = attrgetter("first")
 
@@ -40,7 +41,7 @@ class Deferred:
     """The deferred messages of a channel, as ranges; there may be millions.
 
     A range has a row in four arrays, in which numpy looks for offsets, and one integer in a heap,
-    by which it becomes due: 75 bytes together. It remembers what came and went since ``collect``
+    by which it becomes due: 83 bytes together. It remembers what came and went since ``collect``
     was last called, for the journal.
     """
 
@@ -56,7 +57,7 @@ class Deferred:
         self._counts = array("I")  # 0: the row is free, or will be when its heap entry comes up
         self._attempts = array("H")
         self._free = array("I")  # rows that no entry of the heap names
-        self._heap: list[int] = []  # deadline | row
+        self._heap: list[int] = []  # deadline | first offset | row
         self._stale = 0  # entries of the heap whose range was taken out by its offset
         self._changes: dict[int, int | None] = {}  # first offset: row, or None when it is over
         self._reset = True
@@ -81,18 +82,19 @@ class Deferred:
             self._firsts.append(first)
             self._counts.append(next_ - first)
             self._attempts.append(attempts)
-        heapq.heappush(self._heap, deadline << _ROW_BITS | row)
+        heapq.heappush(self._heap, deadline << _DEADLINE_AT | first << _ROW_BITS | row)
         self._changes[first] = row
         self.count += next_ - first
 
     def due(self, now: int) -> list[DeferredRange]:
-        """Take out what has reached its time, earliest first.
+        """Take out what has reached its time, earliest first, and in the order of the log what has
+        the same time.
 
         When that is very much, as after a long stop, the most of it comes in the order of the log,
         neighbours joined: a million messages are then read in one go, not one here and one there.
         """
         found: list[DeferredRange] = []
-        border = (_since_earliest(now) + 1) << _ROW_BITS
+        border = (_since_earliest(now) + 1) << _DEADLINE_AT
         while self._heap and self._heap[0] < border:
             if len(found) == DUE_IN_ORDER_MAX:
                 return found + self._sweep(now)
@@ -238,7 +240,7 @@ class Deferred:
         """When ``due`` has something next; None when nothing waits."""
         while self._heap and not self._counts[self._heap[0] & _ROW_MASK]:
             self._pop()
-        return (self._heap[0] >> _ROW_BITS) + EARLIEST if self._heap else None
+        return (self._heap[0] >> _DEADLINE_AT) + EARLIEST if self._heap else None
 
     def floor(self) -> int | None:
         """The lowest offset that is deferred."""

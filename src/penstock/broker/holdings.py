@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.broker.alarms import Alarms
 from penstock.broker.consumer import Consumer
@@ -25,7 +26,11 @@ from penstock.broker.spent import Spent
 from penstock.core.clock import Clock
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
+from penstock.core.units import MILLISECOND
 from penstock.storage.log import ReadableLog
+
+CLOCK_GRAIN_NS: Final = MILLISECOND
+"""By less than this the two clocks only seem to part: they cannot be read at the same moment."""
 
 
 @dataclass(slots=True)
@@ -71,7 +76,7 @@ class Holdings:
         self.ephemeral = is_ephemeral(name)
         self.bounded = bounded or self.ephemeral
         self.backlog_end = 0
-        self.backlog_since_ns = 0
+        self.backlog_since_ns = 0  # monotonic
         self.changed = True
         self.wake_at: int | None = None
         self.consumers: list[Consumer] = []
@@ -82,6 +87,7 @@ class Holdings:
         if options.latency_window_ns:
             self.latency = Latency(options.latency_window_ns, clock, self._in_flight)
         self._departed: list[Flights] = []
+        self._ahead_ns = 0
         self._clock = clock
         self._alarms = alarms
         self._options = options
@@ -237,8 +243,10 @@ class Holdings:
         return taken
 
     def release_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:
-        """Let these deferred messages, or all, be delivered now; those that were deferred."""
-        taken = self.cancel_deferred(offsets)
+        """Let these deferred messages, or all, be delivered now, in the order of their times;
+        those that were deferred.
+        """
+        taken = sorted(self.cancel_deferred(offsets))
         for _, first, next_, attempts in taken:
             self._requeue(first, next_, attempts)
         return taken
@@ -274,7 +282,7 @@ class Holdings:
     def record(self, everything: bool) -> ChannelRecord:
         """What the journal has to know; ``everything`` when the journal starts anew."""
         self.changed = False
-        to_wall = self._clock.wall_ns() - self._clock.monotonic_ns()
+        to_wall = self._wall_ahead_ns()
         reset, added, over = self.deferred.collect(everything)
         unfinished = list(self.flying())
         unfinished += [(e.first, e.next, e.attempts) for e in (*self.requeued, *self.spent)]
@@ -297,8 +305,17 @@ class Holdings:
             first, next_ = max(first, start), min(next_, end)
             if first < next_:
                 self.requeued.add(RequeuedRange(first, next_, attempts, self.cursor))
-        to_monotonic = self._clock.monotonic_ns() - self._clock.wall_ns()
+        to_wall = self._wall_ahead_ns()
         for deadline, first, next_, attempts in deferred:
             first, next_ = max(first, start), min(next_, end)
             if first < next_:
-                self._defer(deadline + to_monotonic, first, next_, attempts)
+                self._defer(deadline - to_wall, first, next_, attempts)
+
+    def _wall_ahead_ns(self) -> int:
+        """Wall time less monotonic time. It stays as it was until the wall clock is set, so that
+        messages of one deadline keep that in common, whenever each of them is converted.
+        """
+        ahead = self._clock.wall_ns() - self._clock.monotonic_ns()
+        if abs(ahead - self._ahead_ns) >= CLOCK_GRAIN_NS:
+            self._ahead_ns = ahead
+        return self._ahead_ns

@@ -38,6 +38,18 @@ class Draws:
         raise AssertionError("nobody draws fractions here")
 
 
+class RunningClock(FakeClock):
+    """Time goes on with every look at it, and between the looks at either clock."""
+
+    def wall_ns(self) -> int:
+        self.advance(700)
+        return super().wall_ns()
+
+    def monotonic_ns(self) -> int:
+        self.advance(300)
+        return super().monotonic_ns()
+
+
 class World:
     """A disk, a clock and the broker that runs on them."""
 
@@ -64,6 +76,11 @@ class World:
     def restart(self) -> None:
         self.broker.close()
         self.open()
+
+    def let_time_run(self) -> None:
+        """Start anew with a clock that does not stand still between two readings."""
+        self.clock = RunningClock()
+        self.restart()
 
     def kill(self) -> None:
         """kill -9 and start anew: what was not written down is forgotten."""

@@ -6,9 +6,10 @@ import pytest
 
 from penstock.broker.channel import NotInFlightError
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.testing.clock import FakeClock
 
-from .conftest import TIMEOUT, TIMEOUT_MAX, Reader, World
+from .conftest import TIMEOUT, TIMEOUT_MAX, Reader, World, ignore
 
 GRAIN = 10 * MILLISECOND
 NOT_IN_FLIGHT = "^ID not in flight$"
@@ -216,6 +217,53 @@ def test_delays_of_a_backlog_count_from_its_distribution(world: World) -> None:
     reader.finish(1)
     assert channel.deferred_count == 1
     world.wait(5 * SECOND - 1)
+    assert reader.take() == []
+    world.wait(1)
+    assert reader.take() == first_tries(0)
+
+
+def publish_delayed(world: World, *delays: int) -> None:
+    """One message for each delay, all in one commit."""
+    for delay in delays:
+        world.topic.stage(Bodies.single(b"x"), delay, ignore)
+    world.topic.commit()
+
+
+def test_a_backlog_of_one_delay_comes_in_its_order(world: World) -> None:
+    world.let_time_run()
+    for _ in range(5):
+        world.publish(b"late", delay=SECOND)
+    reader = Reader(world, world.channel(), 10)
+    assert reader.take() == []
+    world.wait(SECOND)
+    assert reader.take() == first_tries(0, 1, 2, 3, 4)
+
+
+def test_delays_of_one_commit_keep_its_order_over_a_restart(world: World) -> None:
+    world.let_time_run()
+    world.channel()
+    world.broker.save()
+    publish_delayed(world, *(SECOND, 2 * SECOND) * 4)
+    world.kill()  # that they were deferred was not written down, only that they were published
+    channel = world.channel()
+    reader = Reader(world, channel, 10)
+    assert reader.take() == []
+    world.wait(SECOND)
+    assert reader.take() == first_tries(0, 2, 4, 6)
+    world.broker.save()
+    world.restart()
+    reader = Reader(world, world.channel(), 10)
+    world.wait(SECOND)
+    assert [each for each in reader.take() if each[1] == 1] == first_tries(1, 3, 5, 7)
+
+
+def test_a_delay_follows_the_wall_clock_when_that_is_set(world: World) -> None:
+    world.channel()
+    world.publish(b"late", delay=3600 * SECOND)
+    world.clock.set_wall(world.clock.wall_ns() + 1800 * SECOND)
+    world.restart()
+    reader = Reader(world, world.channel(), 1)
+    world.wait(3600 * SECOND - 1)
     assert reader.take() == []
     world.wait(1)
     assert reader.take() == first_tries(0)

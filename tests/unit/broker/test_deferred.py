@@ -28,6 +28,17 @@ def test_deferred_are_due_earliest_first() -> None:
     assert (deferred.count, deferred.floor(), deferred.next_deadline()) == (0, None, None)
 
 
+def test_what_is_due_together_comes_in_the_order_of_the_log() -> None:
+    deferred = Deferred()
+    for offset in range(4):
+        deferred.add(10, offset, offset + 1, 0)
+    deferred.due(10)  # its rows are used again, the last one first
+    for offset in (7, 4, 6, 5):
+        deferred.add(20, offset, offset + 1, 0)
+    assert deferred.drop(1) == 1
+    assert [entry.first for entry in deferred.due(20)] == [5, 6, 7]
+
+
 def test_the_first_collect_is_everything() -> None:
     deferred = Deferred()
     deferred.add(30, 0, 2, 1)

@@ -124,6 +124,14 @@ def test_released_messages_come_at_once(world: World) -> None:
     assert channel.deferred_count == 1
 
 
+def test_what_is_released_together_comes_in_the_order_of_its_time(world: World) -> None:
+    channel = world.channel()
+    for hours in (3, 1, 2, 1):
+        world.publish(b"x", delay=hours * HOUR)
+    channel.release_deferred(None)
+    assert Reader(world, channel, 9).offsets() == [1, 3, 2, 0]
+
+
 def test_all_of_them(world: World) -> None:
     channel = world.channel()
     world.publish(b"a", b"b", delay=HOUR)

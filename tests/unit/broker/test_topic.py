@@ -123,6 +123,19 @@ def test_a_gated_topic_waits_for_its_channels(world: World) -> None:
     assert (early.depth, late.depth, topic.depth) == (2, 2, 0)
 
 
+def test_what_a_gated_topic_defers_comes_in_its_order(world: World) -> None:
+    world.let_time_run()
+    world.topic.gated = True
+    for _ in range(3):
+        world.publish(b"late", delay=SECOND)
+    reader = Reader(world, world.channel(), 9)
+    world.topic.gated = False
+    world.topic.distribute()
+    assert (reader.take(), world.topic.channels["c"].deferred_count) == ([], 3)
+    world.wait(SECOND)
+    assert reader.offsets() == [0, 1, 2]
+
+
 def test_the_backlog_waits_again_when_the_last_channel_is_gone(world: World) -> None:
     topic = world.topic
     world.channel("a")
