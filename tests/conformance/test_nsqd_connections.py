@@ -114,3 +114,53 @@ async def test_unix_sockets_for_both_protocols(tmp_path: Path) -> None:
             process.kill()
     assert not tcp.exists()
     assert not http.exists()
+
+
+# --- a topic that is deleted while messages for it are on the way
+
+
+async def deleted_on_the_way(nsqd: Server, topic: str) -> None:
+    """Wait until the topic is there, which the first part of a publish has made, and delete it."""
+
+    async def there() -> bool:
+        return bool(await nsqd.topic(topic))
+
+    await until(there, lambda: f"topic {topic}")
+    await nsqd.call("POST", f"/topic/delete?topic={topic}")
+
+
+async def test_an_mpub_to_a_topic_deleted_meanwhile_fails(nsqd: Server, topic: str) -> None:
+    client = await nsqd.client()
+    body = sized(struct.pack(">i", 2) + sized(b"one") + sized(b"two"))
+    await client.send(f"MPUB {topic}\n".encode() + body[:-1])
+    await deleted_on_the_way(nsqd, topic)
+    assert await client.error(body[-1:]) == "E_MPUB_FAILED MPUB failed exiting"
+    assert await nsqd.topic(topic) == {}
+
+
+async def test_a_posted_mpub_to_a_topic_deleted_meanwhile_fails(nsqd: Server, topic: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", nsqd.daemon.http_port)
+    head = f"POST /mpub?topic={topic} HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\n"
+    for data in (head[:40], head[40:], "one\n"):
+        writer.write(data.encode())
+        await writer.drain()
+    await deleted_on_the_way(nsqd, topic)
+    writer.write(b"two")
+    answer = await asyncio.wait_for(reader.readuntil(b"}"), raw_http.ANSWER_S_MAX)
+    assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert answer.endswith(b'{"message":"EXITING"}')
+    assert await nsqd.topic(topic) == {}
+    writer.close()
+
+
+async def test_one_message_for_a_topic_deleted_meanwhile_makes_it_again(
+    nsqd: Server, topic: str
+) -> None:
+    """PUB finds its topic when its body is there."""
+    client = await nsqd.client()
+    await nsqd.call("POST", f"/topic/create?topic={topic}")
+    data = pub(topic, b"one")
+    await client.send(data[:-1])
+    await deleted_on_the_way(nsqd, topic)
+    assert await client.ask(data[-1:]) == b"OK"
+    assert (await nsqd.topic(topic))["depth"] == 1

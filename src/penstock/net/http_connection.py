@@ -87,8 +87,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
         self._proceed()
-        if self._reader.unfinished and self._timer is None:
-            self._watch()
+        if self._reader.unfinished:
+            if not self._owes_answers():
+                self._reader.begin()
+            if self._timer is None:
+                self._watch()
 
     def eof_received(self) -> bool:
         self._eof = True

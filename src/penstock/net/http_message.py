@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -27,6 +27,8 @@ class Request(Struct, eq=False):
     """What stood at the place of `:name` in the route's path."""
     body: bytes
     _remote: Callable[[], str]
+    begun: Any = None
+    """What the route's ``begin`` gave when the head had come before the body."""
 
     @property
     def method(self) -> str:

@@ -87,6 +87,12 @@ class RequestReader(HeadReader):
         self._request = None
         del self._parser, self._remote
 
+    def begin(self) -> None:
+        """Tells the route of a request whose head has come, and whose body is on the way."""
+        request = self._request
+        if request is not None and request.begun is None and self._route.begin is not None:
+            request.begun = self._route.begin(request)
+
     def give_up(self) -> None:
         """Refuses the request that does not come to its end."""
         self._refuse_raw("408 Request Timeout")

@@ -12,6 +12,9 @@ from penstock.net.http_later import Later
 from penstock.net.http_message import Request, Response, text
 
 Handler = Callable[[Request], "Response | Later | Awaitable[Response]"]
+Begin = Callable[[Request], object]
+"""Called once with a request whose body is still on the way; what it gives, which is true, becomes
+the request's ``begun``."""
 
 DEFAULT_MAX_BODY = 1 << 20
 
@@ -37,10 +40,16 @@ class ErrorPages:
 class Route:
     """What the server needs to know to answer one kind of request."""
 
-    __slots__ = ("handler", "max_body", "quiet", "too_large")
+    __slots__ = ("begin", "handler", "max_body", "quiet", "too_large")
 
     def __init__(
-        self, handler: Handler, max_body: int, too_large: Response, *, quiet: bool = False
+        self,
+        handler: Handler,
+        max_body: int,
+        too_large: Response,
+        *,
+        quiet: bool = False,
+        begin: Begin | None = None,
     ) -> None:
         self.handler = handler
         self.max_body = max_body
@@ -48,6 +57,7 @@ class Route:
         self.too_large = too_large
         self.quiet = quiet
         """No line in the access log."""
+        self.begin = begin
 
 
 class Router:
@@ -69,6 +79,7 @@ class Router:
         max_body: int | None = None,
         too_large: Response | None = None,
         quiet: bool = False,
+        begin: Begin | None = None,
     ) -> None:
         """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
         one in `/:name/:other` its last two, with the slash between them.
@@ -80,6 +91,7 @@ class Router:
             DEFAULT_MAX_BODY if max_body is None else max_body,
             too_large or self.pages.too_large(),
             quiet=quiet,
+            begin=begin,
         )
         prefix, colon, rest = path.partition(":")
         table = self._exact

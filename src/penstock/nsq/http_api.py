@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
-from penstock.net.http import ErrorPages, Later, Request, Response, Router
+from penstock.net.http import Begin, ErrorPages, Later, Request, Response, Router
 
 # Go writes header names in its canonical spelling, so X-NSQ-… arrives as X-Nsq-….
 NSQ_HEADER = ("X-Nsq-Content-Type", "nsq; version=1.0")
@@ -102,6 +102,7 @@ class NsqRouter(Router):
         max_body: int | None = None,
         too_big: str = "BODY_TOO_BIG",
         quiet: bool = False,
+        begin: Begin | None = None,
     ) -> None:
         """Routes to a V1 handler; a body over `max_body` bytes is answered 413 with `too_big`."""
 
@@ -121,6 +122,7 @@ class NsqRouter(Router):
             max_body=max_body,
             too_large=error_response(413, too_big),
             quiet=quiet,
+            begin=begin,
         )
 
 

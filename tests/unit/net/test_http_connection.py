@@ -387,3 +387,42 @@ async def test_whoever_still_works_on_an_answer_hears_that_the_client_is_gone(
     later.complete(text("so far"))
     if half:
         assert (await wire.read_response())[2] == b"so far"
+
+
+async def test_a_route_hears_of_a_request_before_its_body_and_behind_those_before_it(
+    serve: Serve,
+) -> None:
+    told: list[str] = []
+
+    def begin(request: Request) -> str:
+        told.append(f"{request.path} begins")
+        return "begun"
+
+    def end(request: Request) -> Response:
+        told.append(f"{request.path} is {request.begun}")
+        return Response(200, request.body)
+
+    first = Later()
+    router = Router()
+    router.add("POST", "/slow", lambda request: first)
+    router.add("POST", "/told", end, begin=begin)
+    wire = await (await serve(router))()
+    whole = post("/told", b"123")
+    wire.send(whole)
+    assert (await wire.read_response())[2] == b"123"
+    wire.send(whole[:-2])
+    await until(lambda: len(told) == 2)
+    wire.send(whole[-2:-1])
+    wire.send(whole[-1:])
+    assert (await wire.read_response())[2] == b"123"
+    assert told == ["/told is None", "/told begins", "/told is begun"]
+    wire.send(post("/slow", b"") + whole[:-2])
+    assert await wire.is_silent()
+    assert len(told) == 3
+    first.complete(Response(200, b"slow"))
+    assert (await wire.read_response())[2] == b"slow"
+    wire.send(whole[-2:-1])
+    await until(lambda: len(told) == 4)
+    wire.send(whole[-1:])
+    assert (await wire.read_response())[2] == b"123"
+    assert told[3:] == ["/told begins", "/told is begun"]

@@ -59,7 +59,8 @@ class NsqdApi:
         router.v1("GET", "/stats", partial(packed_stats.handle, self._nsqd))
         router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
                   quiet=True)  # fmt: skip
-        router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True)
+        router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True,
+                  begin=self._begin_mpub)  # fmt: skip
         router.v1("POST", "/topic/create", self._create_topic)
         router.v1("POST", "/topic/delete", self._delete_topic)
         router.v1("POST", "/topic/empty", self._empty_topic)
@@ -115,13 +116,24 @@ class NsqdApi:
         return self._publish(topic, Bodies.single(request.body), self._delay(query))
 
     def _mpub(self, request: Request) -> Any:
+        topic = request.begun or self._begin_mpub(request)
+        if isinstance(topic, ApiError):
+            raise topic
         query = Query.parse(request.query)
-        topic = self._topic_to_publish(query)
         delay = self._delay(query)
         binary = query.get("binary")
         bodies = self._text_bodies if binary in (None, "false", "0") else self._binary_bodies
         records = bodies(request.body)
         return _OK if records is None else self._publish(topic, records, delay)
+
+    def _begin_mpub(self, request: Request) -> Topic | ApiError:
+        """As upstream, the topic is found or made before the body is read: one deleted meanwhile
+        stays so, and the request fails.
+        """
+        try:
+            return self._topic_to_publish(Query.parse(request.query))
+        except ApiError as error:  # told once the body is there
+            return error
 
     def _topic_to_publish(self, query: Query) -> Topic:
         topic = self._nsqd.broker.topics.get(query.get("topic") or "")

@@ -67,6 +67,7 @@ class Session(Connection):
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
         self.pub_counts: dict[str, int] = {}
+        self._mpub_topic: Topic | None = None  # of the MPUB whose body is read
         self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -81,7 +82,10 @@ class Session(Connection):
 
     def _on_publish(self, event: Publish) -> None:
         name, bodies = event.topic, event.bodies
-        topic = self.nsqd.broker.topics.get(name)
+        if event.command == "MPUB":
+            topic, self._mpub_topic = self._mpub_topic, None
+        else:
+            topic = self.nsqd.broker.topics.get(name)
         if topic is None:
             topic = self._make_topic(name, event.command)
             if topic is None:
@@ -92,9 +96,11 @@ class Session(Connection):
         self.nsqd.commits.publish(topic, bodies, event.delay_ns, done)
 
     def _on_mpub_line(self, event: MpubLine) -> None:
-        """As upstream, an MPUB makes its topic before its body is read."""
-        if event.topic not in self.nsqd.broker.topics:
-            self._make_topic(event.topic, "MPUB")
+        """As upstream, an MPUB has its topic, or makes it, before its body is read: one deleted
+        meanwhile stays so, and the MPUB fails.
+        """
+        topic = self.nsqd.broker.topics.get(event.topic)
+        self._mpub_topic = self._make_topic(event.topic, "MPUB") if topic is None else topic
 
     def _make_topic(self, name: str, command: str) -> Topic | None:
         try:
