@@ -412,7 +412,12 @@ class Topic:
     def save_now(self) -> bool:
         """Write down at once, durably, what a crash must not undo; if that fails, with ``save``."""
         self._save_now()
-        return not self.changed
+        return self.written
+
+    @property
+    def written(self) -> bool:
+        """Whether nothing that was to be written down is left over from a write that failed."""
+        return not self._save_failed
 
     def _save_now(self) -> None:
         self._changed = True

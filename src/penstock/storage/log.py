@@ -43,6 +43,8 @@ UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 UNSEEN_BYTES_MAX: Final = 256 * 1024 * 1024
 """So much may wait in memory for a sync; what is more than that is refused until it has ended."""
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
+DOOMED: Final = ".deleted"
+"""Behind the name of a directory whose log was deleted, until its files are removed."""
 
 BatchRun = tuple[Sequence[Batch], int]
 _NOTHING: Final[BatchRun] = ((), 0)
@@ -475,8 +477,14 @@ class Log:
                 segment.file.close()
 
     def delete(self) -> None:
-        """Remove the log from the disk."""
+        """Remove the log from the disk, all at once whenever a crash comes. Raises StorageError."""
         for segment in self._segments:
             segment.file.close()
-        self.disk.remove_tree(self.directory)
+        doomed = self.directory + DOOMED
+        self.disk.remove_tree(doomed)  # what could not be removed of an earlier log
+        self.disk.rename(self.directory, doomed)
         self.disk.sync_directory(os.path.dirname(self.directory))
+        try:
+            self.disk.remove_tree(doomed)
+        except StorageError as error:
+            logger.warning("%s: left for the next start to remove - %s", doomed, error)

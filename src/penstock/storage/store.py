@@ -7,14 +7,18 @@ of that name, and no topic name can contain it.
 
 from __future__ import annotations
 
+import logging
 import os
 
+from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
 from penstock.storage.disk import Disk
 from penstock.storage.journal import Journal
-from penstock.storage.log import Log, LogOptions
+from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queue_index import Queues, open_queues
 from penstock.storage.recovery import RecoveryReport, open_log
+
+logger = logging.getLogger(__name__)
 
 _TOPICS = "topics"
 JOURNAL_FILE = "cursors.journal"
@@ -37,6 +41,16 @@ class Store:
         self.options = options
         self._cache = BlockCache()
         self._lock = disk.lock(data_path)
+        self._remove_doomed(os.path.join(data_path, _TOPICS))
+
+    def _remove_doomed(self, directory: str) -> None:
+        """Remove the logs that were deleted, but for their files."""
+        for name in self.disk.list(directory):
+            if name.endswith(DOOMED):
+                try:
+                    self.disk.remove_tree(os.path.join(directory, name))
+                except StorageError as error:
+                    logger.warning("failed to remove a deleted log - %s", error)
 
     def queues(self) -> list[tuple[str, int]]:
         """(topic, queue) of every queue on the disk."""

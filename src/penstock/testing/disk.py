@@ -281,12 +281,26 @@ class FaultyDisk:
             self.sync_directory(os.path.dirname(path))
 
     def rename(self, path: str, target: str) -> None:
+        """A directory has its new name durably, with all in it."""
         self._need_directory(target)
         self.meet_faults("rename", path)
+        if path in self._directories:
+            self._rename_directory(path, target)
+            return
         if path not in self._files:
             raise StorageError(f"{path}: {os.strerror(errno.ENOENT)}")
         inode = self._files[target] = self._files.pop(path)
         self._renamed.append((path, inode))
+
+    def _rename_directory(self, path: str, target: str) -> None:
+        def moved(name: str) -> str:
+            return target + name[len(path) :] if f"{name}/".startswith(f"{path}/") else name
+
+        self._files = {moved(name): inode for name, inode in self._files.items()}
+        self._durable_files = {moved(name): inode for name, inode in self._durable_files.items()}
+        self._directories = {moved(name) for name in self._directories}
+        self._durable_directories = {moved(name) for name in self._durable_directories}
+        self._renamed = [(moved(name), inode) for name, inode in self._renamed]
 
     def sync_directory(self, path: str) -> None:
         self.meet_faults("sync_directory", path)

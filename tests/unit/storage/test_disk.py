@@ -86,6 +86,16 @@ def test_a_file_gets_another_name(place: tuple[Disk, str]) -> None:
     assert disk.read_file(f"{root}/one") == b"1"
 
 
+def test_a_directory_gets_another_name_with_all_in_it(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.make_directory(f"{root}/a/b")
+    disk.make_directory(f"{root}/ab")
+    disk.replace_file(f"{root}/a/b/f", b"1")
+    disk.rename(f"{root}/a", f"{root}/c")
+    assert disk.list(root) == ["ab", "c"]
+    assert disk.read_file(f"{root}/c/b/f") == b"1"
+
+
 def test_a_directory_is_locked_once(place: tuple[Disk, str]) -> None:
     disk, root = place
     lock = disk.lock(root)

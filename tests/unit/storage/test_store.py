@@ -50,6 +50,39 @@ def test_what_is_no_queue_is_passed_over(disk: FaultyDisk) -> None:
     assert store(disk).queues() == [("real", 3)]
 
 
+def test_a_deletion_that_a_crash_interrupts_is_finished_by_the_next_start(
+    disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, journal, _ = store(disk).open_queue("gone", 0, ID_BASE)
+    publish(log, b"a")
+    journal.close()
+    disk.fail("remove", 2, times=-1)
+    log.delete()
+    assert "left for the next start to remove - /data/topics/gone@0.deleted/" in caplog.text
+    assert disk.paths() != []
+    disk.crash("written")
+    disk.fail("remove")
+    made = store(disk)
+    assert made.queues() == []
+    assert "failed to remove a deleted log - /data/topics/gone@0.deleted/" in caplog.text
+    again, journal, _ = made.open_queue("gone", 0, ID_BASE)
+    journal.close()
+    assert again.next_offset == 0
+    again.delete()
+    assert disk.paths() == []
+
+
+def test_a_deletion_that_cannot_begin_leaves_all_as_it_was(disk: FaultyDisk) -> None:
+    log, _, _ = store(disk).open_queue("t", 0, ID_BASE)
+    publish(log, b"a")
+    disk.fail("rename")
+    with pytest.raises(StorageError):
+        log.delete()
+    disk.crash("written")
+    log, _, _ = store(disk).open_queue("t", 0, ID_BASE)
+    assert read_from(log, 0) == {0: b"a"}
+
+
 def test_a_deleted_queue_is_gone(disk: FaultyDisk) -> None:
     made = store(disk)
     log, journal, _ = made.open_queue("gone", 0, ID_BASE)

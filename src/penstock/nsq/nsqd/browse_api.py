@@ -34,6 +34,7 @@ from penstock.nsq.nsqd.api_arguments import (
     number,
     topic_named,
 )
+from penstock.nsq.nsqd.write_down import write_down
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.batch import Batch
 
@@ -153,8 +154,7 @@ class BrowseApi:
         self, topic: Topic, offsets: list[int] | None, taken: list[DeferredRange], done: str
     ) -> dict[str, Any]:
         """The answer, once it is written down."""
-        if not topic.save_now() and not topic.ephemeral:
-            raise ApiError(500, "INTERNAL_ERROR")
+        write_down(topic)
         found = {entry.first for entry in taken}
         missing = [offset for offset in offsets or () if offset not in found]
         base = topic.log.id_base

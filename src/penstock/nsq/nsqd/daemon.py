@@ -214,7 +214,7 @@ class Nsqd:
             channel.dispatch(now)
 
     async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic with all its channels. Raises StorageError."""
+        """Delete a topic with all its channels, durably. Raises StorageError."""
         topic.exiting = True
         await self.commits.settle(topic)
         if self.broker.topics.get(topic.name) is not topic:
@@ -227,8 +227,9 @@ class Nsqd:
         for companion in self.companions:
             companion.topic_deleted(topic.name)
         self.lookup.unregister(topic.name)
-        self.metadata.changed()
         logger.info("TOPIC(%s): deleted", topic.name)
+        if not topic.ephemeral:
+            await self.metadata.write()
 
     def delete_channel(self, topic: Topic, channel: Channel) -> None:
         """Delete a channel; an ephemeral topic goes with its last one."""

@@ -30,6 +30,7 @@ from penstock.nsq.nsqd.log_api import LogApi
 from penstock.nsq.nsqd.prometheus import Metrics
 from penstock.nsq.nsqd.replay_api import ReplayApi
 from penstock.nsq.nsqd.settings_api import SettingsApi
+from penstock.nsq.nsqd.write_down import check_written, write_down, write_names
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.version import NSQ_VERSION
@@ -186,7 +187,9 @@ class NsqdApi:
             raise ApiError(500, "INTERNAL_ERROR") from None
 
     def _empty_topic(self, request: Request) -> None:
-        topic_named(self._nsqd, Query.parse(request.query).topic("INVALID_TOPIC")).empty()
+        topic = topic_named(self._nsqd, Query.parse(request.query).topic("INVALID_TOPIC"))
+        topic.empty()
+        check_written(topic)
 
     async def _pause_topic(self, pause: bool, request: Request) -> None:
         topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
@@ -195,13 +198,19 @@ class NsqdApi:
         else:
             topic.unpause()
             self._nsqd.distribute(topic)
-        await self._write_metadata()
+        check_written(topic)
+        await write_names(self._nsqd.metadata)
 
-    def _delete_channel(self, request: Request) -> None:
-        self._nsqd.delete_channel(*self._existing_channel(request))
+    async def _delete_channel(self, request: Request) -> None:
+        topic, channel = self._existing_channel(request)
+        self._nsqd.delete_channel(topic, channel)
+        check_written(topic)
+        await write_names(self._nsqd.metadata)
 
     def _empty_channel(self, request: Request) -> None:
-        self._existing_channel(request)[1].empty()
+        topic, channel = self._existing_channel(request)
+        channel.empty()
+        write_down(topic)
 
     async def _pause_channel(self, pause: bool, request: Request) -> None:
         channel = self._existing_channel(request)[1]
@@ -213,13 +222,7 @@ class NsqdApi:
         else:
             channel.unpause()
             channel.dispatch(self._nsqd.clock.monotonic_ns())
-        await self._write_metadata()
-
-    async def _write_metadata(self) -> None:
-        try:
-            await self._nsqd.metadata.write()
-        except StorageError:
-            raise ApiError(500, "INTERNAL_ERROR") from None
+        await write_names(self._nsqd.metadata)
 
     def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
         return existing_channel(self._nsqd, Query.parse(request.query))

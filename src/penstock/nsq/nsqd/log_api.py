@@ -21,6 +21,7 @@ from penstock.net.http import Request, Response
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import number, offset_at, out_of_range, topic_named
 from penstock.nsq.nsqd.log_groups import QueryProgress
+from penstock.nsq.nsqd.write_down import write_down
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -110,7 +111,7 @@ class LogApi:
         is_new = group not in topic.groups
         topic.commit_group(group, offset)
         if is_new:  # a kill must not let go of what it holds from now on
-            topic.save_now()
+            write_down(topic)
         self._nsqd.log_groups.moved(topic, group)
         return {}
 
@@ -133,7 +134,7 @@ class LogApi:
         topic = self._topic(query)
         group = self._group(query, topic)
         topic.delete_group(group)
-        topic.save_now()  # or a kill would bring back what holds the log for ever
+        write_down(topic)  # or a kill would bring back what holds the log for ever
         self._nsqd.log_groups.deleted(topic, group)
 
     def _tell_progress(self, request: Request) -> Any:

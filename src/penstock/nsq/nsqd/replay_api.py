@@ -9,6 +9,7 @@ from penstock.core.errors import OffsetOutOfRangeError
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic, out_of_range, position
+from penstock.nsq.nsqd.write_down import check_written
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -37,10 +38,12 @@ class ReplayApi:
             return out_of_range(error)
         if offset is None:
             self._nsqd.channel(topic, name)
+            check_written(topic)
             return None
         if name in topic.channels:
             raise ApiError(409, "CHANNEL_EXISTS")
         topic.seek(self._nsqd.channel(topic, name), offset)
+        check_written(topic)
         return {"offset": offset}
 
     def _seek(self, request: Request) -> Any:
@@ -56,4 +59,5 @@ class ReplayApi:
         topic.seek(channel, offset)
         logger.info("CHANNEL(%s:%s): moved to offset %d", topic.name, channel.name, offset)
         channel.dispatch(self._nsqd.clock.monotonic_ns())
+        check_written(topic)
         return {"offset": offset}

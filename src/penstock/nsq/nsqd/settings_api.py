@@ -22,6 +22,7 @@ from penstock.core.names import is_valid_name
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic
+from penstock.nsq.nsqd.write_down import check_written
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -76,7 +77,7 @@ class SettingsApi:
             if not is_valid_name(target) or target == topic.name:
                 raise ApiError(400, "INVALID_ARG_DEAD_LETTER_TOPIC")
         topic.configure_channel(ChannelSettings(channel.name, body.max_attempts, pattern))
-        _check_written(topic)
+        check_written(topic)
         return _shown_channel(topic, channel)
 
     # --- topics --------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class SettingsApi:
         if body.overflow not in (None, *(each.value for each in Overflow)):
             raise ApiError(400, "INVALID_ARG_OVERFLOW")
         topic.configure(TopicSettings(body.max_depth, body.max_bytes, body.overflow))
-        _check_written(topic)
+        check_written(topic)
         return self._shown_topic(topic)
 
     def _shown_topic(self, topic: Topic) -> dict[str, Any]:
@@ -129,9 +130,3 @@ def _decoded(body: bytes, kind: type[Body]) -> Body:
         return msgspec.json.decode(body, type=kind)
     except MALFORMED:
         raise ApiError(400, "INVALID_BODY") from None
-
-
-def _check_written(topic: Topic) -> None:
-    """It holds now; but a crash would undo what could not be written down."""
-    if not topic.ephemeral and topic.changed:
-        raise ApiError(500, "INTERNAL_ERROR")

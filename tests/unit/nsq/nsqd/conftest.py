@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from penstock.net.http_client import request
+from penstock.nsq.nsqd import daemon
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.commands import MAGIC_V2
+from penstock.testing.disk import FaultyDisk
 
 TIMEOUT_S = 30.0
 MILLISECOND = 10**6
@@ -189,6 +191,13 @@ class Running:
 
 
 Start = Callable[..., Awaitable[Running]]
+
+
+def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
+    """The disk of every nsqd that is started now, with /data on it."""
+    disk = FaultyDisk("/data")
+    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    return disk
 
 
 def options(data_path: Path | str, **changes: Any) -> NsqdOptions:

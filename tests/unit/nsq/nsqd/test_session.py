@@ -24,7 +24,18 @@ from penstock.storage.durability import Durability
 from penstock.storage.log import Log
 from penstock.testing.disk import FaultyDisk, FaultyFile
 
-from .conftest import TIMEOUT_S, Client, Running, Start, dpub, identify, mpub, options, pub
+from .conftest import (
+    TIMEOUT_S,
+    Client,
+    Running,
+    Start,
+    dpub,
+    faulty_disk,
+    identify,
+    mpub,
+    options,
+    pub,
+)
 
 HEARTBEAT = (0, b"_heartbeat_")
 
@@ -542,12 +553,6 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> tuple[FaultyDisk, threading.Ev
 
     monkeypatch.setattr(FaultyFile, "sync", waiting)
     return disk, gate
-
-
-def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
-    disk = FaultyDisk("/data")
-    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
-    return disk
 
 
 @pytest.mark.parametrize("code", ["PUB", "MPUB"])
