@@ -16,7 +16,10 @@ logger = logging.getLogger("penstock.nsqd")
 
 TICK_S: Final = 0.01
 SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
-_SAVE_SHARE: Final = 10  # the journal may take at most this part of the time
+SAVE_INTERVAL_MAX_NS: Final = 500 * MILLISECOND
+"""Progress is written so often at least, even where that takes more than its part of the time: what
+was finished since the last write is delivered again after a kill."""
+_SAVE_SHARE: Final = 10  # the journal may take this part of the time
 
 
 class Housekeeping:
@@ -59,7 +62,8 @@ class Housekeeping:
     def _save(self, now: int) -> None:
         self._nsqd.broker.save()
         spent = self._nsqd.clock.monotonic_ns() - now
-        self._save_at = now + max(SAVE_INTERVAL_NS, _SAVE_SHARE * spent)
+        pause = max(SAVE_INTERVAL_NS, min(_SAVE_SHARE * spent, SAVE_INTERVAL_MAX_NS))
+        self._save_at = now + spent + pause
 
     def _sync(self, now: int) -> None:
         self._sync_at = now + self._nsqd.options.sync_timeout

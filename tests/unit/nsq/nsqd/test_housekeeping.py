@@ -9,6 +9,7 @@ import pytest
 from penstock.broker.broker import Broker
 from penstock.core.units import MILLISECOND
 from penstock.nsq.nsqd import housekeeping
+from penstock.testing.clock import FakeClock
 
 from .conftest import Running, Start
 
@@ -43,6 +44,29 @@ async def test_progress_is_written_down_soon(start: Start, tmp_path: Path) -> No
     again = await start(data_path=tmp_path / "killed")
     channel = await again.channel("t")
     assert (channel["depth"], channel["in_flight_count"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "pause_ms"), [(0, 100), (5, 100), (30, 300), (50, 500), (4000, 500)]
+)
+async def test_how_long_progress_may_wait(
+    nsqd: Running, monkeypatch: pytest.MonkeyPatch, took_ms: int, pause_ms: int
+) -> None:
+    clock = FakeClock()
+    saved: list[int] = []
+
+    def save(broker: Broker) -> None:
+        clock.advance(took_ms * MILLISECOND)
+        saved.append(clock.monotonic_ns())
+
+    nsqd.nsqd.housekeeping.stop()
+    monkeypatch.setattr(nsqd.nsqd, "clock", clock)
+    monkeypatch.setattr(Broker, "save", save)
+    clockwork = housekeeping.Housekeeping(nsqd.nsqd)
+    while len(saved) < 2:
+        clockwork._tick(clock.monotonic_ns())
+        clock.advance(MILLISECOND)
+    assert saved[1] - saved[0] == (pause_ms + took_ms) * MILLISECOND
 
 
 async def test_deadlines_are_kept_closely(start: Start) -> None:
