@@ -154,6 +154,7 @@ class RocketBroker:
         self.node.store.forget(name)
         self.node.retention.forget(name)
         self.node.offsets.forget_topic(name)
+        self.node.offsets_changed()
         if self.node.topics.delete(name, self.node.now_ms) is not None:
             self.node.topics_changed()
 

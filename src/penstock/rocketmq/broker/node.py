@@ -115,6 +115,12 @@ class Node:
         for listener in self.topics_listeners:
             listener()
 
+    def offsets_changed(self) -> None:
+        """Write down where groups are, which is not left to the interval when a tool has changed
+        it. Raises StorageError.
+        """
+        self.state.save(files.OFFSETS)
+
     async def registered(self) -> None:
         """Wait, though not long, until name servers know the topics as they are now."""
         if self.name_servers is not None:

@@ -196,8 +196,14 @@ class OrderedPops:
             for request in [each for each in waiting if each.connection is connection]:
                 self._give_up(request)
 
+    def forget_group(self, group: str) -> None:
+        """A group is deleted. Written down at once; raises StorageError."""
+        self.table.forget_group(group)
+        self._node.state.save(FILE)
+
     def _deleted(self, topic: str) -> None:
         self.table.forget_topic(topic)
+        self._node.state.save(FILE)
         for key in [key for key in self._waiting if key[0] == topic]:
             for request in list(self._waiting[key]):
                 self._expire(request)

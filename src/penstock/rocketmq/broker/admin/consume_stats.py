@@ -133,4 +133,5 @@ def clone_offsets(node: Node, connection: Connection, request: Command) -> Comma
     for name in [topic] if topic else node.offsets.topics_of(source):
         if node.topics.get(name) and (offline or not _gave_up(node, source, name)):
             node.offsets.clone(source, target, name)
+    node.offsets_changed()
     return request.answer()

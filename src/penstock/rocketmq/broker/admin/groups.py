@@ -64,7 +64,8 @@ def delete_group(node: Node, connection: Connection, request: Command) -> Comman
         node.stats.forget_group(name)
     if request.boolean("removeOffset") or request.boolean("cleanOffset"):  # 4.9 and 5.x
         node.offsets.forget_group(name)
-    node.pops.ordered.table.forget_group(name)
+    node.pops.ordered.forget_group(name)
+    node.offsets_changed()
     return request.answer()
 
 

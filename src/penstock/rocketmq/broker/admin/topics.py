@@ -115,6 +115,7 @@ async def delete_topic(node: Node, connection: Connection, request: Command) -> 
         node.topics_changed()
     node.offsets.forget_topic(name)
     await node.store.delete(name)
+    node.offsets_changed()
     await node.registered()
     return request.answer()
 
