@@ -49,6 +49,25 @@ DIFFERENCES = (
         cases=((TCP, "sample-rate-1"),),
     ),
     Difference(
+        "What HTTP answers with 200 (made, emptied, deleted, paused, moved, set) is on disk by "
+        "then, and a change that cannot be written is answered 500; Go's nsqd writes `nsqd.dat` "
+        "afterwards, but for pauses.",
+        tests=(
+            "unit/nsq/nsqd/test_write_down.py::test_what_was_answered_is_so_after_a_kill",
+            "unit/nsq/nsqd/test_write_down.py::test_what_cannot_be_written_is_no_success",
+        ),
+    ),
+    Difference(
+        "HTTP names the reason why a publish is refused: 503 `DISK_FULL`, `DISK_FAILED` or "
+        "`TOO_MANY_OPEN_FILES`, and `EXITING` only when the topic is being deleted or nsqd ends; "
+        "Go's nsqd answers 503 `EXITING` to all of them.",
+        tests=(
+            "unit/nsq/nsqd/test_session.py::test_a_full_disk_refuses_serves_and_recovers",
+            "unit/nsq/nsqd/test_session.py::test_a_failed_sync_ends_publishing_until_a_restart",
+            "unit/nsq/nsqd/test_session.py::test_a_topic_that_cannot_be_made",
+        ),
+    ),
+    Difference(
         "When the data path disappears, publishing goes on: the log keeps its files open.",
         cases=((TCP, "disk-failure"),),
     ),

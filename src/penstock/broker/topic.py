@@ -35,7 +35,7 @@ from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
-from penstock.core.errors import OffsetOutOfRangeError, StorageError
+from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
@@ -148,7 +148,7 @@ class Topic:
         if not staged:
             return
         if self.exiting:
-            raise StorageError("exiting")
+            raise ExitingError
         log = self.log
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)

@@ -19,6 +19,13 @@ class DiskFullError(StorageError):
     """The disk has no room; publishing may work again later, consuming works now."""
 
 
+class ExitingError(StorageError):
+    """The topic is being deleted, or the broker ends; the text is NSQ's."""
+
+    def __init__(self) -> None:
+        super().__init__("exiting")
+
+
 class TooManyFilesError(StorageError):
     """No file handle is left just now; nothing was tried, and the same may work later."""
 

@@ -17,7 +17,7 @@ from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.errors import StorageError
+from penstock.core.errors import ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.nsqd.sync_place import SyncPlace
 from penstock.storage.durability import Durability
@@ -85,7 +85,7 @@ class Commits:
     ) -> None:
         """Publish with this pass of the loop; ``done`` gets None or the error afterwards."""
         if topic.exiting:
-            done(StorageError("exiting"))
+            done(ExitingError())
             return
         topic.stage(records, delay_ns, done, queue)
         self._dirty[topic] = None

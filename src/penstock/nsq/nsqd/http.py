@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.broker.bounds import TopicFullError
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
-from penstock.core.errors import StorageError
+from penstock.core.errors import (
+    DiskFullError,
+    ExitingError,
+    StorageError,
+    TooManyFilesError,
+)
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.http import Later, Request, Response
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
@@ -40,8 +45,13 @@ if TYPE_CHECKING:
 
 _OK = text_response("OK")
 _PONG = plain_response("OK")
-_EXITING = error_response(503, "EXITING")
-_FULL = error_response(503, "TOPIC_FULL")
+_REFUSALS: Final[dict[type[StorageError], str]] = {
+    ExitingError: "EXITING",
+    TopicFullError: "TOPIC_FULL",
+    DiskFullError: "DISK_FULL",
+    TooManyFilesError: "TOO_MANY_OPEN_FILES",
+}
+"""Why nothing was published; whatever else it is, the disk has failed."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -143,8 +153,8 @@ class NsqdApi:
     def _made(self, name: str) -> Topic:
         try:
             return self._nsqd.topic(name)
-        except StorageError:
-            raise ApiError(503, "EXITING") from None
+        except StorageError as error:
+            raise _refusal(error) from None
 
     def _delay(self, query: Query) -> int:
         defer = query.get("defer")
@@ -236,7 +246,13 @@ class _Published(Later, eq=False):
         if error is None:
             self.complete(_OK)
         else:
-            self.complete(_FULL if isinstance(error, TopicFullError) else _EXITING)
+            refusal = _refusal(error)
+            self.complete(error_response(refusal.status, refusal.code))
+
+
+def _refusal(error: StorageError) -> ApiError:
+    """Go's nsqd has the same status for all, and no text but EXITING."""
+    return ApiError(503, _REFUSALS.get(type(error), "DISK_FAILED"))
 
 
 def _set_block_rate(request: Request) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import json
 import socket
 import struct
@@ -571,7 +572,7 @@ async def test_a_full_disk_refuses_serves_and_recovers(
     assert text.startswith(f"E_{code}_FAILED {code} failed ")
     assert text.endswith("No space left on device")
     assert await producer.closed()
-    assert await nsqd.post("/pub?topic=t", b"3") == (503, b'{"message":"EXITING"}')
+    assert await nsqd.post("/pub?topic=t", b"3") == (503, b'{"message":"DISK_FULL"}')
     status, body = await nsqd.get("/ping")
     assert (status, body[:6]) == (500, b"NOK - ")
     consumer.send(b"FIN %s\n" % message.id)
@@ -590,7 +591,13 @@ async def test_a_topic_that_cannot_be_made(start: Start, monkeypatch: pytest.Mon
         client = await nsqd.connect()
         assert (await client.error(data)).startswith(f"E_{code}_FAILED {code} failed ")
         assert await client.closed()
-    assert await nsqd.post("/pub?topic=t", b"x") == (503, b'{"message":"EXITING"}')
+    assert await nsqd.post("/pub?topic=t", b"x") == (503, b'{"message":"DISK_FAILED"}')
+    disk.heal()
+    disk.fail("make_directory", code=errno.EMFILE)
+    refused = b'{"message":"TOO_MANY_OPEN_FILES"}'
+    assert await nsqd.post("/topic/create?topic=t") == (503, refused)
+    disk.fill()
+    assert await nsqd.post("/mpub?topic=t", b"x") == (503, b'{"message":"DISK_FULL"}')
     disk.heal()
     await nsqd.publish("t", b"x")
 
@@ -608,6 +615,7 @@ async def test_a_failed_sync_ends_publishing_until_a_restart(
     disk.heal()
     producer = await nsqd.connect()
     assert "read-only" in await producer.error(pub("t", b"3"))
+    assert await nsqd.post("/pub?topic=t", b"3") == (503, b'{"message":"DISK_FAILED"}')
     assert (await consumer.message()).body == b"1"
     assert (await nsqd.channel("t"))["depth"] == 0, "what was refused is not delivered"
     assert (await nsqd.get("/ping"))[0] == 500
