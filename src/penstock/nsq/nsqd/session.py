@@ -173,6 +173,9 @@ class Session(Connection):
         except StorageError as failure:
             self._fail(f"E_SUB_FAILED SUB failed {failure}")
             return
+        if topic.exiting:  # a channel made now would go with it at once
+            self._fail("E_SUB_FAILED SUB failed exiting")
+            return
         channel = self.nsqd.channel(topic, event.channel)
         limit = self.nsqd.options.max_channel_consumers
         if limit and len(channel.consumers) >= limit:

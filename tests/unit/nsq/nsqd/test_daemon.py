@@ -126,12 +126,15 @@ async def test_an_ephemeral_topic_is_bounded(start: Start) -> None:
     assert (topic["depth"], topic["message_count"]) == (3, 10)
 
 
-async def test_publishing_to_a_topic_while_it_is_deleted(start: Start) -> None:
+async def test_using_a_topic_while_it_is_deleted(start: Start) -> None:
     nsqd = await start(durability=Durability.FSYNC)
     await nsqd.publish("t", b"x")
     nsqd.nsqd.broker.topics["t"].exiting = True
     producer = await nsqd.connect()
     assert await producer.error(pub("t", b"y")) == "E_PUB_FAILED PUB failed exiting"
+    consumer = await nsqd.connect()
+    assert await consumer.error(b"SUB t c\n") == "E_SUB_FAILED SUB failed exiting"
+    assert await consumer.closed()
     assert await nsqd.post("/pub?topic=t", b"y") == (503, b'{"message":"EXITING"}')
 
 
