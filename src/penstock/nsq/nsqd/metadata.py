@@ -109,9 +109,11 @@ class MetadataFile:
         self._broker = broker
         self._lock = asyncio.Lock()
         self._scheduled = False
+        self._stale = False
 
     def changed(self) -> None:
         """Something was created or deleted: write soon, once for all that happens meanwhile."""
+        self._stale = True
         if not self._scheduled:
             self._scheduled = True
             spawn(self._write_soon(), "metadata")
@@ -119,14 +121,21 @@ class MetadataFile:
     async def write(self) -> None:
         """Write now. Raises StorageError."""
         async with self._lock:
+            self._stale = False
             data = describe(self._broker)
             logger.info("NSQ: persisting topic/channel metadata to %s/%s",
                         self._broker.store.data_path, FILE_NAME)  # fmt: skip
-            await asyncio.to_thread(self._broker.store.replace_file, FILE_NAME, data)
+            try:
+                await asyncio.to_thread(self._broker.store.replace_file, FILE_NAME, data)
+            except StorageError:
+                self._stale = True
+                raise
 
     async def _write_soon(self) -> None:
         await asyncio.sleep(_COALESCE_S)
         self._scheduled = False
+        if not self._stale:  # an answer that waited for it had it written
+            return
         try:
             await self.write()
         except StorageError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.nsq.nsqd import daemon
+from penstock.nsq.nsqd import daemon, metadata
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.metadata import FILE_NAME
 from penstock.testing.disk import FaultyDisk
@@ -134,6 +134,19 @@ async def test_what_happens_meanwhile_is_written_once(start: Start, tmp_path: Pa
     await nsqd.until(lambda: len(content(tmp_path)["topics"]) == 20)
     await asyncio.sleep(0.1)
     assert (tmp_path / FILE_NAME).stat().st_ino != before
+
+
+async def test_what_an_answer_has_waited_for_is_not_written_again(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    nsqd = await start()
+    await nsqd.post("/topic/create?topic=t")
+    await nsqd.post("/channel/create?topic=t&channel=c")
+    assert (await nsqd.post("/channel/delete?topic=t&channel=c"))[0] == 200
+    written = caplog.text.count("NSQ: persisting")
+    await asyncio.sleep(3 * metadata._COALESCE_S)
+    assert caplog.text.count("NSQ: persisting") == written
 
 
 async def test_trouble_with_the_file_ends_nothing(
