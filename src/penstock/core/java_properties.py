@@ -1,41 +1,99 @@
-"""Java's ``.properties`` texts: what RocketMQ's configuration files and config commands hold."""
+r"""Java's ``.properties`` texts: configuration files of RocketMQ, and bodies of its commands.
+
+Lines end at CR, LF and CRLF and nowhere else, as for ``java.util.Properties``: VT, NEL or U+2028
+inside a value begin no property of their own. What is written is ASCII, so Java reads it as we do,
+in whatever encoding it takes the file to be.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-_LOGICAL_LINE_END = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:\r\n|\r|\n)[ \t\f]*")
+from penstock.core.errors import ConfigError
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
 _KEY = re.compile(r"((?:\\.|[^\\ \t\f:=])*)[ \t\f]*(?:[:=][ \t\f]*)?")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|\Z)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SPECIAL = re.compile(r"[^ -~]|\\")
+_SPECIAL_IN_KEY = re.compile(r"[^!-~]|[\\=:#!]")
+_SHORT = {char: f"\\{letter}" for letter, char in _ESCAPES.items()}
 
 
 def loads(text: str) -> dict[str, str]:
-    """Names and values; of equal names the last counts. Lines of ``#`` or ``!`` are comments."""
+    """Names and values; of equal names the last counts. Lines of ``#`` or ``!`` are comments.
+
+    Raises ConfigError for a broken ``\\u`` escape.
+    """
     found: dict[str, str] = {}
-    for line in _LOGICAL_LINE_END.sub(r"\1", text).splitlines():
-        line = line.lstrip(" \t\f")
-        if line and line[0] not in "#!":
-            key = _KEY.match(line)
-            assert key is not None
-            found[_unescape(key[1])] = _unescape(line[key.end() :])
+    for line in _logical_lines(text):
+        key = _KEY.match(line)
+        assert key is not None
+        found[_unescape(key[1])] = _unescape(line[key.end() :])
     return found
 
 
 def dumps(values: Mapping[str, object]) -> str:
-    """``name=value`` lines as RocketMQ's own tools print and read them, in the order given."""
-    return "".join(f"{name}={_shown(value)}\n" for name, value in values.items())
+    """``name=value`` lines in the order given, which ``loads`` and Java read as these values.
+
+    Escaped is what a reader would take for something else. ``java.util.Properties`` escapes
+    ``:=#!`` inside values, too; they mean nothing there, and stay, as RocketMQ's tools print them.
+    """
+    return "".join(f"{_shown_key(name)}={_shown(value)}\n" for name, value in values.items())
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines with those that continue them; neither comments nor empty ones."""
+    parts: list[str] = []
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANKS)
+        if not parts and line[:1] in ("", "#", "!"):
+            continue  # a comment does not go on in the next line, whatever its end
+        if (len(line) - len(line.rstrip("\\"))) % 2:  # the last backslash stands for itself
+            parts += [line[:-1]] if line[:-1] else []
+            continue
+        yield "".join((*parts, line))
+        parts.clear()
+    if parts:
+        yield "".join(parts)
+
+
+def _shown_key(name: str) -> str:
+    return _SPECIAL_IN_KEY.sub(_escaped, name)
 
 
 def _shown(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    text = _SPECIAL.sub(_escaped, str(value).lower() if isinstance(value, bool) else str(value))
+    return f"\\{text}" if text.startswith(" ") else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in _SHORT:
+        return _SHORT[char]
+    if " " <= char <= "~":
+        return f"\\{char}"
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _unescape(text: str) -> str:
-    def plain(found: re.Match[str]) -> str:
-        letter = found[1]
-        return chr(int(letter[1:], 16)) if len(letter) == 5 else _ESCAPES.get(letter, letter)
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_plain, text)
+    try:  # a character beyond U+FFFF is two escapes
+        return plain.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{text[:100]!r} has half a character: \\ud800 to \\udfff come in pairs"
+                          ) from None  # fmt: skip
 
-    return _ESCAPE.sub(plain, text)
+
+def _plain(found: re.Match[str]) -> str:
+    letter = found[1]
+    if len(letter) == 5:
+        return chr(int(letter[1:], 16))
+    if letter == "u":
+        raise ConfigError("\\u must have four hexadecimal digits behind it; \\\\ is a backslash")
+    return _ESCAPES.get(letter, letter)

@@ -3,18 +3,51 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from penstock.core import java_properties
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.settings import Settings
 from penstock.storage.disk import Disk
 
 
-def store(disk: Disk, path: str, values: Mapping[str, str]) -> None:
+def asked(body: bytes | memoryview) -> dict[str, str]:
+    """The properties that the body of a command sets. Raises BodyError."""
+    try:
+        return java_properties.loads(bytes(body).decode())
+    except UnicodeDecodeError:
+        raise BodyError("the properties are no UTF-8") from None
+    except ConfigError as error:
+        raise BodyError(f"the properties make no sense: {error}") from None
+
+
+def apply(
+    disk: Disk, path: str, settings: Settings, values: dict[str, str], fixed: Set[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Let ``settings`` and the file take over these properties; the known and the unknown ones.
+
+    Raises ConfigError or StorageError, and neither has changed then.
+    """
+    before = dict(vars(settings))
+    unknown = settings.update(values)
+    known = {name: value for name, value in values.items() if name not in unknown}
+    try:
+        if known:
+            store(disk, path, known, fixed)
+    except PenstockError:
+        vars(settings).clear()
+        vars(settings).update(before)
+        raise
+    return known, unknown
+
+
+def store(disk: Disk, path: str, values: Mapping[str, str], fixed: Set[str]) -> None:
     """Put these properties into the file, whose content so far stays behind as ``<path>.bak``.
 
-    Other properties stay as they are, comments do not. Raises ConfigError or StorageError, and the
-    file has not changed then.
+    Other properties stay as they are, comments do not. The new content is read back before it is
+    written: it must say what was asked and no more, and of ``fixed`` properties nothing new.
+    Raises ConfigError or StorageError, and the file has not changed then.
     """
     disk.make_directory(os.path.dirname(path) or ".")
     before = disk.read_file(path)
@@ -22,6 +55,13 @@ def store(disk: Disk, path: str, values: Mapping[str, str]) -> None:
         kept = java_properties.loads((before or b"").decode())
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is no UTF-8") from None
+    wanted = {**kept, **values}
+    text = java_properties.dumps(wanted)
+    found = java_properties.loads(text)
+    changed = {name for name in fixed if found.get(name) != kept.get(name)}
+    if found != wanted or changed:
+        which = ", ".join(sorted(changed)) or "other properties"
+        raise ConfigError(f"{path} would set {which} too: the change is refused")
     if before:
         disk.replace_file(f"{path}.bak", before)
-    disk.replace_file(path, java_properties.dumps({**kept, **values}).encode())
+    disk.replace_file(path, text.encode())

@@ -31,7 +31,7 @@ class Settings:
 
     without_effect: ClassVar[frozenset[str]] = frozenset()
     fixed: ClassVar[frozenset[str]] = frozenset()
-    """Java's names of what no command may change (its ``configBlackList``)."""
+    """Java's names of what no command may change, whatever ``configBlackList`` says."""
     java_names: ClassVar[dict[str, str]] = {}
     """Names that the rule of ``java_name`` does not give: attribute by property."""
 
@@ -92,6 +92,15 @@ class Settings:
         for attribute, value in parsed.items():
             setattr(self, attribute, value)
         return [n for n in values if n not in declared and n not in self.without_effect]
+
+    def black_list(self) -> set[str]:
+        """What the operator lets no command change, where a program has such a property."""
+        words: str = getattr(self, "config_black_list", "")
+        return {name.strip() for name in words.split(";") if name.strip()}
+
+    def fixed_names(self) -> set[str]:
+        """What no command may change: what the operator names, and always some."""
+        return {*self.fixed, *self.black_list()}
 
     def as_text(self) -> str:
         """All properties as lines ``name=value``."""

@@ -292,10 +292,6 @@ class BrokerSettings(TlsSettings):
                                   "127.0.0.1:9876;192.168.0.1:9876")  # fmt: skip
         return list(dict.fromkeys(found))
 
-    def black_list(self) -> set[str]:
-        """What the operator lets no command change."""
-        return {name for name in self.config_black_list.split(";") if name}
-
     @property
     def durability_level(self) -> Durability:
         """What an acknowledged message has survived."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from penstock.core import java_properties
 from penstock.rocketmq import config_file
 from penstock.rocketmq.namesrv.kv_config import ORDER_TOPICS, KvConfig
 from penstock.rocketmq.namesrv.routes import EXPIRY_MS, Routes, Who
@@ -200,19 +199,18 @@ class Processor:
 
     @_answers(RequestCode.UPDATE_NAMESRV_CONFIG)
     def _update_config(self, connection: Connection, request: Command) -> Command:
-        try:
-            values = java_properties.loads(bytes(request.body).decode())
-        except UnicodeDecodeError:
-            raise BodyError("the properties are no UTF-8") from None
-        if self._settings.fixed_names() & set(values):
+        values = config_file.asked(request.body)
+        fixed = self._settings.fixed_names()
+        if fixed & values.keys():
             text = "Can not update config in black list."
             return request.answer(ResponseCode.NO_PERMISSION, text)
-        unknown = self._settings.update(values)
+        path = self._settings.config_store_path
+        known, unknown = config_file.apply(self._disk, path, self._settings, values, fixed)
         for name in unknown:
             _log.warning("%s set the unknown property %s", connection.address, name)
-        known = {name: value for name, value in values.items() if name not in unknown}
         if known:
-            config_file.store(self._disk, self._settings.config_store_path, known)
+            shown = " ".join(f"{name}={value}" for name, value in known.items())
+            _log.info("%s set %s", connection.address, shown)
         return request.answer()
 
     @_answers(RequestCode.GET_NAMESRV_CONFIG)

@@ -37,7 +37,3 @@ class NamesrvSettings(TlsSettings):
             "clientRequestThreadPoolQueueCapacity", "defaultThreadPoolQueueCapacity",
         )
     )  # fmt: skip
-
-    def fixed_names(self) -> set[str]:
-        """What UPDATE_NAMESRV_CONFIG may not change: what the operator names, and always some."""
-        return {*self.fixed, *self.config_black_list.split(";")}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.core import java_properties
 from penstock.core.errors import ConfigError
 from penstock.rocketmq import config_file
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.errors import BodyError
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.settings import BrokerSettings
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -24,28 +23,23 @@ _log = logging.getLogger("penstock.mqbroker")
 @answers(RequestCode.UPDATE_BROKER_CONFIG)
 async def update_config(node: Node, connection: Connection, request: Command) -> Command:
     """Take over properties now, and write them down for the next start."""
+    settings, values = node.settings, config_file.asked(request.body)
+    _check_allowed(settings, values)
+    path, fixed = settings.broker_config_path, settings.fixed_names()
     try:
-        values = java_properties.loads(request.body.decode())
-    except UnicodeDecodeError:
-        raise BodyError("the properties are no UTF-8") from None
-    _check_allowed(node, values)
-    try:
-        unknown = node.settings.update(values)
+        known, unknown = config_file.apply(node.state.disk, path, settings, values, fixed)
     except ConfigError as error:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, str(error)) from None
     for name in unknown:
         _log.warning("%s set the unknown property %s", connection.address, name)
-    known = {name: value for name, value in values.items() if name not in unknown}
     if known:
         _log.info("%s set %s", connection.address, " ".join(f"{n}={v}" for n, v in known.items()))
         node.config_version.next(node.now_ms)
-        config_file.store(node.state.disk, node.settings.broker_config_path, known)
         await _take_effect(node, known)
     return request.answer()
 
 
-def _check_allowed(node: Node, values: dict[str, str]) -> None:
-    settings = node.settings
+def _check_allowed(settings: BrokerSettings, values: dict[str, str]) -> None:
     if settings.black_list() & set(values):
         raise RefusedError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
     for name in values:
