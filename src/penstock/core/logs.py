@@ -7,6 +7,7 @@ format is a promise. Loggers are `logging.getLogger("penstock.…")`.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from datetime import datetime
 from typing import NoReturn, TextIO
@@ -26,6 +27,9 @@ _WORDS = {
     logging.CRITICAL: "FATAL",
 }
 
+# Line ends, escape sequences of terminals: what would pass for another line or hide one. Tabs stay.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+
 
 def parse_level(word: str) -> int:
     """The level of debug, info, warn, error or fatal (any case); ValueError has NSQ's text."""
@@ -41,7 +45,10 @@ def level_word(level: int) -> str:
 
 
 class NsqFormatter(logging.Formatter):
-    """Puts prefix, local time to the microsecond and level before the text."""
+    """Puts prefix, local time to the microsecond and level before the text, which is one line.
+
+    Texts hold what strangers sent: control characters in them are shown as escapes (``\\n``).
+    """
 
     def __init__(self, prefix: str) -> None:
         super().__init__()
@@ -50,7 +57,7 @@ class NsqFormatter(logging.Formatter):
         self._second_text = ""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
+        text = one_line(record.getMessage())
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return f"{self._prefix}{self._time(record.created)} {level_word(record.levelno)}: {text}"
@@ -72,6 +79,11 @@ def setup(prefix: str, level: int = logging.INFO, stream: TextIO | None = None) 
         logger.handlers[:] = [handler]
         logger.propagate = False
         logger.setLevel(threshold)
+
+
+def one_line(text: str) -> str:
+    """The text with its control characters as escapes."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def bare_line(text: str) -> str:

@@ -26,6 +26,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from penstock.core import java_properties
+
 POLL_S = 0.005
 START_S_MAX = 60.0
 STOP_S_MAX = 20.0
@@ -226,7 +228,7 @@ class RocketDaemon(Daemon):
     def command(self) -> list[str]:
         """The whole command line of the next start; its properties are in a file."""
         found = {"bindAddress": "127.0.0.1", "listenPort": self.port, **self.properties}
-        self._config.write_text("".join(f"{name}={value}\n" for name, value in found.items()))
+        self._config.write_text(java_properties.dumps(found))
         return [*self.program, "-c", str(self._config)]
 
 

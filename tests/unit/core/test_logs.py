@@ -47,6 +47,16 @@ def test_lines_have_nsqs_form() -> None:
     assert re.fullmatch("".join(f"{LINE}{word}\n" for word in words), stream.getvalue())
 
 
+@pytest.mark.parametrize("char", "\n\r\x00\x0b\x1b\x7f\x85\u2028\u2029", ids=ascii)
+def test_what_a_stranger_sent_stays_in_its_line(char: str) -> None:
+    stream = io.StringIO()
+    logs.setup("[nsqd] ", logging.INFO, stream)
+    logging.getLogger("penstock.x").info("client %s is here", f"a{char}[nsqd]\tINFO: ä")
+    shown = ascii(char)[1:-1]
+    line = rf"{LINE}INFO: client a{re.escape(shown)}\[nsqd\]\tINFO: ä is here\n"
+    assert re.fullmatch(line, stream.getvalue())
+
+
 def test_level_and_traceback() -> None:
     stream = io.StringIO()
     logs.setup("", logging.ERROR, stream)

@@ -13,6 +13,8 @@ import sys
 from datetime import datetime
 from typing import Final, TextIO
 
+from penstock.core.logs import one_line
+
 CLIENT: Final = "penstock.nsq.client"
 
 _WORDS = {
@@ -36,10 +38,11 @@ class ClientFormatter(logging.Formatter):
         return self._numbers.setdefault(who, len(self._numbers) + 1)
 
     def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage().replace("\n", " ")
+        text = record.getMessage()
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            text = f"{text}: {type(error).__name__}: {error}".replace("\n", " ")
+            text = f"{text}: {type(error).__name__}: {error}"
+        text = one_line(text.replace("\n", " "))
         time = f"{datetime.fromtimestamp(record.created):%Y/%m/%d %H:%M:%S}"
         fields = getattr(record, "nsq", None)
         if fields is None:
