@@ -21,7 +21,7 @@ from tests.unit.rocketmq.raw_client import RawClient
 SEPARATORS = ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 # 0 in the first process, in the next what it got.
 PORTS = {"listenPort", "nsqTcpAddress", "nsqHttpAddress"}
-FORMS = [form for char in SEPARATORS for form in (char, f"\\u{ord(char):04x}")] + ["\\n", "\\r"]
+FORMS = [f"\\u{ord(char):04x}" for char in SEPARATORS] + ["\\n", "\\r", *SEPARATORS]
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.rocketmq.namesrv import kv_config
 from penstock.rocketmq.namesrv.kv_config import KvConfig
 from penstock.storage.disk import OsDisk
+from penstock.testing.disk import FaultyDisk
 
 
 def test_they_survive(tmp_path: Path) -> None:
@@ -23,6 +26,21 @@ def test_they_survive(tmp_path: Path) -> None:
     assert again.namespace("a") == {"l": "w"}
     assert again.get("a", "k") is None
     assert again.namespace("b") is None
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3), st.dictionaries(st.text(max_size=6), st.text(max_size=6), min_size=1)
+    )
+)
+def test_any_text_comes_back_as_it_was_and_no_more(table: dict[str, dict[str, str]]) -> None:
+    disk = FaultyDisk("/")
+    kv = KvConfig(disk, "/deep/kv.json")
+    for namespace, values in table.items():
+        for key, value in values.items():
+            kv.put(namespace, key, value)
+    again = KvConfig(disk, "/deep/kv.json")
+    assert again._table == table
 
 
 class FullDisk(OsDisk):

@@ -126,10 +126,10 @@ class AclFiles:
         version = _version(value)
         version["counter"] += 1
         version["timestamp"] = self._clock.wall_ns() // MILLISECOND
-        text = _yaml().safe_dump(
-            {**value, _VERSION: [version]}, sort_keys=False, allow_unicode=True
-        )
-        data = text.encode()
+        value = {**value, _VERSION: [version]}
+        data = _written(value)
+        if _parsed(data) != _texts(value):
+            raise ConfigError(f"{path} would say something else than was asked: nothing is changed")
         self.rules({**contents, path: data})
         self._disk.replace_file(path, data)
 
@@ -141,6 +141,25 @@ def _yaml() -> Any:
         raise ConfigError("aclEnable=true needs a reader of YAML: pip install 'penstock[acl]'"
                           ) from None  # fmt: skip
     return yaml
+
+
+def _written(value: Any) -> bytes:
+    """The file that says so. Raises ConfigError for what no file can say."""
+    yaml = _yaml()
+    try:
+        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+        return text.encode()
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(" ".join(str(error).split())[:_TEXT_MAX]) from None
+
+
+def _texts(value: Any) -> Any:
+    """The value as it is read back: all in it is text."""
+    if isinstance(value, dict):
+        return {str(name): _texts(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_texts(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parsed(data: bytes) -> Any:

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.core.errors import ConfigError, DiskFullError
 from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.acl import files as module
 from penstock.rocketmq.broker.acl.files import AclFiles
+from penstock.rocketmq.broker.acl.rules import Account
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 
@@ -156,3 +160,48 @@ def test_trusted_addresses_are_replaced_in_one_file(files: AclFiles, disk: Fault
             files.set_trusted(["3.3.3.3"], path)
     with pytest.raises(ConfigError, match="'nowhere' is no address"):
         files.set_trusted(["nowhere"], None)
+
+
+keys = st.text(min_size=7, max_size=12) | st.text(
+    st.sampled_from("ab-:#\n\r\x85\u2028'\" "), min_size=7
+)
+names = st.text(min_size=1, max_size=8)
+
+
+def what_it_says(account: Account) -> tuple[object, ...]:
+    return (account.secret_key, account.is_admin, account.default_topic, account.default_group,
+            account.permissions, account.trusted.matches("1.2.3.4"))  # fmt: skip
+
+
+@given(keys, keys, st.lists(names, max_size=2))
+def test_what_an_account_says_is_the_account_and_no_more(
+    access_key: str, secret_key: str, topics: list[str]
+) -> None:
+    disk = FaultyDisk("/")
+    disk.make_directory("/conf")
+    disk.replace_file(PATH, RULES)
+    files = AclFiles(disk, "/conf", FakeClock())
+    before = files.rules(files.contents())
+    asked = {"accessKey": access_key, "secretKey": secret_key,
+             "topicPerms": [f"{topic}=PUB" for topic in topics]}  # fmt: skip
+    try:
+        wanted = Account.parse(asked)
+        files.put_account(asked)
+    except ConfigError:
+        assert disk.content(PATH) == RULES
+        return
+    after = files.rules(files.contents())
+    said = {key: what_it_says(account) for key, account in before.accounts.items()}
+    said.setdefault(wanted.access_key, what_it_says(wanted))
+    assert {key: what_it_says(account) for key, account in after.accounts.items()} == said
+    assert len(after.trusted) == len(before.trusted)
+
+
+def test_what_would_be_read_back_differently_is_not_written(
+    files: AclFiles, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = b"accounts:\n- {accessKey: newcomer, secretKey: secret-key, admin: true}\n"
+    monkeypatch.setattr(module, "_written", lambda value: more)
+    with pytest.raises(ConfigError, match="would say something else than was asked"):
+        files.put_account(NEW)
+    assert disk.content(PATH) == RULES
