@@ -106,7 +106,7 @@ def _enum(value: Any, words: tuple[str, ...], default: int) -> str:
 
 @dataclass(slots=True)
 class Member(Generic[Peer]):
-    """One client in a group; ``peer`` is its connection."""
+    """One client in a group; ``peer`` is its connection, ``access_key`` its account's, if any."""
 
     client_id: str
     peer: Peer
@@ -114,6 +114,7 @@ class Member(Generic[Peer]):
     language: Language
     version: int
     heard_ns: int
+    access_key: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -199,8 +200,14 @@ class Clients(Generic[Peer]):
                 raise BodyError(f"more than {GROUPS_MAX} producer groups")
             self.producers.setdefault(name, {})[member.peer] = member
             client.produces.add(name)
-            self._producer_by_id[member.client_id] = member
+            self._take_id(member)
         return changed
+
+    def _take_id(self, member: Member[Peer]) -> None:
+        """Replies go to the newest client of an id; another account cannot take it over."""
+        known = self._producer_by_id.get(member.client_id)
+        if known is None or known.access_key == member.access_key:
+            self._producer_by_id[member.client_id] = member
 
     def _client(self, member: Member[Peer]) -> _Client[Peer]:
         client = self._clients.get(member.peer)

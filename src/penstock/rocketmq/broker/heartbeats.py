@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import group_topics, names
+from penstock.rocketmq.broker.acl.rules import ACCESS_KEY
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.clients import ConsumerData, ConsumerGroup, Heartbeat, Member
 from penstock.rocketmq.broker.periodic import Periodic
@@ -41,7 +42,7 @@ def heart_beat(node: Node, connection: Connection, request: Command) -> Command 
             group_topics.retry_topic(node, config, unit_mode=data.unit_mode)
     member = Member(
         heartbeat.client_id, connection, connection.address, request.language, request.version,
-        node.clock.monotonic_ns(),
+        node.clock.monotonic_ns(), request.optional(ACCESS_KEY) or "",
     )  # fmt: skip
     for group in node.clients.beat(heartbeat, member):
         _warn_of_problems(group, connection)

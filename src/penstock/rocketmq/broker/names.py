@@ -46,6 +46,11 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
+def is_group(resource: str) -> bool:
+    """Whether a topic of an access rule stands for a group: its retry topic."""
+    return resource.startswith(RETRY_PREFIX)
+
+
 def dead_letter_topic(group: str) -> str:
     """Where the messages of a group go that failed too often."""
     return DEAD_LETTER_PREFIX + group

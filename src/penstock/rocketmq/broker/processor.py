@@ -73,7 +73,7 @@ class Processor:
         """The answer; None when it comes later or never."""
         try:
             if self._node.acl is not None:
-                self._node.acl.check(connection, request)
+                self._node.acl.check(self._node, connection, request)
             answerer = ANSWERERS.get(request.code)
             if answerer is not None:
                 return answerer(self._node, connection, request)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX
 from penstock.core.errors import StorageError
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.protocol import properties
@@ -32,6 +33,13 @@ def address(draft: Draft, found: dict[str, str]) -> None:
     """Note in a message's properties, parsed, where it is to go after it has waited."""
     found[properties.REAL_TOPIC] = draft.topic
     found[properties.REAL_QUEUE] = str(draft.queue)
+
+
+def real_topic(stored: StoredMessage) -> str:
+    """The topic that a stored message is for, also while it waits elsewhere."""
+    if stored.topic in names.NOT_FOR_CLIENTS:
+        return properties.value_of(stored.properties, properties.REAL_TOPIC) or stored.topic
+    return stored.topic
 
 
 def moved(draft: Draft, topic: str, queue: int, found: dict[str, str]) -> Draft:

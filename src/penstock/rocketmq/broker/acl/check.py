@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker.acl import needs
-from penstock.rocketmq.broker.acl.rules import Account, Permission
+from penstock.rocketmq.broker.acl.rules import ACCESS_KEY, Account, Permission
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.names import RETRY_PREFIX, TRACE_TOPIC
+from penstock.rocketmq.broker.names import RETRY_PREFIX, is_group
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.files import AclFiles
+    from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.remoting import Connection
 
-ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 WATCH_S: Final = 1.0
 """How often the files are looked at."""
@@ -70,11 +70,13 @@ class Acl:
         _log.info("access rules: %d accounts, %d patterns of trusted addresses",
                   len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
 
-    def check(self, connection: Connection, request: Command) -> None:
-        """Raises RefusedError unless the request is allowed, BodyError for one without sense."""
+    def check(self, node: Node, connection: Connection, request: Command) -> None:
+        """Raises RefusedError unless the request is allowed, BodyError for one without sense,
+        StorageError when the message that it is about cannot be read.
+        """
         rules = self.rules
-        address = connection.address.rpartition(":")[0].strip("[]")
-        if any(pattern.matches(address) for pattern in rules.trusted):
+        address = _ip(connection.address)
+        if rules.trusts(address):
             return
         access_key = request.optional(ACCESS_KEY)
         if access_key is None:
@@ -86,7 +88,22 @@ class Acl:
             return
         if not is_signed(request, account.secret_key):
             _refuse(f"Check signature failed for accessKey={access_key}")
-        _check_permissions(account, request)
+        _check_permissions(node, account, request)
+
+    def may_publish(self, address: str, access_key: str, topic: str) -> bool:
+        """Whether a client, who was let in before, may publish to a topic as the rules are now."""
+        ip = _ip(address)
+        if self.rules.trusts(ip):
+            return True
+        account = self.rules.accounts.get(access_key)
+        if account is None:
+            return False
+        is_free = account.trusted.matches(ip) or (account.is_admin and not account.permissions)
+        return is_free or account.may(topic, Permission.PUB)
+
+
+def _ip(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")
 
 
 def is_signed(request: Command, secret_key: str) -> bool:
@@ -111,20 +128,16 @@ def signature(request: Command, secret_key: str, unsigned: str = "") -> bytes:
     return b64encode(signed.digest())
 
 
-def _check_permissions(account: Account, request: Command) -> None:
-    needed = needs.of(request)
-    if (TRACE_TOPIC, Permission.PUB) in needed:
-        return  # whoever may do anything may say how it went
-    if request.code in needs.ADMIN and not account.is_admin:
+def _check_permissions(node: Node, account: Account, request: Command) -> None:
+    rule = needs.of(request.code)
+    if rule.is_admins and not account.is_admin:
         _refuse(f"Need admin permission for request code={request.code:d}, but accessKey="
                 f"{account.access_key} is not")  # fmt: skip
     if account.is_admin and not account.permissions:
         return
-    for resource, permission in needed:
-        is_group = needs.is_group(resource)
-        default = account.default_group if is_group else account.default_topic
-        if not permission & account.permissions.get(resource, default):
-            kind = "group" if is_group else "topic"
+    for resource, permission in rule.read(node, request):
+        if not account.may(resource, permission):
+            kind = "group" if is_group(resource) else "topic"
             _refuse(f"No default permission for {kind}:{resource.removeprefix(RETRY_PREFIX)}")
 
 

@@ -128,7 +128,7 @@ class AclFiles:
         version["timestamp"] = self._clock.wall_ns() // MILLISECOND
         value = {**value, _VERSION: [version]}
         data = _written(value)
-        if _parsed(data) != _texts(value):
+        if not _says(_parsed(data), value, set()):
             raise ConfigError(f"{path} would say something else than was asked: nothing is changed")
         self.rules({**contents, path: data})
         self._disk.replace_file(path, data)
@@ -153,13 +153,21 @@ def _written(value: Any) -> bytes:
         raise ConfigError(" ".join(str(error).split())[:_TEXT_MAX]) from None
 
 
-def _texts(value: Any) -> Any:
-    """The value as it is read back: all in it is text."""
-    if isinstance(value, dict):
-        return {str(name): _texts(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_texts(each) for each in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _says(found: Any, wanted: Any, seen: set[tuple[int, int]]) -> bool:
+    """Whether what was read, all of it text, is what was to be written; each pair is seen once,
+    since a file may name its parts and repeat them (``&a``, ``*a``).
+    """
+    pair = id(found), id(wanted)
+    if pair in seen:
+        return True
+    seen.add(pair)
+    if isinstance(wanted, dict):
+        same = isinstance(found, dict) and found.keys() == wanted.keys()
+        return same and all(_says(found[name], each, seen) for name, each in wanted.items())
+    if isinstance(wanted, list):
+        same = isinstance(found, list) and len(found) == len(wanted)
+        return same and all(_says(*both, seen) for both in zip(found, wanted, strict=True))
+    return bool(found == (str(wanted).lower() if isinstance(wanted, bool) else str(wanted)))
 
 
 def _parsed(data: bytes) -> Any:

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.acl.address_patterns import AddressPattern
-from penstock.rocketmq.broker.names import retry_topic
+from penstock.rocketmq.broker.names import NOT_FOR_CLIENTS, TRACE_TOPIC, is_group, retry_topic
 
+ACCESS_KEY: Final = "AccessKey"
+"""The field of a request that names its account."""
 TRUSTED: Final = "globalWhiteRemoteAddresses"
 ACCOUNTS: Final = "accounts"
 KEY_LENGTH_MIN: Final = 7
@@ -54,6 +56,18 @@ class Account:
     default_group: Permission = Permission.DENY
     permissions: dict[str, Permission] = field(default_factory=dict)
 
+    def may(self, resource: str, permission: Permission) -> bool:
+        """Whether it may do so with a topic, or a group by its retry topic.
+
+        Topics in which messages of others wait must be named: no default opens them.
+        """
+        if resource == TRACE_TOPIC and permission & Permission.PUB:
+            return True  # whoever may do anything may say how it went
+        default = self.default_group if is_group(resource) else self.default_topic
+        if resource in NOT_FOR_CLIENTS:
+            default = Permission.DENY
+        return bool(permission & self.permissions.get(resource, default))
+
     @classmethod
     def parse(cls, value: Any) -> Account:
         """From an element of ``accounts``. Raises ConfigError."""
@@ -87,6 +101,10 @@ class Rules:
 
     accounts: dict[str, Account] = field(default_factory=dict)
     trusted: list[AddressPattern] = field(default_factory=list)
+
+    def trusts(self, ip: str) -> bool:
+        """Whether everything is allowed to whoever comes from this address."""
+        return any(pattern.matches(ip) for pattern in self.trusted)
 
     def add(self, value: Any) -> list[str]:
         """Take over what a file says; access keys that were known already are returned, and keep

@@ -18,6 +18,7 @@ from penstock.core.errors import PenstockError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.release import real_topic
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, copy_of, messages, root_of
 from penstock.rocketmq.protocol import properties
@@ -118,9 +119,17 @@ class TransactionChecks:
         return True
 
     def _producer(self, half: StoredMessage) -> tuple[Connection | None, bool]:
-        """A producer to ask, each in its turn, and whether there are only some that do not read."""
+        """A producer to ask, each in its turn, and whether there are only some that do not read.
+
+        It is shown the message, so only who might have sent it is asked, as access rules have it.
+        """
         group = properties.value_of(half.properties, properties.PRODUCER_GROUP) or ""
-        peers = list(self._node.clients.producers.get(group, ()))
+        members = list(self._node.clients.producers.get(group, {}).values())
+        acl = self._node.acl
+        if acl is not None:
+            topic = real_topic(half)
+            members = [m for m in members if acl.may_publish(m.address, m.access_key, topic)]
+        peers = [member.peer for member in members]
         ready = [peer for peer in peers if not peer.is_congested]
         if not ready:
             return None, bool(peers)

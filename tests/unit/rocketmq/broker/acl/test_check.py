@@ -18,6 +18,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.testing.disk import FaultyDisk
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.remoting import Connection
 
 PATH = "/conf/plain_acl.yml"
@@ -43,6 +44,10 @@ accounts:
 """
 
 
+NODE = cast("Node", None)
+"""No request here names a message by its place."""
+
+
 @pytest.fixture
 def disk() -> FaultyDisk:
     disk = FaultyDisk("/")
@@ -65,7 +70,7 @@ def sign(request: Command, access_key: str, secret_key: str = "12345678") -> Com
 def denial(acl: Acl, request: Command, address: str = "1.2.3.4:5") -> str | None:
     """Why a request is refused; None when it is not."""
     try:
-        acl.check(cast("Connection", SimpleNamespace(address=address)), request)
+        acl.check(NODE, cast("Connection", SimpleNamespace(address=address)), request)
     except RefusedError as error:
         return str(error) if error.code is ResponseCode.NO_PERMISSION else f"code {error.code}"
     return None
@@ -129,12 +134,14 @@ DECISIONS: list[tuple[int, dict[str, str], str | None]] = [
      "No default permission for group:groupA"),
     (Code.PULL_MESSAGE, {"topic": "topicA", "consumerGroup": "g"},
      "No default permission for topic:topicA"),
-    (Code.VIEW_MESSAGE_BY_ID, {"offset": "1"}, None),
     (Code.UPDATE_AND_CREATE_TOPIC, {"topic": "topicB"},
      "Need admin permission for request code=17, but accessKey=RocketMQ is not"),
     (Code.GET_BROKER_CLUSTER_ACL_INFO, {},
      "Need admin permission for request code=52, but accessKey=RocketMQ is not"),
-    (9999, {}, None),
+    (9999, {}, "Need admin permission for request code=9999, but accessKey=RocketMQ is not"),
+    (Code.GET_MAX_OFFSET, {"topic": "topicC"}, None),
+    (Code.GET_MAX_OFFSET, {"topic": "topicA"}, "No default permission for topic:topicA"),
+    (Code.GET_BROKER_RUNTIME_INFO, {}, None),
 ]  # fmt: skip
 
 

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.rocketmq.broker.acl.check import signature
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode as Code
-from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.broker.conftest import FakeHost
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
+from tests.unit.rocketmq.signing_client import SigningClient
 
 RULES = """
 accounts:
@@ -27,22 +25,6 @@ accounts:
   secretKey: 12345678
   topicPerms: [TopicA=PUB]
 """
-
-
-class SigningClient(RawClient):
-    """Signs what it sends."""
-
-    def __init__(self, port: int, access_key: str, secret_key: str) -> None:
-        super().__init__(port)
-        self._keys = access_key, secret_key
-
-    def sign(self, code: int, body: bytes = b"", **fields: object) -> Command:
-        access_key, secret_key = self._keys
-        request = self.request(code, body, **fields, AccessKey=access_key)
-        assert request.ext is not None
-        request.ext["Signature"] = signature(request, secret_key).decode()
-        self.send(frames.encode(request))
-        return self.next_command()
 
 
 @pytest.fixture
@@ -75,7 +57,7 @@ def user(guarded: RocketBroker) -> Iterator[SigningClient]:
 
 
 def send(client: SigningClient, topic: str) -> tuple[int, str | None]:
-    answer = client.sign(
+    answer = client.ask(
         Code.SEND_MESSAGE, b"body", producerGroup="p", topic=topic, defaultTopic="TBW102",
         defaultTopicQueueNums=1, queueId=0, sysFlag=0, bornTimestamp=1, flag=0,
     )  # fmt: skip
@@ -95,18 +77,18 @@ def test_rules_hold_from_the_first_request_on(guarded: RocketBroker, user: Signi
 def test_accounts_are_changed_and_count_at_once(
     admin: SigningClient, user: SigningClient, tmp_path: Path
 ) -> None:
-    answer = admin.sign(
+    answer = admin.ask(
         Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="RocketMQ", secretKey="12345678",
         topicPerms="TopicB=PUB, TopicC=SUB", admin="false", whiteRemoteAddress="",
     )  # fmt: skip
     assert (answer.code, answer.remark) == (0, None)
     assert send(user, "TopicB")[0] == 0
     assert send(user, "TopicA")[0] == 16
-    assert admin.sign(Code.DELETE_ACL_CONFIG, accessKey="RocketMQ").code == 0
+    assert admin.ask(Code.DELETE_ACL_CONFIG, accessKey="RocketMQ").code == 0
     assert send(user, "TopicB") == (16, "No acl config for RocketMQ")
     text = (tmp_path / "config" / "plain_acl.yml").read_text()
     assert "RocketMQ" not in text
-    answer = admin.sign(Code.DELETE_ACL_CONFIG, accessKey="RocketMQ")
+    answer = admin.ask(Code.DELETE_ACL_CONFIG, accessKey="RocketMQ")
     assert (answer.code, answer.remark) == (
         210,
         "The accesskey[RocketMQ] corresponding to accessConfig has been deleted failed.",
@@ -116,7 +98,7 @@ def test_accounts_are_changed_and_count_at_once(
 def test_trusted_addresses_are_changed_and_count_at_once(
     guarded: RocketBroker, admin: SigningClient
 ) -> None:
-    answer = admin.sign(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="127.0.0.1,::1")
+    answer = admin.ask(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="127.0.0.1,::1")
     assert answer.code == 0
     stranger = RawClient(guarded.port)
     assert stranger.ask(Code.GET_BROKER_CONFIG).code == 0
@@ -124,24 +106,24 @@ def test_trusted_addresses_are_changed_and_count_at_once(
 
 
 def test_what_makes_no_sense_is_refused(admin: SigningClient) -> None:
-    answer = admin.sign(Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="short", secretKey="12345678")
+    answer = admin.ask(Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="short", secretKey="12345678")
     assert answer.code == 209
     assert "at least 7 characters" in (answer.remark or "")
-    answer = admin.sign(Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="another")
+    answer = admin.ask(Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="another")
     assert answer.code == 209
-    answer = admin.sign(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="nowhere")
+    answer = admin.ask(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="nowhere")
     assert (answer.code, "'nowhere' is no address" in (answer.remark or "")) == (211, True)
-    answer = admin.sign(
+    answer = admin.ask(
         Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="::1", aclFileFullPath="/etc/hosts"
     )
     assert (answer.code, answer.remark) == (211, "/etc/hosts is no file of access rules")
-    assert admin.sign(Code.DELETE_ACL_CONFIG).code == 1
-    assert admin.sign(54).code == 3
+    assert admin.ask(Code.DELETE_ACL_CONFIG).code == 1
+    assert admin.ask(54).code == 3
 
 
 def test_versions_are_told(guarded: RocketBroker, admin: SigningClient, tmp_path: Path) -> None:
-    admin.sign(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="10.0.0.1")
-    answer = admin.sign(Code.GET_BROKER_CLUSTER_ACL_INFO)
+    admin.ask(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="10.0.0.1")
+    answer = admin.ask(Code.GET_BROKER_CLUSTER_ACL_INFO)
     assert answer.code == 0
     ext = answer.ext or {}
     version = json.loads(ext["version"])

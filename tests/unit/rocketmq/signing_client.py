@@ -1,0 +1,24 @@
+"""A client that signs what it sends, as access rules want it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.rocketmq.broker.acl.check import signature
+from penstock.rocketmq.protocol.command import Command
+from tests.unit.rocketmq.raw_client import RawClient
+
+
+class SigningClient(RawClient):
+    """One connection of an account."""
+
+    def __init__(self, port: int, access_key: str, secret_key: str) -> None:
+        super().__init__(port)
+        self._keys = access_key, secret_key
+
+    def request(self, code: int, body: bytes = b"", **fields: Any) -> Command:
+        access_key, secret_key = self._keys
+        request = super().request(code, body, **fields, AccessKey=access_key)
+        assert request.ext is not None
+        request.ext["Signature"] = signature(request, secret_key).decode()
+        return request
