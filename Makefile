@@ -104,8 +104,9 @@ replay: install  ## what real NSQ programs were seen to do, played against ours
 differences: install  ## write into docs/nsqd.md how nsqd differs from Go's
 	@$(BIN)/python -m tests.conformance.differences
 
-codes: install  ## write docs/rocketmq-codes.md: RocketMQ's codes and what covers them
+codes: install  ## write RocketMQ's codes and what covers them, and into docs/security.md what each needs
 	@$(BIN)/python -m tests.conformance.rocketmq_codes
+	@$(BIN)/python -m tests.conformance.rocketmq_access
 
 client-options: install  ## write the client's options into docs/client.md
 	@$(BIN)/python -m tests.conformance.client_options

@@ -185,9 +185,9 @@ def section() -> str:
     return "\n".join([HEADING, *bullets, ""])
 
 
-def split(page: str) -> tuple[str, str, str]:
+def split(page: str, heading: str = HEADING) -> tuple[str, str, str]:
     """The page before the section, the section, and what follows it."""
-    start = page.index(HEADING)
+    start = page.index(heading)
     end = page.find("\n## ", start) + 1 or len(page)
     return page[:start], page[start:end], page[end:]
 

@@ -28,12 +28,13 @@ _NO_ROUTE = (
     "See http://rocketmq.apache.org/docs/faq/ for further details."
 )
 _Answerer = Callable[["Processor", "Connection", Command], Command]
-_ANSWERERS: dict[int, _Answerer] = {}
+ANSWERED: Final[dict[int, _Answerer]] = {}
+"""What answers each code."""
 
 
 def _answers(*codes: RequestCode) -> Callable[[_Answerer], _Answerer]:
     def register(answerer: _Answerer) -> _Answerer:
-        _ANSWERERS.update(dict.fromkeys(codes, answerer))
+        ANSWERED.update(dict.fromkeys(codes, answerer))
         return answerer
 
     return register
@@ -49,7 +50,7 @@ class Processor:
         self._kv = kv
 
     def handle(self, connection: Connection, request: Command) -> Command:
-        answerer = _ANSWERERS.get(request.code)
+        answerer = ANSWERED.get(request.code)
         if answerer is None:
             return request.unsupported()
         return answerer(self, connection, request)

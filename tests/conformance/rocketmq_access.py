@@ -1,0 +1,132 @@
+"""The section of the documentation that says what each of RocketMQ's requests needs.
+
+What our broker wants stands in `broker/acl/needs.py`; here stands what Java's 4.9.8 wants, as
+its PlainAccessValidator and its list of administrators' codes say. `make codes` writes the section,
+`test_rocketmq_access.py` checks that it did, and that no code is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from penstock.rocketmq.broker.acl import needs
+from penstock.rocketmq.protocol.codes import COMMANDS, CommandKind
+from penstock.rocketmq.protocol.codes import RequestCode as C
+
+from .differences import split
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
+HEADING: Final = "## What each RocketMQ request needs\n"
+
+_ADMIN, _SIGNED = needs.ADMIN.words, needs.SIGNED.words
+_GROUP = "SUB of group `consumerGroup`"
+JAVA: Final[dict[C, str]] = {
+    C.SEND_MESSAGE: "PUB of topic `topic`; nothing for a retry topic",
+    C.SEND_MESSAGE_V2: "PUB of topic `b`; where that is a retry topic, SUB of group `a`",
+    C.CONSUMER_SEND_MSG_BACK: "SUB of group `group`",
+    C.PULL_MESSAGE: "SUB of topic `topic` and group `consumerGroup`",
+    C.QUERY_MESSAGE: "SUB of topic `topic`",
+    C.HEART_BEAT: "SUB of each consumer group and its topics of the body",
+    C.UNREGISTER_CLIENT: _GROUP,
+    C.GET_CONSUMER_LIST_BY_GROUP: _GROUP,
+    C.UPDATE_CONSUMER_OFFSET: "SUB of topic `topic` and group `consumerGroup`",
+    C.UPDATE_AND_CREATE_TOPIC: _ADMIN,
+    C.UPDATE_BROKER_CONFIG: _ADMIN,
+    C.DELETE_TOPIC_IN_BROKER: _ADMIN,
+    C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _ADMIN,
+    C.DELETE_SUBSCRIPTIONGROUP: _ADMIN,
+}
+"""The codes that it looks at; any other needs a valid signature and no permission."""
+NOT_IN_JAVA: Final = frozenset(
+    (C.LITE_PULL_MESSAGE, C.POP_MESSAGE, C.ACK_MESSAGE, C.BATCH_ACK_MESSAGE, C.PEEK_MESSAGE,
+     C.CHANGE_MESSAGE_INVISIBLETIME, C.NOTIFICATION, C.POLLING_INFO, C.QUERY_ASSIGNMENT,
+     C.SET_MESSAGE_REQUEST_MODE, C.GET_ALL_MESSAGE_REQUEST_MODE, C.RECALL_MESSAGE,
+     C.UPDATE_AND_CREATE_TOPIC_LIST, C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+     C.QUERY_TOPICS_BY_CONSUMER, C.QUERY_SUBSCRIPTION_BY_CONSUMER, C.GET_TOPIC_CONFIG,
+     C.GET_SUBSCRIPTIONGROUP_CONFIG)
+)  # fmt: skip
+"""Codes of 5.x."""
+
+_INTRODUCTION = """\
+With `aclEnable=true` every request to a broker, from any address that the rules do not trust,
+must be signed by an account, and needs what this table says; a code that is not in it is for
+administrators. `make codes` writes it from the rules that the broker itself uses. *The same*
+stands where Java's broker 4.9.8 wants the same; where it wants less, any account whose signature
+is right may do it there.
+
+A group is given by `groupPerms`, and its retry topic counts as the group. A message that is named
+by its place counts for the topic in which it is stored, or, while it waits for its time or for
+the end of its transaction, for the topic that it is for. The topics in which messages wait so are
+open to nobody by default: `defaultTopicPerm` does not count for them. How an open transaction
+ends is asked of producers with PUB of its topic only, and a reply goes to no client of another
+account that has taken the asker's client id.
+"""
+_STRICTER = """\
+Producers and consumers that get along with a Java broker get along here with the same account,
+except that
+
+- whoever answers requests (`SEND_REPLY_MESSAGE`) needs PUB of `<brokerClusterName>_REPLY_TOPIC`,
+  by `defaultTopicPerm` or by name;
+- whoever sends batches needs PUB of their topic;
+- whoever looks up messages by id, offsets or offsets by time needs a permission of their topic.
+
+Tools notice more. `mqadmin getBrokerConfig`, `cleanExpiredCQ`, `cleanUnusedTopic`,
+`deleteExpiredCommitLog`, `producerConnection`, `producer`, `brokerConsumeStats` and whatever
+lists all topics or groups of a broker (consoles) need an administrator. An exporter of figures
+needs no administrator: with `defaultTopicPerm: SUB` and `defaultGroupPerm: SUB` it may ask for
+`GET_BROKER_RUNTIME_INFO`, `VIEW_BROKER_STATS_DATA` and the figures of topics and groups, but then
+it may also read messages: name the topics that it must not see with `DENY`.
+"""
+_NAME_SERVER = """\
+**A name server knows no accounts**, in Java neither: whoever reaches its port may change routes,
+stored values and its configuration, except `kvConfigPath`, `configStorePath`, `configBlackList`,
+what that names, and TLS. Let only brokers, clients and administrators reach it (`bindAddress`, a
+firewall), or want certificates of them (`tls.server.mode=enforcing`,
+`tls.server.need.client.auth=require`). Open are:
+"""
+
+
+def java(code: C) -> str:
+    """What Java's broker wants, in words."""
+    return "not in 4.9" if code in NOT_IN_JAVA else JAVA.get(code, _SIGNED)
+
+
+def section() -> str:
+    """The section, heading included, up to the next heading."""
+    table = ["| Code | Name | Needs | Java 4.9.8 |", "| --- | --- | --- | --- |", *_rows()]
+    named = "\n".join(f"- {kind.code.name} ({kind.code:d})" for kind in _of("name server"))
+    parts = (
+        HEADING,
+        _INTRODUCTION,
+        "\n".join(table) + "\n",
+        _STRICTER,
+        _NAME_SERVER,
+        f"{named}.\n",
+    )
+    return "\n".join(parts)
+
+
+def _rows() -> Iterable[str]:
+    for kind in _of("broker"):
+        if kind.code in needs.RULES:
+            ours, theirs = needs.of(kind.code).words, java(kind.code)
+            same = "the same" if ours == theirs else theirs
+            yield f"| {kind.code:d} | {kind.code.name} | {ours} | {same} |"
+        else:
+            yield f"| {kind.code:d} | {kind.code.name} | {_ADMIN}, and is not answered | obsolete |"
+
+
+def _of(server: str) -> list[CommandKind]:
+    return sorted((kind for kind in COMMANDS if kind.server == server), key=lambda kind: kind.code)
+
+
+def main() -> None:
+    """Write the section into the page."""
+    before, _, after = split(PAGE.read_text(encoding="utf-8"), HEADING)
+    PAGE.write_text(f"{before}{section()}{chr(10) if after else ''}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

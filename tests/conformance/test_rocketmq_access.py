@@ -1,0 +1,38 @@
+"""Every code that a server answers is in the documentation's table of what requests need."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.rocketmq.broker import processor
+from penstock.rocketmq.broker.acl import needs
+from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
+from penstock.rocketmq.namesrv.processor import ANSWERED
+from penstock.rocketmq.protocol.codes import COMMANDS, CommandKind, RequestCode
+
+from .differences import split
+from .rocketmq_access import HEADING, JAVA, NOT_IN_JAVA, PAGE, section
+
+SERVED = [kind for kind in COMMANDS if kind.server != "client"]
+
+
+def test_the_section_is_up_to_date() -> None:
+    """`make codes` writes it."""
+    assert split(PAGE.read_text(encoding="utf-8"), HEADING)[1] == section()
+
+
+@pytest.mark.parametrize("kind", SERVED, ids=lambda kind: kind.code.name)
+def test_a_code_is_in_the_section(kind: CommandKind) -> None:
+    row = f"| {kind.code:d} | {kind.code.name} | {needs.of(kind.code).words}"
+    words = row if kind.server == "broker" else f"{kind.code.name} ({kind.code:d})"
+    assert section().count(words) == 1
+
+
+def test_what_is_answered_is_in_the_table_of_codes() -> None:
+    assert processor.ANSWERING
+    assert ANSWERERS.keys() | LATER_ANSWERERS.keys() | ANSWERED.keys() <= {k.code for k in SERVED}
+
+
+def test_java_is_said_to_want_something_of_codes_that_it_has() -> None:
+    assert not JAVA.keys() & NOT_IN_JAVA
+    assert JAVA.keys() | NOT_IN_JAVA <= set(RequestCode)
