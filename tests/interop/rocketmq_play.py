@@ -45,12 +45,17 @@ def constants_env() -> dict[str, str]:
     return {f"FLOW_{name}": str(value) for name, value in constants().items()}
 
 
-def play_flows(wanted: Sequence[tuple[Client, str]], home: Path) -> dict[tuple[str, str], Any]:
+def play_flows(
+    wanted: Sequence[tuple[Client, str]],
+    home: Path,
+    account: tuple[str, str] | None = None,
+    **properties: object,
+) -> dict[tuple[str, str], Any]:
     """The outcome of each flow, an exception perhaps; those that restart servers take longest and
-    start first.
+    start first. Account and properties are those of the servers that the flows share.
     """
     with ExitStack() as stack:
-        shared = stack.enter_context(run_servers(home / "shared"))
+        shared = stack.enter_context(run_servers(home / "shared", account, **properties))
         pool = stack.enter_context(ThreadPoolExecutor(TOGETHER))
         ordered = sorted(wanted, key=lambda each: each[1] not in RESTARTS)
         futures = {

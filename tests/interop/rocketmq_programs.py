@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from penstock.core import java_properties
@@ -22,6 +22,7 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.raw_client import RawClient
+from tests.unit.rocketmq.signing_client import SigningClient
 
 POLL_S = 0.05
 START_S_MAX = 60.0
@@ -95,7 +96,11 @@ class Program:
 class Servers:
     """A name server and a broker that is registered there."""
 
-    def __init__(self, home: Path, **properties: object) -> None:
+    def __init__(
+        self, home: Path, account: tuple[str, str] | None = None, **properties: object
+    ) -> None:
+        """``account``: the keys with which the test itself asks, where there are access rules."""
+        self._account = account
         self.port = free_ports(5)
         self.broker_port = self.port + 3  # Java's broker takes one more above, and one two below
         self.address = f"127.0.0.1:{self.port}"
@@ -162,7 +167,10 @@ class Servers:
 
     def ask(self, code: Q, body: bytes = b"", **fields: object) -> Command:
         """Ask the broker."""
-        return ask(self.broker_port, code, body, **fields)
+        if self._account is None:
+            return ask(self.broker_port, code, body, **fields)
+        with closing(SigningClient(self.broker_port, *self._account)) as client:
+            return client.ask(code, body, **fields)
 
     def create_topic(self, topic: str, queues: int = 4, perm: int = 6) -> None:
         """Returns when clients find it."""
@@ -198,9 +206,11 @@ def ask(port: int, code: Q, body: bytes = b"", **fields: object) -> Command:
 
 
 @contextmanager
-def run_servers(home: Path, **properties: object) -> Iterator[Servers]:
+def run_servers(
+    home: Path, account: tuple[str, str] | None = None, **properties: object
+) -> Iterator[Servers]:
     """Both servers until the end of the block; properties are the broker's."""
-    servers = Servers(home, **properties)
+    servers = Servers(home, account, **properties)
     try:
         servers.start()
         yield servers

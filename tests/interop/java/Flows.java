@@ -18,6 +18,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -28,6 +30,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.RequestCallback;
@@ -40,6 +43,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /**
@@ -61,7 +65,13 @@ public class Flows {
     Flows(String nameServer, String name) throws Exception {
         this.nameServer = nameServer;
         this.name = name;
-        producer = start(new DefaultMQProducer(name));
+        producer = start(new DefaultMQProducer(name, hook()));
+    }
+
+    /** Signs requests with the keys of FLOW_ACCESS_KEY and FLOW_SECRET_KEY, where these are given. */
+    static RPCHook hook() {
+        String key = constant("ACCESS_KEY");
+        return key == null ? null : new AclClientRPCHook(new SessionCredentials(key, constant("SECRET_KEY")));
     }
 
     static String constant(String name) {
@@ -225,7 +235,7 @@ public class Flows {
     @SuppressWarnings("deprecation")
     Object pull() throws Exception {
         sendNumbers(0, NUMBERS);
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(name);
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(name, hook());
         consumer.setNamesrvAddr(nameServer);
         consumer.start();
         Set<String> got = new TreeSet<>();
@@ -254,7 +264,7 @@ public class Flows {
 
     Object litePull() throws Exception {
         sendNumbers(0, NUMBERS);
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(name);
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(name, hook());
         consumer.setNamesrvAddr(nameServer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(name, "*");
@@ -344,7 +354,7 @@ public class Flows {
     /** Bodies say what becomes of their transaction: now, or when the broker asks. */
     Object transaction() throws Exception {
         Set<String> asked = ConcurrentHashMap.newKeySet();
-        TransactionMQProducer transactional = new TransactionMQProducer(name + "-tx");
+        TransactionMQProducer transactional = new TransactionMQProducer(name + "-tx", hook());
         transactional.setInstanceName("transactional");
         transactional.setTransactionListener(new TransactionListener() {
             @Override public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -379,7 +389,7 @@ public class Flows {
     }
 
     Object request() throws Exception {
-        DefaultMQProducer replier = new DefaultMQProducer(name + "-replier");
+        DefaultMQProducer replier = new DefaultMQProducer(name + "-replier", hook());
         replier.setInstanceName("replier");
         start(replier);
         consume(message -> {
@@ -458,7 +468,7 @@ public class Flows {
     }
 
     DefaultMQAdminExt admin() throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt();
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(hook());
         admin.setNamesrvAddr(nameServer);
         admin.setInstanceName("admin");
         admin.start();
@@ -532,7 +542,7 @@ public class Flows {
     }
 
     DefaultMQPushConsumer configured(String instance) {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(name);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(name, hook(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(instance);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -1,0 +1,60 @@
+"""RocketMQ's own Java client with its ACL hook: an ordinary account does all that clients do.
+
+The account is no administrator and has PUB and SUB of every topic and SUB of every group. Where the
+jars come from says `test_rocketmq_java`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import rocketmq_flow as flow
+from .rocketmq_play import Client, play_flows
+from .test_rocketmq_java import FOLDERS, MODES, client_of, missing
+
+pytestmark = pytest.mark.interop
+
+RULES = """
+accounts:
+- {accessKey: administrator, secretKey: 12345678, admin: true}
+- {accessKey: ordinary, secretKey: 87654321, defaultTopicPerm: PUB|SUB, defaultGroupPerm: SUB}
+"""
+NOT_ORDINARY = ("broker", "namesrv", "create")
+"""Restarts that need servers of their own, and the making of topics, an administrator's."""
+FLOWS = [(client, mode) for client in FOLDERS for mode in MODES if mode not in NOT_ORDINARY] or [
+    ("none", "all")
+]
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], Any]:
+    """All flows that are asked for, already run."""
+    if missing():
+        return {}  # and the tests are skipped
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    asked = [item.callspec.params for item in items if item.function is test_flow]
+    home = tmp_path_factory.mktemp("rocketmq-java-acl")
+    (home / "plain_acl.yml").write_text(RULES)
+    clients = {str(each["client"]): _signing(str(each["client"]), home) for each in asked}
+    wanted = [(clients[str(each["client"])], str(each["mode"])) for each in asked]
+    account = ("administrator", "12345678")
+    return play_flows(wanted, home, account, aclEnable="true", aclDirectory=home)
+
+
+def _signing(name: str, home: Path) -> Client:
+    client = client_of(name, "Flows", home)
+    keys = {"FLOW_ACCESS_KEY": "ordinary", "FLOW_SECRET_KEY": "87654321"}
+    return Client(client.name, client.command, {**client.env, **keys})
+
+
+@pytest.mark.parametrize(("client", "mode"), FLOWS)
+def test_flow(client: str, mode: str, outcomes: dict[tuple[str, str], Any]) -> None:
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+    flow.check("java", mode, outcomes[client, mode])
