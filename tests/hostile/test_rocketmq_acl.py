@@ -48,7 +48,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqBroker]:
     folder = tmp_path_factory.mktemp("rules")
     (folder / "plain_acl.yml").write_text(RULES)
     with run_mqbroker(
-        aclEnable="true", aclDirectory=folder, transactionTimeOut=300, transactionCheckInterval=100
+        aclEnable="true",
+        nsqOpen="true",
+        aclDirectory=folder,
+        transactionTimeOut=300,
+        transactionCheckInterval=100,
     ) as daemon:
         yield daemon
 

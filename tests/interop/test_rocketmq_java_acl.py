@@ -13,7 +13,8 @@ import pytest
 
 from . import rocketmq_flow as flow
 from .rocketmq_play import Client, play_flows
-from .test_rocketmq_java import FOLDERS, MODES, client_of, missing
+from .test_rocketmq_java import FLOWS as ALL_FLOWS
+from .test_rocketmq_java import client_of, missing, program_of
 
 pytestmark = pytest.mark.interop
 
@@ -24,9 +25,7 @@ accounts:
 """
 NOT_ORDINARY = ("broker", "namesrv", "create")
 """Restarts that need servers of their own, and the making of topics, an administrator's."""
-FLOWS = [(client, mode) for client in FOLDERS for mode in MODES if mode not in NOT_ORDINARY] or [
-    ("none", "all")
-]
+FLOWS = [(client, mode) for client, mode in ALL_FLOWS if mode not in NOT_ORDINARY]
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +39,16 @@ def outcomes(
     asked = [item.callspec.params for item in items if item.function is test_flow]
     home = tmp_path_factory.mktemp("rocketmq-java-acl")
     (home / "plain_acl.yml").write_text(RULES)
-    clients = {str(each["client"]): _signing(str(each["client"]), home) for each in asked}
-    wanted = [(clients[str(each["client"])], str(each["mode"])) for each in asked]
+    flows = [(str(each["client"]), str(each["mode"])) for each in asked]
+    programs = {(client, program_of(mode)) for client, mode in flows}
+    clients = {key: _signing(*key, home) for key in programs}
+    wanted = [(clients[client, program_of(mode)], mode) for client, mode in flows]
     account = ("administrator", "12345678")
     return play_flows(wanted, home, account, aclEnable="true", aclDirectory=home)
 
 
-def _signing(name: str, home: Path) -> Client:
-    client = client_of(name, "Flows", home)
+def _signing(name: str, program: str, home: Path) -> Client:
+    client = client_of(name, program, home)
     keys = {"FLOW_ACCESS_KEY": "ordinary", "FLOW_SECRET_KEY": "87654321"}
     return Client(client.name, client.command, {**client.env, **keys})
 

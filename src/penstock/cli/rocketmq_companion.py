@@ -6,6 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli import open_doors
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
 from penstock.net.address import split_host_port
@@ -90,7 +91,11 @@ class RocketCompanion:
 
 def companions(options: NsqdOptions) -> tuple[RocketCompanion, ...]:
     """RocketMQ's broker as nsqd's flags ask for it. Raises ConfigError."""
-    return (RocketCompanion(_settings(options)),)
+    settings = _settings(options)
+    open_doors.check(options, settings)
+    if settings.acl_enable and not options.auth_http_addresses:
+        _log.warning("aclEnable=true keeps nobody out of NSQ's TCP port: --auth-http-address does")
+    return (RocketCompanion(settings),)
 
 
 def _settings(options: NsqdOptions) -> BrokerSettings:
@@ -108,6 +113,7 @@ def _settings(options: NsqdOptions) -> BrokerSettings:
     if host not in ("", "0.0.0.0", "::"):
         settings.broker_ip1 = host
     settings.store_path_root_dir = options.data_path or os.getcwd()
+    settings.nsq_tcp_address = settings.nsq_http_address = ""  # these ports are nsqd's own
     if options.rocketmq_namesrv_addresses:
         settings.update({"namesrvAddr": ";".join(options.rocketmq_namesrv_addresses)})
     if options.rocketmq_config:

@@ -101,6 +101,10 @@ class NsqdOptions(Options):
         flag="rocketmq-namesrv-address", key="rocketmq_namesrv_addresses",
     )  # fmt: skip
     rocketmq_config: str = option("", "properties file with further settings for RocketMQ")
+    rocketmq_open: bool = option(
+        default=False,
+        help="let RocketMQ's port be open though TLS or AUTH close nsqd's",
+    )
     broadcast_address: str = option(
         help="address that nsqlookupd tells consumers", factory=socket.gethostname
     )

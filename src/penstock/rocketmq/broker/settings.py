@@ -1,7 +1,7 @@
 """The properties of the broker, under the names of Java's configuration files.
 
 Times are milliseconds and sizes bytes, unless said. Ours beside Java's are ``bindAddress``,
-``durability``, ``aclDirectory``, ``nsqTcpAddress`` and ``nsqHttpAddress``.
+``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress`` and ``nsqOpen``.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ class BrokerSettings(TlsSettings):
     # NSQ beside it
     nsq_tcp_address: str = ""
     nsq_http_address: str = ""
+    nsq_open: bool = False
+    """Whether NSQ's ports may be open although RocketMQ's is closed by access rules or TLS."""
 
     # Access rules
     acl_enable: bool = False
@@ -123,7 +125,7 @@ class BrokerSettings(TlsSettings):
             "storePathRootDir", "brokerRole", "flushDiskType", "durability",
             "flushIntervalCommitLog", "fileReservedTime", "messageDelayLevel", "traceTopicEnable",
             "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
-            "nsqTcpAddress", "nsqHttpAddress", "aclEnable", "aclDirectory",
+            "nsqTcpAddress", "nsqHttpAddress", "nsqOpen", "aclEnable", "aclDirectory",
         )
     )  # fmt: skip
     """What stands for the life of the process: no command changes it, only the file."""
@@ -235,9 +237,19 @@ class BrokerSettings(TlsSettings):
         if self.max_message_size > FRAME_MAX - _FRAME_ROOM:
             warnings.append(f"maxMessageSize={self.max_message_size}: clients cannot send more "
                             f"than {FRAME_MAX} bytes in one frame")  # fmt: skip
-        if self.acl_enable and (self.nsq_tcp_address or self.nsq_http_address):
-            warnings.append("aclEnable=true keeps nobody out of nsqTcpAddress and nsqHttpAddress")
+        self._check_nsq_ports()
         return warnings
+
+    def _check_nsq_ports(self) -> None:
+        """NSQ's ports of a broker have neither TLS nor accounts. Raises ConfigError."""
+        words = " and ".join(
+            ["aclEnable=true"] * self.acl_enable
+            + ["tls.server.mode=enforcing"] * (self.tls_mode == "enforcing")
+        )
+        if words and (self.nsq_tcp_address or self.nsq_http_address) and not self.nsq_open:
+            raise ConfigError(f"nsqTcpAddress and nsqHttpAddress open to everybody what {words} "
+                              "closes: leave them out, set nsqOpen=true, or run nsqd with "
+                              "--rocketmq-address, which has TLS and AUTH for NSQ")  # fmt: skip
 
     def check_values(self) -> None:
         """Raises ConfigError for a value that makes no sense."""

@@ -1,0 +1,50 @@
+"""Doors that RocketMQ's port opens beside what an nsqd's flags close.
+
+The topics are the same, so whoever may not publish or read through the one must not through the
+other. The opposite case, an mqbroker with NSQ's ports, is ``BrokerSettings.check``'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.errors import ConfigError
+from penstock.core.tls_kinds import TlsRequired
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.rocketmq.broker.settings import BrokerSettings
+
+
+def check(options: NsqdOptions, settings: BrokerSettings) -> None:
+    """Raises ConfigError when RocketMQ's port lets in whom nsqd's keep out, and no flag says so."""
+    if options.rocketmq_open:
+        return
+    found = _open_doors(options, settings)
+    if found:
+        flags, remedies = (", ".join(words) for words in zip(*found, strict=True))
+        raise ConfigError(
+            f"--rocketmq-address={options.rocketmq_address} opens to everybody what {flags} closes:"
+            f" set {remedies} in the file of --rocketmq-config, or say --rocketmq-open"
+        )
+
+
+def _open_doors(options: NsqdOptions, settings: BrokerSettings) -> list[tuple[str, str]]:
+    """The flags that close, and the properties that would close RocketMQ's port likewise."""
+    found = []
+    is_tls = settings.tls_mode == "enforcing"
+    if options.tls_needed is not TlsRequired.NO and not is_tls:
+        flag = "--tls-required" if options.tls_required is not TlsRequired.NO else ""
+        found.append((flag or "--tls-client-auth-policy", "tls.server.mode=enforcing"))
+    if options.tls_client_auth_policy in ("require", "require-verify"):
+        is_verified = options.tls_client_auth_policy == "require-verify"
+        is_known = settings.tls_need_client_auth == "require" and (
+            settings.tls_auth_client or not is_verified
+        )
+        if not (is_tls and is_known) and not settings.acl_enable:
+            more = " and tls.server.authClient=true" if is_verified else ""
+            flag = f"--tls-client-auth-policy={options.tls_client_auth_policy}"
+            found.append((flag, f"tls.server.need.client.auth=require{more}, or aclEnable=true"))
+    if options.auth_http_addresses and not settings.acl_enable:
+        found.append(("--auth-http-address", "aclEnable=true"))
+    return found
