@@ -132,3 +132,18 @@ def test_who_subscribes_to_a_topic() -> None:
     registry.beat(Heartbeat.parse(JAVA), member("c1"))
     assert registry.subscribers("T") == ["CG"]
     assert registry.subscribers("U") == []
+
+
+def test_another_account_takes_over_no_id_of_a_live_producer() -> None:
+    registry: Clients[str] = Clients()
+    beat = Heartbeat.parse(b'{"clientID":"c","producerDataSet":[{"groupName":"PG"}]}')
+    first, again, other = (
+        Member("c", peer, "127.0.0.1:5", Language.JAVA, 409, 0, key)
+        for peer, key in (("1", "mine"), ("2", "mine"), ("3", "other"))
+    )
+    for member, owner in ((first, first), (other, first), (again, again), (other, again)):
+        registry.beat(beat, member)
+        assert registry.producer_of("c") is owner
+    registry.disconnected("2")
+    registry.beat(beat, other)
+    assert registry.producer_of("c") is other

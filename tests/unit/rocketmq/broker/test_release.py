@@ -78,3 +78,14 @@ async def test_held_messages_outlive_retention(node: Node) -> None:
     node.retention.adopt(topic)
     assert topic.floor() == 4
     release.hold(node, "no such topic", 4)
+
+
+async def test_the_topic_that_a_message_is_for(node: Node) -> None:
+    await store(node, names.SCHEDULE_TOPIC, 3, b"x", REAL_TOPIC="A", REAL_QID="2")
+    await store(node, names.SCHEDULE_TOPIC, 4, b"x")
+    await store(node, "B", 0, b"x", REAL_TOPIC="A")
+    found = [
+        release.real_topic(stored(node, topic, queue)[0])
+        for topic, queue in ((names.SCHEDULE_TOPIC, 3), (names.SCHEDULE_TOPIC, 4), ("B", 0))
+    ]
+    assert found == ["A", names.SCHEDULE_TOPIC, "B"]

@@ -193,3 +193,19 @@ async def test_files_are_watched(
         for _ in iter(lambda: not watched.rules.accounts, True):
             await asyncio.sleep(0.001)
     await watched.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "access_key", "topic", "may"),
+    [
+        ("1.2.3.4:5", "RocketMQ", "topicB", True),
+        ("1.2.3.4:5", "RocketMQ", "topicC", False),
+        ("1.2.3.4:5", "nobody", "topicB", False),
+        ("1.2.3.4:5", "", "topicB", False),
+        ("1.2.3.4:5", "rocketmq2", "topicC", True),
+        ("10.10.103.5:77", "", "topicC", True),
+        ("192.168.7.7:1", "RocketMQ", "topicC", True),
+    ],
+)
+def test_who_may_publish(acl: Acl, address: str, access_key: str, topic: str, may: bool) -> None:
+    assert acl.may_publish(address, access_key, topic) == may

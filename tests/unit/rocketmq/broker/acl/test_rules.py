@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.acl.rules import Account, Permission, Rules
+from penstock.rocketmq.broker.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRACE_TOPIC
 
 KEYS = {"accessKey": "RocketMQ", "secretKey": "12345678"}
 
@@ -104,3 +105,30 @@ def test_files_without_sense_change_nothing(value: Any) -> None:
     with pytest.raises(ConfigError):
         rules.add(value)
     assert rules == Rules()
+
+
+def test_what_an_account_may() -> None:
+    account = Account.parse(
+        {**KEYS, "defaultTopicPerm": "SUB", "topicPerms": ["a=PUB", f"{HALF_TOPIC}=SUB"],
+         "groupPerms": ["g=SUB"]}
+    )  # fmt: skip
+    pub, sub = Permission.PUB, Permission.SUB
+    assert [account.may("a", each) for each in (pub, sub, pub | sub)] == [True, False, True]
+    assert [account.may("other", each) for each in (pub, sub, pub | sub)] == [False, True, True]
+    assert [account.may(f"%RETRY%{group}", sub) for group in "gh"] == [True, False]
+    assert account.may(TRACE_TOPIC, pub)
+
+
+def test_no_default_opens_where_messages_of_others_wait() -> None:
+    every = {**KEYS, "defaultTopicPerm": "PUB|SUB", "topicPerms": [f"{HALF_TOPIC}=SUB"]}
+    account = Account.parse(every)
+    assert account.may(HALF_TOPIC, Permission.SUB)
+    assert not account.may(SCHEDULE_TOPIC, Permission.SUB)
+    assert not account.may(TIMER_TOPIC, Permission.PUB)
+
+
+def test_trusted_addresses() -> None:
+    rules = Rules()
+    rules.add({"globalWhiteRemoteAddresses": ["10.0.0.*"]})
+    assert rules.trusts("10.0.0.7")
+    assert not rules.trusts("10.0.1.7")

@@ -6,6 +6,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -29,6 +31,9 @@ from tests.unit.rocketmq.raw_client import RawClient
 
 from .halves import COMMIT, ROLLBACK, begin, bodies, end, life, ops, settled
 
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.acl.check import Acl
+
 CHECK = 39
 HALF_TEXT = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01U1\x02"
 
@@ -51,11 +56,11 @@ def checks(node: Node) -> TransactionChecks:
     return TransactionChecks(node)
 
 
-def producer(node: Node, name: str = "p", group: str = "PG") -> FakePeer:
+def producer(node: Node, name: str = "p", group: str = "PG", key: str = "") -> FakePeer:
     """A producer that is connected."""
     peer = FakePeer()
     beat = Heartbeat.parse(heartbeat(name, producers=(group,)))
-    member = Member(name, peer.connection, peer.address, Language.JAVA, 409, 0)
+    member = Member(name, peer.connection, peer.address, Language.JAVA, 409, 0, key)
     node.clients.beat(beat, member)
     return peer
 
@@ -298,3 +303,20 @@ def test_a_check_on_the_wire(
     client.tell(37, **fields)
     assert client.ask(37, **fields).code == 0
     assert [m.body for m in pull(client, "Tx", 1, 0)[1]] == expected
+
+
+async def test_only_who_might_have_sent_the_message_is_asked(
+    node: Node, checks: TransactionChecks, clock: FakeClock
+) -> None:
+    """A check shows the message, and anybody may say that it is of the group."""
+    spy, owner = producer(node, "spy", key="else"), producer(node, "owner", key="mine")
+
+    def may_publish(address: str, access_key: str, topic: str) -> bool:
+        return (address, access_key, topic) == (owner.address, "mine", "T")
+
+    node.acl = cast("Acl", SimpleNamespace(may_publish=may_publish))
+    for _ in range(4):
+        await begin(node)
+    clock.advance(7 * SECOND)
+    await checks.check()
+    assert [len(peer.told) for peer in (spy, owner)] == [0, 4]
