@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.core.exposition import Metric, labels, number
 
@@ -34,6 +37,17 @@ def test_labels() -> None:
     assert labels({}) == ""
     assert labels({"topic": "t", "channel": "c#ephemeral"}) == '{topic="t",channel="c#ephemeral"}'
     assert labels({"a": 'b"\\\n'}) == r'{a="b\"\\\n"}'
+
+
+@given(st.dictionaries(st.from_regex("[a-z]+", fullmatch=True), st.text(max_size=8), min_size=1))
+def test_no_label_becomes_another_or_another_line(pairs: dict[str, str]) -> None:
+    """Read as Prometheus does: a value ends at the first quote that no backslash is before."""
+    shown = labels(pairs)
+    assert "\n" not in shown
+    found = re.findall(r'([a-z]+)="((?:[^"\\]|\\.)*)"[,}]', shown)
+    plain = {"n": "\n", "\\": "\\", '"': '"'}
+    read = {k: re.sub(r"\\(.)", lambda each: plain[each[1]], value) for k, value in found}
+    assert read == pairs
 
 
 def test_a_metric_with_its_samples() -> None:

@@ -56,3 +56,9 @@ def test_what_the_client_tells_goes_to_what_stderr_is_by_then(
     assert re.fullmatch(
         TIME + r" INF +\d+ \[t/c8\] \(h:9\) connecting to nsqd\n", sys.stderr.getvalue()
     )
+
+
+def test_what_a_stranger_sent_stays_in_its_line() -> None:
+    made = record("said x\r2009/01/23 01:23:23 INF\x1b[2J\u2028y", logging.ERROR)
+    said = r"said x\r2009/01/23 01:23:23 INF\x1b[2J\u2028y"
+    assert shown(ClientFormatter(), made) == said
