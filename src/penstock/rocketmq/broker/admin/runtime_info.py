@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
 _TICK_S: Final = 1.0
+_CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "query": 20_000}
+"""Java's defaults; exporters divide sizes by them, and find that the queues are empty."""
 _NOT_HERE: Final = {
-    **{f"{pool}ThreadPoolQueueSize": 0 for pool in ("send", "pull", "query")},
-    **{f"{pool}ThreadPoolQueueHeadWaitTimeMills": 0 for pool in ("send", "pull", "query")},
+    **{f"{pool}ThreadPoolQueueSize": 0 for pool in _CAPACITIES},
+    **{f"{pool}ThreadPoolQueueCapacity": most for pool, most in _CAPACITIES.items()},
+    **{f"{pool}ThreadPoolQueueHeadWaitTimeMills": 0 for pool in _CAPACITIES},
     "EndTransactionQueueSize": 0,
+    "EndTransactionThreadPoolQueueCapacity": 100_000,
     "pageCacheLockTimeMills": 0,
     "dispatchBehindBytes": 0,
     "dispatchMaxBuffer": 0,
