@@ -57,9 +57,9 @@ class RawClient:
             ext={name: str(value) for name, value in fields.items()} or None,
         )
 
-    def tell(self, code: int, **fields: Any) -> None:
+    def tell(self, code: int, body: bytes = b"", **fields: Any) -> None:
         """A one-way request."""
-        self.send(frames.encode(self.request(code, flag_=ONE_WAY, **fields)))
+        self.send(frames.encode(self.request(code, body, flag_=ONE_WAY, **fields)))
 
     def asked(self, code: int) -> Command:
         """Waits for the server to ask for this; what else it asks is dropped."""

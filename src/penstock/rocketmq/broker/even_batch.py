@@ -1,10 +1,9 @@
 """A batch whose messages are all of one layout, as producers mostly send them: it becomes stored
 messages as a table of bytes, a column at a time, with no object for each message.
 
-One layout means that body and properties have the same sizes in every message and that what the
-broker takes out of the properties stands at the same place. Any other batch is decoded message by
-message. Batches of one layout that are stored with one commit are one table, as a column costs
-about as much for a hundred messages as for ten.
+One layout means that body and properties have the same sizes in every message. Any other batch is
+decoded message by message. Batches of one layout that are stored with one commit are one table, as
+a column costs about as much for a hundred messages as for ten.
 """
 
 from __future__ import annotations
@@ -30,27 +29,22 @@ Columns = npt.NDArray[np.intp]
 
 FEW: Final = 4
 """So few messages are quicker done one by one."""
-CUT_MAX: Final = 64
-"""A longer WAIT is left to others."""
 TABLE_BYTES: Final = 1024 * 1024
 """A table takes no further batch when it has so many bytes, as sent."""
 _HEAD = struct.Struct(">i8xii")  # size, flag and length of the body of a message in a batch
 _FLAG: Final = slice(12, 16)
 _BODY_AT: Final = 20
 _SHORT = struct.Struct(">h")
-_WAIT: Final = f"{properties.WAIT}{properties.NAME_END}".encode()
 _END: Final = properties.VALUE_END.encode()
 
 
 class _Layout(NamedTuple):
     """Where things are in a message as it was sent, of ``width`` bytes: its properties begin at
-    ``text_at``, and what is between ``cut_at`` and ``cut_end`` is left out.
+    ``text_at``.
     """
 
     width: int
     text_at: int
-    cut_at: int
-    cut_end: int
 
     @property
     def body_end(self) -> int:
@@ -137,7 +131,7 @@ def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
     """Encode even batches of one layout."""
     if not placed:
         return
-    width, text_at, cut_at, cut_end = layout = placed[0][0].layout
+    width, text_at = layout = placed[0][0].layout
     firsts = [batch.first(first_id, timestamp_ns) for batch, first_id in placed]
     counts = [batch.count for batch, _ in placed]
     table = np.frombuffer(b"".join(firsts), np.uint8).reshape(len(placed), -1)
@@ -147,9 +141,7 @@ def _fill(placed: Sequence[tuple[EvenBatch, int]], timestamp_ns: int) -> None:
     size = layout.body_end - _BODY_AT
     body, text = message.parts_at(firsts[0])
     table[:, body : body + size] = rows[:, _BODY_AT : _BODY_AT + size]
-    for kept in (rows[:, text_at:cut_at], rows[:, cut_end:]):
-        table[:, text : text + kept.shape[1]] = kept
-        text += kept.shape[1]
+    table[:, text : text + width - text_at] = rows[:, text_at:]
     table[:, message.FLAG_AT : message.FLAG_AT + 4] = rows[:, _FLAG]
     table[:, message.CRC_AT : message.CRC_AT + 4] = _checksums(sent, size, width)
     table[:, message.OFFSETS] = _offsets([batch for batch, _ in placed], counts)
@@ -183,10 +175,10 @@ def _offsets(batches: Sequence[EvenBatch], counts: Sequence[int]) -> Table:
 def even_batch(
     data: bytes, common: Draft, appended: bytes, store: Host, base: int
 ) -> EvenBatch | None:
-    """The records of a batch body; None when its messages are not of one layout, or few.
+    """The records of a batch body; None when its messages are few, not of one layout, or too long.
 
     ``common`` is what the messages have in common; ``appended`` is put behind the properties of
-    each, and WAIT, which is for the broker only, is taken out of them.
+    each.
     """
     if len(data) < _BODY_AT + _SHORT.size:
         return None
@@ -197,35 +189,23 @@ def even_batch(
     first = data[:width]
     if _SHORT.unpack_from(first, text_at - _SHORT.size)[0] != width - text_at:
         return None
-    cut_at, cut_end = _wait(first, text_at)
-    if cut_end - cut_at > CUT_MAX or (cut_at == cut_end and _WAIT in data):
-        return None
-    layout, columns = _layout(width, text_at, cut_at, cut_end)
+    layout, columns = _layout(width, text_at)
     rows = np.frombuffer(data, np.uint8).reshape(-1, width)
     fixed = rows.take(columns, axis=1).tobytes()
     if fixed != fixed[: len(columns)] * len(rows):
         return None
-    text = first[text_at:cut_at] + first[cut_end:]
+    text = first[text_at:]
     if text and not text.endswith(_END):
         text += _END
+    text += appended
+    if len(text) > properties.BYTES_MAX:
+        return None
     common.body, common.flag = first[_BODY_AT : _BODY_AT + body_size], flag
-    return EvenBatch(data, layout, common, text + appended, store, base)
+    return EvenBatch(data, layout, common, text, store, base)
 
 
 @lru_cache(maxsize=1024)
-def _layout(width: int, text_at: int, cut_at: int, cut_end: int) -> tuple[_Layout, Columns]:
-    """A layout, and the columns in which all its messages are alike: lengths, and what is left out
-    with the signs around it.
-    """
-    columns = [*range(4), *range(16, 20), text_at - 2, text_at - 1,
-               *range(max(text_at, cut_at - 1), cut_end), width - 1]  # fmt: skip
-    return _Layout(width, text_at, cut_at, cut_end), np.array(columns, np.intp)
-
-
-def _wait(first: bytes, text_at: int) -> tuple[int, int]:
-    """Where a message has the property WAIT, with the end of its value; nothing at its end."""
-    start = text_at if first.startswith(_WAIT, text_at) else first.find(_END + _WAIT, text_at) + 1
-    if not start:
-        return len(first), len(first)
-    end = first.find(_END, start)
-    return start, len(first) if end < 0 else end + 1
+def _layout(width: int, text_at: int) -> tuple[_Layout, Columns]:
+    """A layout, and the columns in which all its messages are alike: lengths, and the last sign."""
+    columns = [*range(4), *range(16, 20), text_at - 2, text_at - 1, width - 1]
+    return _Layout(width, text_at), np.array(columns, np.intp)

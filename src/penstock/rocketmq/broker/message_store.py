@@ -188,11 +188,14 @@ class MessageStore:
 
     def message_ids(self, physical: int, count: int) -> str:
         """Those of neighbours, with commas between."""
-        low = physical & 0xFF
-        start = f"{host_digits(self.address)}{physical >> 8:014X}"
-        ids = start + f",{start}".join(_LAST_DIGITS[low : low + count])
-        left = low + count - 0x100
-        return ids if left <= 0 else f"{ids},{self.message_ids(physical + count - left, left)}"
+        host, end = host_digits(self.address), physical + count
+        pieces = []
+        while physical < end:
+            start = f"{host}{physical >> 8:014X}"
+            low = physical & 0xFF
+            pieces.append(start + f",{start}".join(_LAST_DIGITS[low : low + end - physical]))
+            physical += 0x100 - low
+        return ",".join(pieces)
 
     # --- bounds --------------------------------------------------------------------------------
 

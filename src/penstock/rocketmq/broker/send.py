@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,7 @@ from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.send_header import SendHeader
 from penstock.rocketmq.broker.topics import WRITE
-from penstock.rocketmq.protocol import batch_body, properties
+from penstock.rocketmq.protocol import batch_body, frames, properties
 from penstock.rocketmq.protocol.answer_template import AnswerTemplate
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -28,10 +27,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.mqbroker")
 
-BATCH_MAX: Final = 4096
-"""Messages of one batch; their ids go back in one header, which has its limits."""
+_IDS_BYTES_MAX: Final = frames.HEADER_MAX - 64 * 1024
+"""The ids of a batch's messages go back in one header, beside a few other fields."""
+_SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
+"""A few properties of a batch become many bytes, as each of its messages gets them."""
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
-_LATER_WAIT: Final = f"{properties.VALUE_END}{_WAIT}"
+_CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. msg body length "
@@ -66,8 +67,8 @@ def checked_topic(node: Node, connection: Connection, header: SendHeader) -> Top
     config = node.topics.get(header.topic)
     if config is None or header.topic in names.NOT_FOR_CLIENTS:
         config = _make_topic(node, connection, header)
-    permissions.need_broker(node, WRITE)
-    permissions.need_topic(config, WRITE)
+    if config.order:  # as in Java; others stay away by their routes, and what still comes is stored
+        permissions.need_broker(node, WRITE)
     if header.queue >= max(config.write_queues, config.read_queues):
         remark = (
             f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
@@ -132,41 +133,69 @@ def _batch(
         raise _illegal(node)
     common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                    connection.host, header.reconsume_times)  # fmt: skip
-    records: AnyRecords | None = node.store.even_batch(
-        request.body, common, node.cluster_property.encode()
-    )
-    if records is None:
-        records = node.store.records(_batch_drafts(node, request, common))
-    if records.count > BATCH_MAX:
-        remark = f"a batch of {records.count} messages, {BATCH_MAX} are the most"
+    shared = _shared_text(node, header.properties)
+    records: AnyRecords | None = node.store.even_batch(request.body, common, shared.encode())
+    if records is not None:
+        _check_count(node, records.count, shared)
+        return records
+    messages = _decoded(request.body)
+    _check_count(node, len(messages), shared)
+    return node.store.records([_batch_draft(node, each, common, shared) for each in messages])
+
+
+def _check_count(node: Node, count: int, shared: str) -> None:
+    ids_max = _IDS_BYTES_MAX // (len(node.store.message_id(0)) + 1)
+    if count > ids_max:
+        remark = f"a batch of {count} messages, {ids_max} are the most"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-    return records
+    if count * len(shared) > _SHARED_CHARS_MAX:
+        remark = f"{len(shared)} characters of properties that {count} messages of a batch share"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
 
 
-def _batch_drafts(node: Node, request: Command, common: Draft) -> list[Draft]:
+def _shared_text(node: Node, text: str) -> str:
+    """Properties that each message of a batch gets behind those it has: the batch's, the cluster.
+
+    As in Java, but the batch's unique key stays out: each message has one, and keeps it.
+    """
+    found = properties.parse(text)
+    for name in (properties.UNIQUE_KEY, properties.CLUSTER):
+        found.pop(name, None)
+    return properties.join(found) + node.cluster_property
+
+
+def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
     try:
-        messages = batch_body.decode(request.body)
+        return batch_body.decode(body)
     except BodyError as error:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-    drafts = []
-    for body, text, flag in messages:
-        draft = replace(common, body=body, properties=_stored_text(node, text), flag=flag)
-        _check_length(node, draft.properties)
-        drafts.append(draft)
-    return drafts
+
+
+def _batch_draft(
+    node: Node, message: batch_body.BatchedMessage, common: Draft, shared: str
+) -> Draft:
+    text = _with(message.properties, shared)
+    _check_length(node, text)
+    return Draft(
+        common.topic, common.queue, message.body, text, message.flag, common.sys_flag,
+        common.born_ms, common.born_host, common.reconsume_times,
+    )  # fmt: skip
 
 
 def _stored_text(node: Node, text: str) -> str:
     """Properties as they are stored: what was for the broker only is out, its cluster is in."""
-    later = text.find(_LATER_WAIT)
-    if text.startswith(_WAIT):
+    if _WAIT in text:
         text = properties.without(text, properties.WAIT)
-    elif later >= 0:
-        end = text.find(properties.VALUE_END, later + 1)
-        text = text[: later + 1] + (text[end + 1 :] if end >= 0 else "")
+    if _CLUSTER in text:  # of the broker that had the message before
+        text = properties.without(text, properties.CLUSTER)
+    return _with(text, node.cluster_property)
+
+
+def _with(text: str, more: str) -> str:
+    """The properties of two texts in one."""
     if text and not text.endswith(properties.VALUE_END):
         text += properties.VALUE_END
-    return text + node.cluster_property
+    return text + more
 
 
 def _check_length(node: Node, text: str) -> None:

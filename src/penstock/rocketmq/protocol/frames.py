@@ -22,7 +22,8 @@ FRAME_MAX: Final = 16 * 1024 * 1024
 
 _LENGTHS = struct.Struct(">iI")
 _HEADER_BITS: Final = 24
-_HEADER_MASK: Final = (1 << _HEADER_BITS) - 1
+HEADER_MAX: Final = (1 << _HEADER_BITS) - 1
+"""A header's length has 24 bits."""
 _TAIL_APPENDED: Final = 64 * 1024
 _JSON, _BINARY = int(Serialization.JSON), int(Serialization.BINARY)
 
@@ -39,7 +40,7 @@ def encode_head(command: Command, body_length: int) -> bytes:
         header = header_json.encode(command)
     else:
         header = header_binary.encode(command)
-    if len(header) > _HEADER_MASK:
+    if len(header) > HEADER_MAX:
         raise ValueError(f"a header of {len(header)} bytes")
     return prefix(command.serialization, len(header), body_length) + header
 
@@ -101,7 +102,7 @@ class FrameReader:
         length, second = _LENGTHS.unpack_from(self._data, self._place)
         if not 4 <= length <= self._frame_max:
             self._check(length)
-        header_length = second & _HEADER_MASK
+        header_length = second & HEADER_MAX
         if header_length > length - 4:
             raise FrameError(f"a header of {header_length} bytes in a frame of {length}")
         start = self._place + 8

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.rocketmq.broker import even_batch as module
 from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.broker.even_batch import (
-    CUT_MAX,
-    FEW,
-    EvenBatch,
-    encode_together,
-    even_batch,
-)
+from penstock.rocketmq.broker.even_batch import FEW, EvenBatch, encode_together, even_batch
 from penstock.rocketmq.broker.stored_records import StoredRecords
 from penstock.rocketmq.protocol import batch_body, properties
 from penstock.rocketmq.protocol.batch_body import BatchedMessage
@@ -31,10 +25,9 @@ TIME_NS = 1_700_000_000_123_456_789
 def one_by_one(messages: list[BatchedMessage], store: Host = V4) -> StoredRecords:
     drafts = []
     for body, text, flag in messages:
-        kept = properties.without(text, properties.WAIT)
-        if kept and not kept.endswith("\x02"):
-            kept += "\x02"
-        drafts.append(replace(COMMON, body=body, properties=kept + CLUSTER, flag=flag))
+        if text and not text.endswith("\x02"):
+            text += "\x02"
+        drafts.append(replace(COMMON, body=body, properties=text + CLUSTER, flag=flag))
     return StoredRecords(drafts, store, 1 << 40)
 
 
@@ -73,9 +66,7 @@ def test_messages_of_one_layout(text: str, size: int, store: Host) -> None:
     ("change", "what"),
     [
         (BatchedMessage(b"xx", "KEYS\x01k\x02WAIT\x01true"), "another size"),
-        (BatchedMessage(b"x", "KEYS\x01kk\x02WAIT\x01tru"), "another value of WAIT"),
-        (BatchedMessage(b"x", "WAIT\x01true\x02KEYS\x01k"), "another place of WAIT"),
-        (BatchedMessage(b"x", "KEYS\x01k\x02WAIU\x01true"), "no WAIT"),
+        (BatchedMessage(b"x", "KEYS\x01k\x02WAIT\x01tru\x02"), "another last sign"),
         (BatchedMessage(b"xx", "KEYS\x01k\x02WAIT\x01tru"), "a longer body"),
     ],
 )
@@ -89,8 +80,10 @@ def test_few_are_left_to_others() -> None:
     assert not agree([BatchedMessage(b"x", "KEYS\x01k")] * (FEW - 1))
 
 
-def test_a_very_long_wait_is_left_to_others() -> None:
-    assert not agree([BatchedMessage(b"x", "WAIT\x01" + "y" * CUT_MAX)] * 6)
+def test_properties_that_become_too_long_are_left_to_others() -> None:
+    longest = properties.BYTES_MAX - len(CLUSTER) - len("\x02")
+    assert agree([BatchedMessage(b"x", "y" * longest)] * 6)
+    assert not agree([BatchedMessage(b"x", "y" * (longest + 1))] * 6)
 
 
 def a_batch(number: int, queue: int, size: int = 8) -> tuple[EvenBatch, StoredRecords]:

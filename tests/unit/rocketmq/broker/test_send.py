@@ -9,6 +9,7 @@ import pytest
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.protocol import batch_body
 from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.raw_client import RawClient
 
 from .test_pull import pull, send
@@ -26,7 +27,8 @@ def test_a_batch_is_stored_as_messages_of_its_queue(client: RawClient) -> None:
     bodies = [BatchedMessage(b"m%d" % n, f"TAGS\x01T{n}\x02WAIT\x01true", n) for n in range(5)]
     answer = client.ask(
         BATCH, batch_body.encode(bodies), a="PG", b="TopicB", c="TBW102", d=4, e=2, f=0,
-        g=1, h=0, i="UNIQ_KEY\x01u\x02", j=0, k="false", m="true",
+        g=1, h=0, i="UNIQ_KEY\x01u\x02CLUSTER\x01other\x02INSTANCE_ID\x01i", j=0, k="false",
+        m="true",
     )  # fmt: skip
     assert (answer.code, answer.ext and answer.ext["queueOffset"]) == (0, "1")
     assert answer.ext is not None
@@ -34,7 +36,77 @@ def test_a_batch_is_stored_as_messages_of_its_queue(client: RawClient) -> None:
     assert [m.body for m in messages] == [b"m0", b"m1", b"m2", b"m3", b"m4"]
     assert [m.flag for m in messages] == [0, 1, 2, 3, 4]
     assert answer.ext["msgId"].split(",") == [m.offset_id for m in messages]
-    assert messages[3].properties == "TAGS\x01T3\x02CLUSTER\x01DefaultCluster"
+    assert messages[3].properties == (
+        "TAGS\x01T3\x02WAIT\x01true\x02INSTANCE_ID\x01i\x02CLUSTER\x01DefaultCluster"
+    )
+
+
+def batch(client: RawClient, topic: str, body: bytes, text: str = "", queue: int = 2) -> Command:
+    """Send a batch to a topic of 4 queues; ``text`` are properties of its own."""
+    return client.ask(
+        BATCH, body, a="PG", b=topic, c="TBW102", d=4, e=queue, f=0, g=1, h=0, i=text, j=0,
+        k="false", m="true",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 3], ids=["of one layout", "of several"])
+def test_a_batch_may_have_as_many_messages_as_its_size_allows(client: RawClient, size: int) -> None:
+    """Upstream's example of split batches sends 13,275 at once."""
+    count = 13_275
+    send(client, "TopicM", b"before", queue=2)
+    bodies = [BatchedMessage(b"%05d" % n + b"x" * (n % size)) for n in range(count)]
+    answer = batch(client, "TopicM", batch_body.encode(bodies))
+    assert (answer.code, answer.ext and answer.ext["queueOffset"]) == (0, "1"), answer.remark
+    assert answer.ext is not None
+    ids = answer.ext["msgId"].split(",")
+    assert len(set(ids)) == count
+    for offset in (1, 4096, 4097, count):
+        _, (message, *_) = pull(client, "TopicM", 2, offset)
+        assert message.body.startswith(b"%05d" % (offset - 1))
+        assert (message.queue_offset, message.offset_id) == (offset, ids[offset - 1])
+
+
+def test_a_batch_is_refused_where_its_ids_fit_no_header(
+    rocket: RocketBroker, client: RawClient
+) -> None:
+    rocket.settings.max_message_size = 12 * 1024 * 1024
+    body = batch_body.encode([BatchedMessage(b"")]) * (12 * 1024 * 1024 // 22)
+    answer = batch(client, "TopicH", body)
+    assert (answer.code, answer.remark) == (
+        13, "a batch of 571950 messages, 506414 are the most"
+    )  # fmt: skip
+
+
+def test_a_batch_is_refused_where_its_own_properties_would_fill_the_disk(client: RawClient) -> None:
+    """Each of its messages gets them."""
+    text = "a\x01" + "x" * 30_000
+    for bodies in (
+        [BatchedMessage(b"")] * 3000,
+        [BatchedMessage(b"x" * (n % 2)) for n in range(3000)],
+    ):
+        answer = batch(client, "TopicH", batch_body.encode(bodies), text)
+        assert answer.code == 13
+        assert "characters of properties that 3000 messages of a batch share are too many" in (
+            answer.remark or ""
+        )
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("CLUSTER\x01other\x02KEYS\x01k\x02WAIT\x01true\x02", "KEYS\x01k\x02"),
+        ("TAGS\x01A\x02CLUSTER\x01DefaultCluster", "TAGS\x01A\x02"),
+        ("WAIT\x01false\x02MY_CLUSTER\x01c\x02AWAIT\x01w", "MY_CLUSTER\x01c\x02AWAIT\x01w\x02"),
+        ("", ""),
+    ],
+)
+def test_a_message_tells_one_cluster_and_nothing_of_waiting(
+    client: RawClient, sent: str, stored: str
+) -> None:
+    """One that is sent on has the cluster of the broker that it comes from."""
+    send(client, "TopicC", b"x", i=sent)
+    _, (message,) = pull(client, "TopicC", 0, 0)
+    assert message.properties == f"{stored}CLUSTER\x01DefaultCluster"
 
 
 @pytest.mark.parametrize(
@@ -72,28 +144,44 @@ def test_an_empty_body_and_a_large_one(client: RawClient) -> None:
     assert [len(m.body) for m in messages] == [4 * 1024 * 1024]
 
 
-def test_permissions_of_topic_and_broker(rocket: RocketBroker, client: RawClient) -> None:
-    send(client, "TopicP", b"x")
+@pytest.mark.parametrize("permission", [4, 0])
+def test_what_is_sent_without_permission_is_stored(
+    rocket: RocketBroker, client: RawClient, permission: int
+) -> None:
+    """As in Java: clients stay away when they have heard of it, and until then nothing is lost."""
+    send(client, "TopicP", b"0")
     config = rocket.node.topics.get("TopicP")
     assert config is not None
-    config.perm = 4
-    assert send(client, "TopicP", b"x").code == 16
+    config.perm = permission
+    assert send(client, "TopicP", b"1").code == 0
     config.perm = 6
-    rocket.settings.broker_permission = 4
-    assert send(client, "TopicP", b"x").code == 16
+    rocket.settings.broker_permission = permission
+    for number in range(2, 12):
+        client.tell(310, b"%d" % number, a="PG", b="TopicP", c="TBW102", d=4, e=0, f=0, g=1, h=0)
+    assert send(client, "NewTopicP", b"x").code == 0
+    rocket.settings.broker_permission = 6
+    _, messages = pull(client, "TopicP", 0, 0)
+    assert [message.body for message in messages] == [b"%d" % n for n in range(12)]
+
+
+def test_a_broker_without_permission_refuses_messages_of_ordered_topics(
+    rocket: RocketBroker, client: RawClient
+) -> None:
+    send(client, "TopicP", b"0")
+    config = rocket.node.topics.get("TopicP")
+    assert config is not None
+    config.order, rocket.settings.broker_permission = True, 4
+    answer = send(client, "TopicP", b"x")
+    assert (answer.code, answer.remark) == (
+        16, f"the broker[{rocket.settings.broker_ip1}] sending message is forbidden"
+    )  # fmt: skip
     rocket.settings.broker_permission = 6
     assert send(client, "TopicP", b"x").code == 0
 
 
 def test_one_way_messages_are_stored_and_not_answered(client: RawClient) -> None:
-    from penstock.rocketmq.protocol import frames
-    from penstock.rocketmq.protocol.command import ONE_WAY
-
     send(client, "TopicQ", b"first")
-    request = client.request(
-        310, b"quiet", a="PG", b="TopicQ", c="TBW102", d=4, e=0, f=0, g=1, h=0, j=0, flag_=ONE_WAY
-    )
-    client.send(frames.encode(request))
+    client.tell(310, b"quiet", a="PG", b="TopicQ", c="TBW102", d=4, e=0, f=0, g=1, h=0, j=0)
     _, messages = pull(client, "TopicQ", 0, 0)
     assert [m.body for m in messages] == [b"first", b"quiet"]
     assert client.requests == []
