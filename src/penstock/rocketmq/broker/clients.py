@@ -145,7 +145,7 @@ class ConsumerGroup(Generic[Peer]):
         members = reversed(self.members.values())
         return next((member for member in members if member.client_id == client_id), None)
 
-    def subscribe(self, subscriptions: Iterable[Subscription]) -> bool:
+    def subscribe(self, subscriptions: Iterable[Subscription], now_ms: int) -> bool:
         """Take over the newest subscriptions; whether the topics are others than before.
 
         The last heartbeat wins: topics that it does not name are dropped, as in Java.
@@ -157,6 +157,7 @@ class ConsumerGroup(Generic[Peer]):
         for topic, subscription in wanted.items():
             known = self.subscriptions.get(topic)
             if known is None or subscription.version > known.version:
+                subscription.born_ms = now_ms
                 self.subscriptions[topic] = subscription
         return changed
 
@@ -179,7 +180,9 @@ class Clients(Generic[Peer]):
         self._clients: dict[Peer, _Client[Peer]] = {}
         self._producer_by_id: dict[str, Member[Peer]] = {}
 
-    def beat(self, heartbeat: Heartbeat, member: Member[Peer]) -> list[ConsumerGroup[Peer]]:
+    def beat(
+        self, heartbeat: Heartbeat, member: Member[Peer], now_ms: int = 0
+    ) -> list[ConsumerGroup[Peer]]:
         """A heartbeat of this member; the groups whose members or topics changed by it.
 
         Raises BodyError when there are too many groups.
@@ -193,7 +196,7 @@ class Clients(Generic[Peer]):
             joined = member.peer not in group.members
             group.members[member.peer] = member
             client.consumes.add(data.group)
-            if group.subscribe(data.subscriptions) or joined:
+            if group.subscribe(data.subscriptions, now_ms) or joined:
                 changed.append(group)
         for name in heartbeat.producers:
             if name not in self.producers and len(self.producers) >= GROUPS_MAX:

@@ -121,8 +121,7 @@ class RocketBroker:
             if group not in node.groups.configs:
                 node.groups.put(GroupConfig(group), node.now_ms)
         self._configure(node.host.broker.topics)
-        for topic in node.host.broker.topics.values():
-            node.retention.adopt(topic)
+        node.retention.adopt_all()
         node.state.save(files.TOPICS)
         node.state.save(files.GROUPS)
 

@@ -44,7 +44,7 @@ def heart_beat(node: Node, connection: Connection, request: Command) -> Command 
         heartbeat.client_id, connection, connection.address, request.language, request.version,
         node.clock.monotonic_ns(), request.optional(ACCESS_KEY) or "",
     )  # fmt: skip
-    for group in node.clients.beat(heartbeat, member):
+    for group in node.clients.beat(heartbeat, member, node.now_ms):
         _warn_of_problems(group, connection)
         _notify(node, group)
     if node.topics.version.counter == topics_before:

@@ -49,6 +49,11 @@ class TopicRetention:
             hours = self._node.settings.file_reserved_time
             topic.retention = Retention(time_ns=hours * HOUR)
 
+    def adopt_all(self) -> None:
+        """The same for each topic, after a start or a change of ``fileReservedTime``."""
+        for topic in self._node.host.broker.topics.values():
+            self.adopt(topic)
+
     def forget(self, name: str) -> None:
         """A topic is gone. Raises StorageError."""
         if name in self._of_nsq:

@@ -123,7 +123,7 @@ class BrokerSettings(TlsSettings):
             "brokerClusterName", "brokerName", "brokerId", "brokerIP1", "listenPort",
             "bindAddress", "serverChannelMaxIdleTimeSeconds", "syncFlushTimeout",
             "storePathRootDir", "brokerRole", "flushDiskType", "durability",
-            "flushIntervalCommitLog", "fileReservedTime", "messageDelayLevel", "traceTopicEnable",
+            "flushIntervalCommitLog", "messageDelayLevel", "traceTopicEnable",
             "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
             "nsqTcpAddress", "nsqHttpAddress", "nsqOpen", "aclEnable", "aclDirectory",
         )

@@ -32,6 +32,8 @@ class Subscription:
     tags: list[str] = field(default_factory=list)
     problem: str | None = None
     """Why the text makes no sense; such a subscription matches nothing."""
+    born_ms: int = 0
+    """When the broker first heard of it."""
 
     @classmethod
     def parse(

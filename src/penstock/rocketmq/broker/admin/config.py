@@ -55,6 +55,8 @@ async def _take_effect(node: Node, values: dict[str, str]) -> None:
     settings = node.settings
     if "namesrvAddr" in values and node.name_servers is not None:
         node.name_servers.set_addresses(settings.name_servers())
+    if "fileReservedTime" in values:
+        node.retention.adopt_all()
     counter = node.topics.version.counter
     node.topics.set_template(
         settings.default_topic_queue_nums, node.now_ms, inherited=settings.auto_create_topic_enable

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
 from penstock.rocketmq.broker.subscriptions import SQL92, Subscription
-from penstock.rocketmq.protocol import fastjson, message, properties
+from penstock.rocketmq.protocol import message, properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash
@@ -92,10 +93,14 @@ def _filter_text(group: str, subscription: Subscription) -> str:
     if subscription.kind != SQL92:
         return "null"
     data = {
+        "bloomFilterData": {"bitNum": 0, "bitPos": []},  # nothing is precomputed per message
+        "bornTime": subscription.born_ms,
         "clientVersion": subscription.version,
         "consumerGroup": group,
+        "dead": False,  # or it would be forgotten
+        "deadTime": 0,
         "expression": subscription.text,
         "expressionType": subscription.kind,
         "topic": subscription.topic,
     }
-    return fastjson.dumps(data).decode()
+    return json.dumps(data, indent="\t", separators=(",", ":"), ensure_ascii=False)

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from penstock.core import java_properties
+from penstock.core.units import HOUR
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.storage.retention import Retention
 from tests.unit.rocketmq.raw_client import RawClient
 
 Connect = Callable[[], RawClient]
@@ -60,6 +62,21 @@ def test_permission_is_a_new_version_of_the_topics(connect: Connect, rocket: Roc
     assert told == [before + 1]
 
 
+def test_messages_stay_as_long_as_was_said_last(
+    connect: Connect, rocket: RocketBroker, tmp_path: Path
+) -> None:
+    client, topic = connect(), rocket.node.store.topic("T")
+    theirs = rocket.node.store.topic("theirs")
+    theirs.retention = None
+    rocket.node.retention.made_by_nsq(["theirs"])
+    assert update(client, "fileReservedTime=48").code == 0
+    assert config(client)["fileReservedTime"] == "48"
+    assert topic.retention == Retention(time_ns=48 * HOUR)
+    assert theirs.retention is None
+    kept = java_properties.loads((tmp_path / "broker.properties").read_text())
+    assert kept["fileReservedTime"] == "48"
+
+
 def test_automatic_topics_are_switched_off_and_on(connect: Connect, rocket: RocketBroker) -> None:
     client, topics = connect(), rocket.node.topics
     update(client, "autoCreateTopicEnable=false")
@@ -89,6 +106,8 @@ def test_name_servers_are_left_and_joined(connect: Connect, rocket: RocketBroker
         ("tls.server.mode=disabled", 16, "tls.server.mode cannot change while the broker runs"),
         ("brokerPermission=9", 1, "brokerPermission must be 0 to 7"),
         ("maxMessageSize=many", 1, "maxMessageSize must be a number"),
+        ("fileReservedTime=-1", 1, "fileReservedTime must not be negative"),
+        ("fileReservedTime=long", 1, "fileReservedTime must be a number"),
     ],
 )
 def test_what_is_refused_changes_nothing(
