@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from penstock.core.errors import DiskFullError, LockedError, StorageError, TooManyFilesError
+from penstock.storage.temporary import temporary_path
 
 RESERVED_MAX: Final = 1024 * 1024
 RESERVED_MIN: Final = 64 * 1024
@@ -285,7 +285,7 @@ class OsDisk:
                 return None
 
     def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+        temporary = temporary_path(path)
         with _reported(path):
             try:
                 with open(

@@ -41,7 +41,7 @@ class Serials:
         self._files = files
         data = files.read_file(_FILE)
         try:
-            kept = msgspec.json.decode(data, type=_Kept) if data else _Kept(1, {})
+            kept = msgspec.json.decode(data, type=_Kept) if data is not None else _Kept(1, {})
         except MALFORMED as error:
             raise StorageError(
                 f"{_FILE} is damaged: {error}. Without it the message ids that clients hold lead "

@@ -1,6 +1,8 @@
 """The broker's tables in files: JSON as Java writes it, ``<store path>/config/<name>``.
 
-A file is replaced as a whole, never half; what it said before stays behind as ``<name>.bak``.
+A file is replaced as a whole, never half. What it said before stays behind as ``<name>.bak`` and is
+taken when the file itself is empty, damaged or gone. With neither the broker does not start until
+an operator has decided: nothing begins from 0 in silence.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.disk import Disk
+from penstock.storage.temporary import remove_temporaries
 
 TOPICS: Final = "topics.json"
 GROUPS: Final = "subscriptionGroup.json"
 OFFSETS: Final = "consumerOffset.json"
 BACKUP: Final = ".bak"
+DAMAGED: Final = ".damaged"
+"""Ends the name of a copy of what could not be read."""
 _INTERVAL_S_MIN: Final = 0.1
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -46,11 +51,13 @@ class State:
         self._files: dict[str, _File] = {}
         self._task: asyncio.Task[None] | None = None
         disk.make_directory(directory)
+        remove_temporaries(disk, directory)
 
     def add(self, name: str, dump: Dump, load: Load) -> None:
         """Keep a table in a file, and load it when the file is there.
 
-        Raises ConfigError when the file is damaged, StorageError when it cannot be read.
+        Raises ConfigError when the file and its backup are damaged, StorageError when they cannot
+        be read.
         """
         file = _File(self.disk, f"{self._directory}/{name}", dump)
         file.load(load)
@@ -108,17 +115,27 @@ class _File:
         self.is_failing = False
 
     def load(self, load: Load) -> None:
-        data = self._disk.read_file(self._path)
-        self._content = data
-        if not data:  # as in Java
-            data = self._disk.read_file(self._path + BACKUP)
-        if not data:
+        backup = self._path + BACKUP
+        data, before = self._disk.read_file(self._path), self._disk.read_file(backup)
+        if data is None and before is None:
             return
-        try:
-            load(fastjson.loads(data))
-        except BodyError as error:
-            raise ConfigError(f"{self._path} is damaged: {error}; what it said before is in "
-                              f"{self._path}{BACKUP}") from error  # fmt: skip
+        problem = _problem(data, load)
+        if problem is None:
+            self._content = data
+            return
+        useless = _problem(before, load)
+        if useless is not None:
+            raise ConfigError(
+                f"{self._path} {problem}, and {backup} {useless}: put back a good copy of one, "
+                "or delete both to begin without what they said"
+            )
+        _log.error("%s %s: taking what it said before, from %s; what changed after that is lost",
+                   self._path, problem, backup)  # fmt: skip
+        if data:
+            self._disk.replace_file(self._path + DAMAGED, data)
+        assert before is not None
+        self._disk.replace_file(self._path, before)
+        self._content = before
 
     def take(self) -> tuple[int, Any]:
         """A copy of the table, with its number."""
@@ -141,3 +158,16 @@ class _File:
                 self._disk.replace_file(self._path, data)
                 self._content = data
             self._written = number
+
+
+def _problem(data: bytes | None, load: Load) -> str | None:
+    """Why a file's content is of no use; None when ``load`` has taken it over."""
+    if data is None:
+        return "is not there"
+    if not data.strip(b"\0 \r\n\t"):
+        return "is empty"
+    try:
+        load(fastjson.loads(data))
+    except BodyError as error:
+        return f"is damaged ({error})"
+    return None

@@ -9,6 +9,7 @@ from typing import Final
 from penstock.core.errors import ConfigError, StorageError
 from penstock.rocketmq.protocol import fastjson
 from penstock.storage.disk import Disk
+from penstock.storage.temporary import remove_temporaries
 
 ORDER_TOPICS: Final = "ORDER_TOPIC_CONFIG"
 ENTRIES_MAX: Final = 100_000
@@ -23,6 +24,7 @@ class KvConfig:
         """
         self._disk = disk
         self._path = path
+        remove_temporaries(disk, os.path.dirname(path) or ".", os.path.basename(path))
         self._table = _read(disk, path)
 
     def get(self, namespace: str, key: str) -> str | None:
@@ -55,7 +57,7 @@ class KvConfig:
 
 def _read(disk: Disk, path: str) -> dict[str, dict[str, str]]:
     data = disk.read_file(path)
-    if not data:
+    if data is None:
         return {}
     try:
         table = json.loads(data)["configTable"]
@@ -64,4 +66,5 @@ def _read(disk: Disk, path: str) -> dict[str, dict[str, str]]:
             for name, values in table.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} is no table of values: {error}") from error
+        raise ConfigError(f"{path} is no table of values: {error}. Put back a good copy, or delete "
+                          "it to begin without values") from error  # fmt: skip

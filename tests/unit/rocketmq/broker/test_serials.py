@@ -66,10 +66,11 @@ def test_offsets_stay_positive() -> None:
         serials.of("too many")
 
 
-def test_a_damaged_file_says_what_to_do() -> None:
+@pytest.mark.parametrize("content", [b"", b"{"])
+def test_a_damaged_file_says_what_to_do(content: bytes) -> None:
     files = Files()
     Serials(files).of("one")
     (name,) = files.content
-    files.content[name] = b"{"
+    files.content[name] = content
     with pytest.raises(StorageError, match="Put back a good copy"):
         Serials(files)

@@ -88,18 +88,67 @@ def test_the_content_before_stays_as_backup(disk: CountingDisk, directory: Path)
     assert opened(disk, directory)[1].values == {"a": 1}
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"other":1}', b"\xff\xfe"])
-def test_a_damaged_file_is_one_clear_line(
-    disk: CountingDisk, directory: Path, content: bytes
+DAMAGES = (b"", b"\n", bytes(32), b"{", b"[]", b'{"other":1}', b"\xff\xfe", b'{"values":{"a":')
+
+
+@pytest.mark.parametrize("content", [*DAMAGES, None])
+def test_what_a_file_said_before_counts_where_it_is_damaged(
+    disk: CountingDisk, directory: Path, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, table = opened(disk, directory)
+    for number in (5, 6):
+        table.values["a"] = number
+        state.save("t.json")
+    file = directory / "t.json"
+    file.unlink() if content is None else file.write_bytes(content)
+    state, table = opened(disk, directory)
+    assert table.values == {"a": 5}
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith(f"{file} is ")
+    assert f"from {file}.bak; what changed after that is lost" in record.getMessage()
+    assert json.loads(file.read_bytes()) == {"values": {"a": 5}}  # and stands without its backup
+    if content:
+        assert (directory / "t.json.damaged").read_bytes() == content
+    table.values["a"] = 7
+    state.save("t.json")
+    assert json.loads((directory / "t.json.bak").read_bytes()) == {"values": {"a": 5}}
+
+
+@pytest.mark.parametrize("before", [*DAMAGES, None])
+@pytest.mark.parametrize("content", DAMAGES)
+def test_without_a_backup_a_damaged_file_is_one_clear_line_and_no_start(
+    disk: CountingDisk, directory: Path, content: bytes, before: bytes | None
 ) -> None:
     opened(disk, directory)
     (directory / "t.json").write_bytes(content)
+    if before is not None:
+        (directory / "t.json.bak").write_bytes(before)
     with pytest.raises(ConfigError) as raised:
         opened(disk, directory)
     text = str(raised.value)
-    assert text.startswith(f"{directory}/t.json is damaged: ")
-    assert text.endswith("t.json.bak")
+    assert text.startswith(f"{directory}/t.json is ")
+    assert f", and {directory}/t.json.bak is " in text
+    assert text.endswith("or delete both to begin without what they said")
     assert "\n" not in text
+    assert (directory / "t.json").read_bytes() == content
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(
+    disk: CountingDisk, directory: Path
+) -> None:
+    directory.mkdir(parents=True)
+    kept = (
+        "t.json.tmp",
+        "my.tmp",
+        "t.json.0123abcd.tmp.bak",
+        "t.json.0123ABCD.tmp",
+        ".0123abcd.tmp",
+    )
+    for name in (*kept, "t.json.0123abcd.tmp", "other.json.bak.89abcdef.tmp"):
+        (directory / name).write_text("x")
+    opened(disk, directory)
+    assert sorted(path.name for path in directory.iterdir()) == sorted(kept)
 
 
 async def test_changes_are_written_from_time_to_time(disk: CountingDisk, directory: Path) -> None:

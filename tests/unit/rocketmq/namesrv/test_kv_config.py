@@ -57,12 +57,19 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     assert kv.get("a", "k") is None
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"configTable":{"a":1}}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"configTable":{"a":1}}'])
 def test_a_file_that_is_something_else(tmp_path: Path, content: str) -> None:
     path = tmp_path / "kv.json"
     path.write_text(content)
     with pytest.raises(ConfigError, match="is no table of values"):
         KvConfig(OsDisk(), str(path))
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("kv.json.0123abcd.tmp", "other.json.0123abcd.tmp"):
+        (tmp_path / name).write_text("half")
+    KvConfig(OsDisk(), str(tmp_path / "kv.json"))
+    assert [path.name for path in tmp_path.iterdir()] == ["other.json.0123abcd.tmp"]
 
 
 def test_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

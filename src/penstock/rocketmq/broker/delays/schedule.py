@@ -135,11 +135,12 @@ class Schedule:
         table = value.get("offsetTable") if isinstance(value, dict) else None
         if not isinstance(table, dict):
             raise BodyError("delay offsets without offsetTable")
-        for level, offset in fastjson.int_keys(table).items():
+        offsets = fastjson.int_keys(table)
+        for level, offset in offsets.items():
             if type(offset) is not int or offset < 0:
                 raise BodyError(f"the offset {offset!r} of level {level} is no number")
-            if 1 <= level <= len(self._levels):
-                self._levels[level - 1].offset = offset
+        for each in self._levels:
+            each.offset = offsets.get(each.queue + 1, 0)
 
     # --- delivering ----------------------------------------------------------------------------
 

@@ -1,0 +1,79 @@
+"""Files under a temporary name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import StorageError
+from penstock.storage import disk as disk_module
+from penstock.storage.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from penstock.storage.temporary import remove_temporaries, temporary_path
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.fixture
+def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """What two processes left that were killed before they could rename."""
+
+    def killed(source: str, target: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_module.os, "rename", killed)
+        for name in ("a.json", "b.json"):
+            with pytest.raises(Killed):
+                OsDisk().replace_file(str(tmp_path / name), b"half")
+    found = sorted(tmp_path.iterdir())
+    assert [path.suffix for path in found] == [".tmp", ".tmp"]
+    return found
+
+
+def test_all_that_was_left_in_a_directory_is_removed(
+    tmp_path: Path, left_behind: list[Path]
+) -> None:
+    (tmp_path / "a.json").write_text("whole")
+    (tmp_path / "somebody.tmp").write_text("theirs")
+    remove_temporaries(OsDisk(), str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "somebody.tmp"]
+
+
+def test_those_of_one_file_are_removed(tmp_path: Path, left_behind: list[Path]) -> None:
+    remove_temporaries(OsDisk(), str(tmp_path), "b.json")
+    assert list(tmp_path.iterdir()) == left_behind[:1]
+
+
+def test_a_directory_that_is_not_there_has_none(tmp_path: Path) -> None:
+    remove_temporaries(OsDisk(), str(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_disk_that_fails_is_told_and_stops_nobody(
+    tmp_path: Path, left_behind: list[Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(OsDisk):
+        def remove(self, path: str) -> None:
+            raise StorageError("read-only")
+
+    remove_temporaries(Failing(), str(tmp_path))
+    assert "cannot remove temporary files - read-only" in caplog.text
+
+
+def test_a_data_path_and_its_queues_are_cleaned_when_they_are_opened(tmp_path: Path) -> None:
+    queue = tmp_path / "topics" / "T@0"
+    queue.mkdir(parents=True)
+    paths = [Path(temporary_path(str(each / "x"))) for each in (tmp_path, queue)]
+    for path in paths:
+        path.write_text("half")
+    store = Store(OsDisk(), str(tmp_path), LogOptions())
+    log, journal, _ = store.open_queue("T", 0, 1)
+    assert not any(path.exists() for path in paths)
+    journal.close()
+    log.close()
+    store.close()
