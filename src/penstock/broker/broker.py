@@ -52,6 +52,14 @@ class Broker:
         self._options = options
         for name, _queue in store.queues():
             self.topic(name)
+        self._resume()
+
+    def _resume(self) -> None:
+        """Tell the topics for how long there has been nothing new when the broker started."""
+        logs = [topic.log for topic in self.topics.values() if isinstance(topic.log, Log)]
+        newest_ns = max((log.newest_ns for log in logs), default=0)
+        for topic in self.topics.values():
+            topic.time.resumed(topic.log.next_offset, self._clock.wall_ns() - newest_ns)
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""

@@ -33,6 +33,7 @@ from penstock.broker.progress import (
 )
 from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
+from penstock.broker.steady_time import SteadyTime
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
@@ -99,6 +100,7 @@ class Topic:
         self._news: list[Record] = []  # what is written once, not with every save
         self._changed = False
         self._save_failed = False  # then the journal is written anew, with all there is
+        self.time = SteadyTime(clock)
         self._clock = clock
         self._chance = chance
         self._alarms = alarms
@@ -152,9 +154,11 @@ class Topic:
         log = self.log
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
+        wall_ns = self._clock.wall_ns()
+        self.time.stamped(log.append_offset, wall_ns)
         unseen = dict(self._unseen)
-        batches = batches_of(staged, self.queues, log.append_offset, log.id_base,
-                             self._clock.wall_ns(), self.placed, unseen)  # fmt: skip
+        batches = batches_of(staged, self.queues, log.append_offset, log.id_base, wall_ns,
+                             self.placed, unseen)  # fmt: skip
         log.append(batches)
         if self._limiter is not None:
             self._limiter.stored(batches)
@@ -461,7 +465,7 @@ class Topic:
         if not self.log.trimmable:  # a million deferrals make the floor a matter of 100 ms
             return 0
         retention = self.retention or retention
-        deleted = self.log.trim(self.floor(), self._clock.wall_ns(), retention)
+        deleted = self.time.trim(self.log, self.floor(), retention)
         if deleted:
             self.queues.trim()
             self.head = max(self.head, self.log.start_offset)

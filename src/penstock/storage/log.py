@@ -19,7 +19,7 @@ import logging
 import os
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -46,8 +46,13 @@ CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 DOOMED: Final = ".deleted"
 """Behind the name of a directory whose log was deleted, until its files are removed."""
 
+Ahead = Callable[[int], int]
 BatchRun = tuple[Sequence[Batch], int]
 _NOTHING: Final[BatchRun] = ((), 0)
+
+
+def _never_set(_offset: int) -> int:
+    return 0
 
 
 @dataclass(slots=True)
@@ -343,6 +348,11 @@ class Log:
                 return segment.index.timestamps[0]
         return self._unwritten[0].timestamp_ns if self._unwritten else None
 
+    @property
+    def newest_ns(self) -> int:
+        """When the newest message that is kept was published; 0 when there is none."""
+        return max(segment.last_timestamp_ns for segment in self._segments)
+
     def batches_at(self, offset: int) -> BatchRun:
         """Consecutive batches in a list, and which of them is the first that ends behind
         ``offset``.
@@ -443,17 +453,20 @@ class Log:
         """Whether there is anything that ``trim`` might delete."""
         return len(self._segments) > 1
 
-    def trim(self, before_offset: int, wall_ns: int, retention: Retention) -> int:
+    def trim(
+        self, before_offset: int, now_ns: int, retention: Retention, ahead: Ahead = _never_set
+    ) -> int:
         """Delete the finished segments that end at or before an offset, as far as retention allows.
 
-        Returns how many were deleted. The newest segment always stays.
+        ``ahead`` tells by how much the stamp of a message is too late, where the system's time has
+        been set. Returns how many were deleted. The newest segment always stays.
         """
         deleted = 0
         nbytes = self.nbytes
         while len(self._segments) > 1 and self._segments[1].first_offset <= before_offset:
             oldest = self._segments[0]
             nbytes -= oldest.size
-            age_ns = wall_ns - oldest.last_timestamp_ns
+            age_ns = now_ns + ahead(oldest.next_offset - 1) - oldest.last_timestamp_ns
             if self._job is not None or not retention.expired(age_ns, nbytes):
                 break
             if self._new_files:  # or a power cut might leave no file to tell where the log ends

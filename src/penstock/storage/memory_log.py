@@ -8,7 +8,7 @@ from typing import Final
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
-from penstock.storage.log import BatchRun
+from penstock.storage.log import Ahead, BatchRun
 from penstock.storage.retention import Retention
 from penstock.storage.tail import Tail
 
@@ -114,7 +114,9 @@ class MemoryLog:
         """As ``Log.trimmable``."""
         return self._held > 0
 
-    def trim(self, before_offset: int, wall_ns: int, retention: Retention) -> int:
+    def trim(
+        self, before_offset: int, now_ns: int, retention: Retention, ahead: Ahead | None = None
+    ) -> int:
         """Let go of the batches that end at or before an offset; how many."""
         drop = 0
         for batch in self._tail.batches:

@@ -13,14 +13,14 @@ from typing import Final
 
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
-from penstock.core.units import MILLISECOND, SECOND
+from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 
 FAR: Final = 1 << 62
 """A deadline in ms that never comes."""
 RETRY_MS: Final = 1000
 SLEEP_S_MAX: Final = 30.0
-"""The system's time may be set meanwhile, so deadlines are looked at again after so long."""
+"""Some deadlines follow the system's time, which may be set, so they are looked at again then."""
 CLOSE_S: Final = 5.0
 _SAVE_REST_NS: Final = SECOND // 10
 
@@ -28,19 +28,21 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 class DueLoop:
-    """Calls ``step``, which does what is due, a few ms of it, and returns the wall time in ms at
-    which it wants to be called again. ``save`` writes down what ``changed`` told of.
+    """Calls ``step``, which does what is due, a few ms of it, and returns when it wants to be
+    called again, in the time of ``now_ms``. ``save`` writes down what ``changed`` told of.
     """
 
     def __init__(
         self,
         name: str,
         clock: Clock,
+        now_ms: Callable[[], int],
         step: Callable[[], Awaitable[int]],
         save: Callable[[], Awaitable[None]],
     ) -> None:
         self._name = name
         self._clock = clock
+        self._now_ms = now_ms
         self._step = step
         self._save = save
         self._woken = asyncio.Event()
@@ -76,7 +78,7 @@ class DueLoop:
         while not self._closing:
             self._woken.clear()
             due_ms = await self._stepped()
-            wait_ms = due_ms - self._clock.wall_ns() // MILLISECOND
+            wait_ms = due_ms - self._now_ms()
             if wait_ms <= 0:
                 await asyncio.sleep(0)
                 continue
@@ -93,7 +95,7 @@ class DueLoop:
             _log.error("%s: %s; trying again", self._name, error)
         except Exception:  # without this clockwork nothing would ever be delivered
             _log.exception("%s failed, trying again", self._name)
-        return self._clock.wall_ns() // MILLISECOND + RETRY_MS
+        return self._now_ms() + RETRY_MS
 
     async def _save_soon(self) -> None:
         rest_ns = _SAVE_REST_NS

@@ -4,6 +4,9 @@ All messages of a level wait equally long, so they become due in the order in wh
 stored, and how far a level has come is one offset (reference 4.6). A message is put to its own
 topic first and the offset moves on afterwards: a crash between doubles messages and loses none. The
 offsets are written down soon after they have moved, so that there are few to double.
+
+Deadlines are in the topic's steady time: nobody waits longer, or shorter, because the system's time
+is set.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
 from penstock.rocketmq.broker.delays.levels import DelayLevels
+from penstock.rocketmq.broker.delays.waiting_time import WaitingTime
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.protocol import fastjson, properties
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -36,8 +40,6 @@ FILE: Final = "delayOffset.json"
 SLICE: Final = 128
 """Messages of a level that are delivered before others have their turn: a few ms of work."""
 SLICE_BYTES: Final = 1024 * 1024
-CLOCK_BACK_MS: Final = 1000
-"""A message from further in the future than this tells that the system's time was set back."""
 
 _MARK: Final = "DEL"
 """Part of the name of each property that speaks of a delay, so that others cost one look."""
@@ -105,7 +107,8 @@ class Schedule:
         ]
         self._failing = False
         self._moved = True
-        self._loop = DueLoop("delayed messages", node.clock, self.step,
+        self._time = WaitingTime(node, names.SCHEDULE_TOPIC)
+        self._loop = DueLoop("delayed messages", node.clock, self._time.now_ms, self.step,
                              lambda: node.state.save_aside(FILE))  # fmt: skip
         node.state.add(FILE, self.offsets, self._load)
         node.store.appended.append(self._appended)
@@ -146,7 +149,7 @@ class Schedule:
 
     async def step(self) -> int:
         """Deliver a slice of each level that is due; when the next one will be, in ms."""
-        now = self._node.now_ms
+        now = self._time.now_ms()
         for level in self._levels:
             if level.due_ms <= now:
                 await self._deliver(level, now)
@@ -172,7 +175,8 @@ class Schedule:
             level = self._levels[batch.queue]
             if level.due_ms == FAR:
                 self._moved = True
-                level.due_ms = batch.timestamp_ns // MILLISECOND + level.delay_ms
+                stamp_ms = batch.timestamp_ns // MILLISECOND
+                level.due_ms = self._time.of(batch.first_offset, stamp_ms) + level.delay_ms
                 self._loop.wake()
 
     def _deleted(self, topic: str) -> None:
@@ -191,7 +195,7 @@ class Schedule:
             if not self._failing:
                 _log.error("cannot deliver delayed messages, trying again - %s", error)
             self._failing = True
-            level.due_ms = self._node.now_ms + RETRY_MS
+            level.due_ms = self._time.now_ms() + RETRY_MS
             return
         self._failing = False
         if level.next_offset != level.offset:
@@ -223,8 +227,8 @@ class Schedule:
         except BodyError as error:
             _log.error("dropped a delayed message that is damaged: %s", error)
             return 0
-        due_ms = waiting.store_ms + level.delay_ms
-        if now < due_ms and waiting.store_ms <= now + CLOCK_BACK_MS:
+        due_ms = self._time.due_ms(waiting, level.delay_ms)
+        if now < due_ms:
             return due_ms
         draft = release.released(self._node, waiting)
         if draft is not None:

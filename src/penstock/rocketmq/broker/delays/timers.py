@@ -7,18 +7,23 @@ Times come in any order, so the progress that is written down is three numbers: 
 below queue offset ``read`` all those due up to ``delivered_ms`` are delivered, and all below
 ``low``. The next start reads the topic from ``low`` on and skips what these say. As with delay
 levels, a crash doubles the messages of the last moments and loses none.
+
+A message that waits for so long has its deadline in the topic's steady time, which goes on while
+the system's time is set. One that waits for a moment, TIMER_DELIVER_MS, has an appointment with the
+system's time: its deadline moves when that is set. After a start all are read in the system's time.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
+from penstock.rocketmq.broker.delays.waiting_time import WaitingTime
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -29,6 +34,7 @@ from penstock.rocketmq.protocol.message import decode
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.message_store import Found
     from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.protocol.message import StoredMessage
     from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Batch
 
@@ -41,10 +47,14 @@ SLICE: Final = 64
 """Messages that are delivered before others have their turn: a few ms of work."""
 SLICE_BYTES: Final = 1024 * 1024
 _READ_SLICE: Final = 256
+STEP_MS: Final = 1000
+"""The two clocks drift apart by themselves; the system's time was set when it is by more."""
+_FOR_SO_LONG: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS)
 _FIELDS: Final = ("low", "read", "deliveredMs")
 _BLOCK_BITS: Final = 10
 _OFFSET_BITS: Final = 63
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+_DUE_BITS: Final = _OFFSET_BITS + 1
 
 _log = logging.getLogger("penstock.mqbroker")
 
@@ -82,7 +92,7 @@ class Waiting:
     """The times of the messages that wait, and from which queue offset on there are any."""
 
     def __init__(self) -> None:
-        self._heap: list[int] = []
+        self._heap: list[int] = []  # time, queue offset, and a bit for those with an appointment
         self._blocks: dict[int, int] = {}  # so many wait of each block of queue offsets, ascending
 
     def __len__(self) -> int:
@@ -91,15 +101,15 @@ class Waiting:
     @property
     def next_ms(self) -> int:
         """When the first one is due."""
-        return self._heap[0] >> _OFFSET_BITS if self._heap else FAR
+        return self._heap[0] >> _DUE_BITS if self._heap else FAR
 
     def low(self, read: int) -> int:
         """None below this queue offset waits; ``read`` if none waits at all."""
         return next(iter(self._blocks), read >> _BLOCK_BITS) << _BLOCK_BITS if self._heap else read
 
-    def add(self, due_ms: int, offset: int) -> None:
+    def add(self, due_ms: int, offset: int, *, appointment: bool = False) -> None:
         """Offsets come in ascending order."""
-        heappush(self._heap, due_ms << _OFFSET_BITS | offset)
+        heappush(self._heap, due_ms << _DUE_BITS | offset << 1 | appointment)
         block = offset >> _BLOCK_BITS
         self._blocks[block] = self._blocks.get(block, 0) + 1
 
@@ -110,14 +120,24 @@ class Waiting:
             taken.append(heappop(self._heap))
         for entry in taken:
             heappush(self._heap, entry)  # they wait until they are delivered
-        return [entry & _OFFSET_MASK for entry in taken]
+        return [_offset(entry) for entry in taken]
 
     def remove_first(self) -> None:
         """The first one is delivered."""
-        block = (heappop(self._heap) & _OFFSET_MASK) >> _BLOCK_BITS
+        block = _offset(heappop(self._heap)) >> _BLOCK_BITS
         self._blocks[block] -= 1
         if not self._blocks[block]:
             del self._blocks[block]
+
+    def move_appointments(self, by_ms: int) -> None:
+        """The system's time was set, and whoever waits for a moment of it with that."""
+        move = by_ms << _DUE_BITS
+        self._heap = [entry + move if entry & 1 else entry for entry in self._heap]
+        heapify(self._heap)
+
+
+def _offset(entry: int) -> int:
+    return entry >> 1 & _OFFSET_MASK
 
 
 class Timers:
@@ -132,7 +152,9 @@ class Timers:
         self._taken: list[Draft] = []
         self._taken_count = 0
         self._failing = False
-        self._loop = DueLoop("timer messages", node.clock, self.step,
+        self._time = WaitingTime(node, names.TIMER_TOPIC)
+        self._ahead_ms = 0  # of the system's time, when appointments were placed
+        self._loop = DueLoop("timer messages", node.clock, self._time.now_ms, self.step,
                              lambda: node.state.save_aside(FILE))  # fmt: skip
         node.state.add(FILE, self._progress, self._load)
         self._read = self._low
@@ -192,10 +214,11 @@ class Timers:
         return topic is None or release.HOLDER in topic.groups
 
     def _note_progress(self) -> None:
-        now = self._node.now_ms
+        delivered_ms = min(self._waiting.next_ms - 1, self._time.now_ms())
         self._low = self._waiting.low(self._read)
         self._skip_below = self._read
-        self._skip_until_ms = min(self._waiting.next_ms - 1, now)
+        # In the system's time, as messages say theirs: nothing that waits has an earlier one.
+        self._skip_until_ms = max(0, delivered_ms + self._time.least_ahead_ms())
         self._loop.changed()
         release.hold(self._node, names.TIMER_TOPIC, self._low)  # its only queue: offsets agree
 
@@ -208,12 +231,13 @@ class Timers:
     def _deleted(self, topic: str) -> None:
         if topic == names.TIMER_TOPIC:
             self._waiting = Waiting()
-            self._low = self._read = self._skip_below = self._skip_until_ms = 0
+            self._low = self._read = self._skip_below = self._skip_until_ms = self._ahead_ms = 0
             self._taken, self._taken_count = [], 0
 
     async def step(self) -> int:
         """Read what is new and deliver what is due, a slice of each; when to go on, in ms."""
-        now = self._node.now_ms
+        now = self._time.now_ms()
+        self._follow_clock()
         if self._read_new():
             return now
         if not self._is_held:
@@ -226,13 +250,19 @@ class Timers:
                 if not self._failing:
                     _log.error("cannot deliver timer messages, trying again - %s", error)
                 self._failing = True
-                return self._node.now_ms + RETRY_MS
+                return self._time.now_ms() + RETRY_MS
             self._failing = False
             for _ in range(self._taken_count):
                 self._waiting.remove_first()
             self._taken_count = 0
             self._note_progress()
         return self._waiting.next_ms
+
+    def _follow_clock(self) -> None:
+        ahead_ms = self._time.ahead_ms()
+        if abs(ahead_ms - self._ahead_ms) > STEP_MS and not self._taken_count:
+            self._waiting.move_appointments(self._ahead_ms - ahead_ms)
+            self._ahead_ms = ahead_ms
 
     def _read_new(self) -> bool:
         """Read a slice of what was appended; whether there is more."""
@@ -247,10 +277,20 @@ class Timers:
         return self._read < end
 
     def _add(self, found: Found) -> None:
-        due_ms = _out_ms(found)
-        skip = found.queue_offset < self._skip_below and due_ms <= self._skip_until_ms
-        if not skip and due_ms:
+        try:
+            message, _ = decode(found.frame)
+        except BodyError as error:
+            _log.error("dropped a timer message that is damaged: %s", error)
+            return
+        out_ms = _number_of(message, properties.TIMER_OUT_MS) or 0
+        skip = found.queue_offset < self._skip_below and out_ms <= self._skip_until_ms
+        if skip or not out_ms:
+            return
+        if any(_number_of(message, name) is not None for name in _FOR_SO_LONG):
+            due_ms = self._time.due_ms(message, out_ms - message.store_ms)
             self._waiting.add(due_ms, found.queue_offset)
+        else:
+            self._waiting.add(out_ms - self._ahead_ms, found.queue_offset, appointment=True)
 
     def _take(self, now: int) -> None:
         """Take the messages that are due, up to a slice."""
@@ -266,11 +306,5 @@ class Timers:
                 break
 
 
-def _out_ms(found: Found) -> int:
-    """When a message that waits is due; 0 when it is damaged, which is logged."""
-    try:
-        message, _ = decode(found.frame)
-    except BodyError as error:
-        _log.error("dropped a timer message that is damaged: %s", error)
-        return 0
-    return properties.number(properties.value_of(message.properties, properties.TIMER_OUT_MS)) or 0
+def _number_of(message: StoredMessage, name: str) -> int | None:
+    return properties.number(properties.value_of(message.properties, name))

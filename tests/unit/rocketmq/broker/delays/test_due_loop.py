@@ -26,7 +26,7 @@ class Work:
         self.deadlines = list(deadlines)
         self.called: list[int] = []
         self.saves: list[int] = []
-        self.loop = DueLoop("test", SYSTEM_CLOCK, self.step, self.save)
+        self.loop = DueLoop("test", SYSTEM_CLOCK, now_ms, self.step, self.save)
 
     async def step(self) -> int:
         self.called.append(now_ms())
@@ -96,7 +96,7 @@ async def test_a_step_that_fails_is_tried_again(
             raise failures.pop(0)
         return FAR
 
-    work.loop = DueLoop("test", SYSTEM_CLOCK, failing, work.save)
+    work.loop = DueLoop("test", SYSTEM_CLOCK, now_ms, failing, work.save)
     with caplog.at_level(logging.ERROR):
         work.loop.start()
         await until(lambda: len(work.called) == 3)
@@ -127,7 +127,7 @@ async def test_a_save_that_fails_is_tried_again(error: Exception) -> None:
         if len(tries) == 1:
             raise error
 
-    work.loop = DueLoop("test", SYSTEM_CLOCK, work.step, failing)
+    work.loop = DueLoop("test", SYSTEM_CLOCK, now_ms, work.step, failing)
     work.loop.changed()
     await until(lambda: len(tries) == 2)
     await work.loop.close()
@@ -143,7 +143,7 @@ async def test_closing_lets_a_step_come_to_its_end() -> None:
         ended.append(True)
         return FAR
 
-    loop = DueLoop("test", SYSTEM_CLOCK, slow, Work().save)
+    loop = DueLoop("test", SYSTEM_CLOCK, now_ms, slow, Work().save)
     loop.start()
     await going.wait()
     await loop.close()

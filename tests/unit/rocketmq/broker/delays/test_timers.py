@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.units import HOUR, MILLISECOND, SECOND
+from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.daemon import RocketBroker
@@ -126,6 +126,17 @@ async def test_no_more_than_there_is_room_for(lives: Lives, clock: FakeClock) ->
     assert len(node.timers) == 2
 
 
+def at(ms: int, body: bytes) -> Draft:
+    """A message with an appointment."""
+    return Draft("T", 1, body, properties.join({"TIMER_DELIVER_MS": str(ms)}))
+
+
+async def deliver(node: Node) -> None:
+    """Deliver all that is due, whatever the system's time says."""
+    for _ in range(5):
+        await node.timers.step()
+
+
 # --- the table ------------------------------------------------------------------------------------
 
 
@@ -146,6 +157,18 @@ def test_waiting_messages_by_time_and_where_they_begin() -> None:
     assert waiting.low(6000) == 6000
 
 
+def test_appointments_move_and_others_stay() -> None:
+    waiting = Waiting()
+    waiting.add(50, 0)
+    waiting.add(60, 1, appointment=True)
+    waiting.add(70, 2)
+    waiting.add(80, 3, appointment=True)
+    waiting.move_appointments(-20)
+    assert waiting.due(60, 9) == [1, 0, 3]
+    waiting.move_appointments(-100)
+    assert (waiting.next_ms, waiting.due(60, 9)) == (-60, [1, 3, 0])
+
+
 # --- when it is delivered -------------------------------------------------------------------------
 
 
@@ -164,6 +187,60 @@ async def test_each_message_at_its_time(node: Node, clock: FakeClock) -> None:
     assert bodies(node) == [b"1", b"500", b"1000", b"3000", b"259200000"]
     assert "TIMER_OUT_MS" in stored(node, "T", 1)[0].properties
     assert len(node.timers) == 0
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+async def test_nobody_waits_longer_or_shorter_when_the_systems_time_is_set(
+    node: Node, clock: FakeClock, by: int
+) -> None:
+    await node.publish_one(after(1000, b"before"))
+    await node.timers.step()
+    clock.set_wall(clock.wall_ns() + by)
+    await node.publish_one(after(1000, b"after"))
+    clock.advance(999 * MILLISECOND)
+    await deliver(node)
+    assert bodies(node) == []
+    clock.advance(MILLISECOND)
+    await deliver(node)
+    assert bodies(node) == [b"before", b"after"]
+
+
+async def test_appointments_are_with_the_systems_time(node: Node, clock: FakeClock) -> None:
+    start = node.now_ms
+    for minutes in (30, 90, 60):
+        await node.publish_one(at(start + minutes * 60_000, b"%d" % minutes))
+    await deliver(node)
+    clock.set_wall(clock.wall_ns() - HOUR)
+    await node.publish_one(at(start - 10 * 60_000, b"-10"))
+    clock.advance(50 * MINUTE)
+    await deliver(node)
+    assert bodies(node) == [b"-10"]
+    clock.set_wall(start * MILLISECOND + HOUR)
+    await deliver(node)
+    assert bodies(node) == [b"-10", b"30", b"60"]
+    clock.advance(30 * MINUTE)
+    await deliver(node)
+    assert bodies(node)[3:] == [b"90"]
+
+
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+async def test_a_restart_after_the_systems_time_was_set_loses_nothing(
+    lives: Lives, node: Node, clock: FakeClock, by: int
+) -> None:
+    start = node.now_ms
+    await node.publish_one(after(1000, b"1"))
+    await node.publish_one(after(40 * 60_000, b"2"))
+    await node.publish_one(at(start + 100 * 60_000, b"3"))
+    clock.set_wall(clock.wall_ns() + by)
+    await node.publish_one(after(20 * 60_000, b"4"))
+    clock.advance(SECOND)
+    await deliver(node)
+    assert bodies(node) == [b"1"]
+    node.state.save(timers.FILE)
+    node = lives.begin("T")
+    clock.advance(3 * HOUR)
+    await deliver(node)
+    assert set(bodies(node)) == {b"1", b"2", b"3", b"4"}
 
 
 async def test_equal_times_keep_their_order(node: Node, clock: FakeClock) -> None:
