@@ -22,8 +22,8 @@ from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
 from penstock.rocketmq.broker.delays.levels import DelayLevels
-from penstock.rocketmq.broker.delays.waiting_time import WaitingTime
 from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.waiting_time import WaitingTime
 from penstock.rocketmq.protocol import fastjson, properties
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
-from penstock.rocketmq.broker.delays.waiting_time import WaitingTime
 from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.waiting_time import WaitingTime
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

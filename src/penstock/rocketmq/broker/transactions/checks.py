@@ -21,6 +21,7 @@ from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.release import real_topic
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, copy_of, messages, root_of
+from penstock.rocketmq.broker.waiting_time import FUTURE_MS, WaitingTime
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message import StoredMessage, encode
@@ -53,6 +54,7 @@ class TransactionChecks:
         self._node = node
         self._task: asyncio.Task[None] | None = None
         self._turns = count()
+        self._time = WaitingTime(node, names.HALF_TOPIC)
 
     def start(self) -> None:
         self._task = spawn(self._run(), "transaction checks")
@@ -103,10 +105,11 @@ class TransactionChecks:
         """What becomes of an open half; False when those behind it are too young as well."""
         node, settings = self._node, self._node.settings
         times = _number(half, properties.CHECK_TIMES) or 0
-        too_old = node.now_ms - half.store_ms > settings.file_reserved_time * _HOUR_MS
+        too_old = self._time.age_ms(half, half.store_ms) > settings.file_reserved_time * _HOUR_MS
         immunity_s = _number(half, properties.CHECK_IMMUNITY)
         immunity_ms = settings.transaction_time_out if immunity_s is None else immunity_s * 1000
-        if not times and not too_old and node.now_ms - _since_ms(half) < immunity_ms:
+        waited_ms = self._time.age_ms(half, _since_ms(half))
+        if not times and not too_old and -FUTURE_MS <= waited_ms < immunity_ms:
             if immunity_s is not None and node.transactions.window > IMMUNE_WINDOW:
                 copies.append(_Copy(half, copy_of(half, 0), None))
             return immunity_s is not None

@@ -94,6 +94,37 @@ async def test_a_half_is_asked_for_when_it_is_old_enough(
     assert settled(node) == (2, 1)
 
 
+@pytest.mark.parametrize("by", [-HOUR, 100 * HOUR])
+async def test_nobody_is_asked_later_or_given_up_when_the_systems_time_is_set(
+    node: Node, checks: TransactionChecks, clock: FakeClock, by: int
+) -> None:
+    peer = producer(node)
+    await begin(node, b"before")
+    clock.set_wall(clock.wall_ns() + by)
+    await begin(node, b"after")
+    clock.advance(6 * SECOND - 1)
+    await checks.check()
+    assert peer.told == []
+    clock.advance(1)
+    await checks.check()
+    assert len(peer.told) == 2
+    assert stored(node, names.GIVEN_UP_HALF_TOPIC) == []
+
+
+async def test_a_half_from_the_future_is_asked_for(
+    lives: Lives, node: Node, clock: FakeClock
+) -> None:
+    """The system's time was set back while the broker was down."""
+    await begin(node, b"x")
+    await node.transactions.close()
+    clock.set_wall(clock.wall_ns() - HOUR)
+    node = await life(lives)
+    peer = producer(node)
+    await TransactionChecks(node).check()
+    assert len(peer.told) == 1
+    await node.transactions.close()
+
+
 async def test_what_has_ended_is_not_asked_for(
     node: Node, checks: TransactionChecks, clock: FakeClock
 ) -> None:

@@ -43,12 +43,15 @@ class WaitingTime:
         time = self._steady()
         return stamp_ms if time is None else stamp_ms - time.ahead_at(log_offset) // MILLISECOND
 
+    def age_ms(self, message: StoredMessage, stamp_ms: int) -> int:
+        """How long ago something was that a stored message gives this system's time for."""
+        place = self._node.store.serials.locate(message.physical_offset)
+        return self.now_ms() - self.of(place[1] if place is not None else 0, stamp_ms)
+
     def due_ms(self, message: StoredMessage, delay_ms: int) -> int:
         """When a message is due so long after it was stored; now if that cannot be known."""
-        place = self._node.store.serials.locate(message.physical_offset)
-        stored_ms = self.of(place[1] if place is not None else 0, message.store_ms)
-        now_ms = self.now_ms()
-        return now_ms if stored_ms > now_ms + FUTURE_MS else stored_ms + delay_ms
+        age_ms = self.age_ms(message, message.store_ms)
+        return self.now_ms() + (0 if age_ms < -FUTURE_MS else delay_ms - age_ms)
 
     def _steady(self) -> SteadyTime | None:
         topic = self._node.host.broker.topics.get(self._topic)
