@@ -10,6 +10,7 @@ from penstock.core.errors import ConfigError, PenstockError
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.settings import Settings
 from penstock.storage.disk import Disk
+from penstock.storage.temporary import remove_temporaries
 
 
 def asked(body: bytes | memoryview) -> dict[str, str]:
@@ -49,7 +50,10 @@ def store(disk: Disk, path: str, values: Mapping[str, str], fixed: Set[str]) -> 
     written: it must say what was asked and no more, and of ``fixed`` properties nothing new.
     Raises ConfigError or StorageError, and the file has not changed then.
     """
-    disk.make_directory(os.path.dirname(path) or ".")
+    directory, name = os.path.dirname(path) or ".", os.path.basename(path)
+    disk.make_directory(directory)
+    for each in (name, f"{name}.bak"):
+        remove_temporaries(disk, directory, each)
     before = disk.read_file(path)
     try:
         kept = java_properties.loads((before or b"").decode())

@@ -38,7 +38,7 @@ WINDOW_BYTES: Final = 16 * 1024 * 1024
 _GLANCE_BYTES: Final = 64 * 1024
 """Read of a log to see whether its first message has the id that it should have."""
 _IDENTITY_FILE: Final = "queue.json"
-_QUARANTINE: Final = "quarantine"
+QUARANTINE: Final = "quarantine"
 
 
 class QueueIdentity(msgspec.Struct):
@@ -239,7 +239,7 @@ def _judge_damage(
 def _quarantine(
     disk: Disk, segment: Segment, position: int, data: bytes, damage: Damage, report: RecoveryReport
 ) -> None:
-    directory = os.path.join(os.path.dirname(segment.file.path), _QUARANTINE)
+    directory = os.path.join(os.path.dirname(segment.file.path), QUARANTINE)
     name = f"{segment.first_offset:020d}-{position + damage.start}.bad"
     try:
         disk.make_directory(directory)
@@ -250,7 +250,7 @@ def _quarantine(
     report.damage.append(name)
     logger.error("%s: bytes %d to %d are damaged; copied to %s/%s and stepped over",
                  segment.file.path, position + damage.start, position + damage.end,
-                 _QUARANTINE, name)  # fmt: skip
+                 QUARANTINE, name)  # fmt: skip
 
 
 def _keep_offsets_rising(disk: Disk, directory: str, segments: list[Segment]) -> None:

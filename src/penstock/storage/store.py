@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 
 from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
@@ -16,7 +17,7 @@ from penstock.storage.disk import Disk
 from penstock.storage.journal import Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queue_index import Queues, open_queues
-from penstock.storage.recovery import RecoveryReport, open_log
+from penstock.storage.recovery import QUARANTINE, RecoveryReport, open_log
 from penstock.storage.temporary import remove_temporaries
 
 logger = logging.getLogger(__name__)
@@ -43,7 +44,15 @@ class Store:
         self._cache = BlockCache()
         self._lock = disk.lock(data_path)
         self._remove_doomed(os.path.join(data_path, _TOPICS))
-        remove_temporaries(disk, data_path)
+        for directory in self._directories():
+            remove_temporaries(disk, directory)
+
+    def _directories(self) -> Iterator[str]:
+        """All in which there are files of ours."""
+        yield self.data_path
+        for topic, queue in self.queues():
+            directory = os.path.join(self.data_path, queue_directory(topic, queue))
+            yield from (directory, os.path.join(directory, QUARANTINE))
 
     def _remove_doomed(self, directory: str) -> None:
         """Remove the logs that were deleted, but for their files."""
@@ -68,7 +77,6 @@ class Store:
     ) -> tuple[Log, Journal, RecoveryReport]:
         """The log and cursor journal of a queue, made when they are not there."""
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
-        remove_temporaries(self.disk, directory)
         log, report = open_log(self.disk, directory, new_id_base, self._cache, self.options)
         return log, Journal(self.disk, os.path.join(directory, JOURNAL_FILE)), report
 

@@ -27,6 +27,15 @@ def test_changes_join_what_the_file_says(tmp_path: Path) -> None:
     assert path.with_name("broker.properties.bak").read_text() == before
 
 
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    left = [tmp_path / f"x.{word}0123abcd.tmp" for word in ("", "bak.")]
+    other = tmp_path / "y.0123abcd.tmp"
+    for path in (*left, other):
+        path.write_text("half")
+    config_file.store(OsDisk(), str(tmp_path / "x"), {"a": "b"})
+    assert [path.exists() for path in (*left, other)] == [False, False, True]
+
+
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"\xff")

@@ -65,15 +65,13 @@ def test_a_disk_that_fails_is_told_and_stops_nobody(
     assert "cannot remove temporary files - read-only" in caplog.text
 
 
-def test_a_data_path_and_its_queues_are_cleaned_when_they_are_opened(tmp_path: Path) -> None:
+def test_a_data_path_and_its_queues_are_cleaned_when_it_is_opened(tmp_path: Path) -> None:
     queue = tmp_path / "topics" / "T@0"
-    queue.mkdir(parents=True)
-    paths = [Path(temporary_path(str(each / "x"))) for each in (tmp_path, queue)]
+    (queue / "quarantine").mkdir(parents=True)
+    directories = (tmp_path, queue, queue / "quarantine")
+    paths = [Path(temporary_path(str(each / "x"))) for each in directories]
     for path in paths:
         path.write_text("half")
     store = Store(OsDisk(), str(tmp_path), LogOptions())
-    log, journal, _ = store.open_queue("T", 0, 1)
     assert not any(path.exists() for path in paths)
-    journal.close()
-    log.close()
     store.close()

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from penstock.core.units import HOUR, MILLISECOND
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.waiting_time import FUTURE_MS
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.pop_info import QueueCounts
@@ -76,6 +77,12 @@ class OpenBatch:
         usual = self.pop_ms + self.invisible_ms
         open_ = [offset for offset in self.offsets if offset not in self.done]
         return max([self.visible.get(offset, usual) for offset in open_], default=0)
+
+    def is_free(self, now_ms: int) -> bool:
+        """Whether it can be had again: also when the system's time was set back to before it was
+        had, as nobody knows any more how long ago that is.
+        """
+        return self.free_ms <= now_ms or self.pop_ms > now_ms + FUTURE_MS
 
     def follows(self, earlier: OpenBatch) -> None:
         """Count what is had again; who repeats an attempt has it for the same time still."""
@@ -168,12 +175,12 @@ class OrderTable:
         batch = self.find(key, queue)
         if batch is None:
             return self._count < OPEN_MAX
-        return batch.free_ms <= now_ms or (attempt is not None and batch.attempt == attempt)
+        return batch.is_free(now_ms) or (attempt is not None and batch.attempt == attempt)
 
     def free_ms(self, key: Key, now_ms: int) -> int | None:
         """When the next one of the blocked queues is free; None when none is blocked."""
-        ends = [batch.free_ms for batch in self._table.get(key, {}).values()]
-        return min([end for end in ends if end > now_ms], default=None)
+        blocked = [each for each in self._table.get(key, {}).values() if not each.is_free(now_ms)]
+        return min([batch.free_ms for batch in blocked], default=None)
 
     def put(self, key: Key, queue: int, batch: OpenBatch) -> QueueCounts:
         """A group has popped this; the answer is how often it had it before."""

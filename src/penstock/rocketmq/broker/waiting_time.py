@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from penstock.rocketmq.protocol.message import StoredMessage
 
 FUTURE_MS: Final = 1000
-"""A message from further in the future than this was stored by an earlier process, and the system's
-time has been set back since: nobody knows how long it has waited.
+"""What seems to come from further in the future than this is from before the system's time was set
+back: nobody knows how long it has waited.
 """
 
 

@@ -36,6 +36,14 @@ def test_a_queue_is_blocked_until_all_is_acknowledged(table: OrderTable) -> None
     assert (len(table), KEY in table) == (0, True)
 
 
+def test_a_batch_from_the_future_blocks_nobody(table: OrderTable) -> None:
+    """The system's time was set back: it would be out for so much longer."""
+    assert table.may_pop(KEY, QUEUE, NOW - 1001)
+    assert table.free_ms(KEY, NOW - 1001) is None
+    assert not table.may_pop(KEY, QUEUE, NOW - 1000)
+    assert table.free_ms(KEY, NOW - 1000) == NOW + 1000
+
+
 def test_acknowledgements_that_are_not_of_the_batch(table: OrderTable) -> None:
     assert table.finish(KEY, QUEUE, [5, 9], NOW) == Finished(6, [9])
     assert table.finish(KEY, QUEUE, [6], NOW - 1) is None

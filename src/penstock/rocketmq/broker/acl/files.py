@@ -15,6 +15,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.acl.rules import ACCOUNTS, TRUSTED, Account, Rules, elements
 from penstock.storage.disk import Disk
+from penstock.storage.temporary import remove_temporaries
 
 MAIN_FILE: Final = "plain_acl.yml"
 _MORE: Final = "acl"
@@ -38,6 +39,8 @@ class AclFiles:
         self._disk = disk
         self._clock = clock
         _yaml()
+        remove_temporaries(disk, directory, MAIN_FILE)
+        remove_temporaries(disk, self._more)
 
     # --- reading -------------------------------------------------------------------------------
 
