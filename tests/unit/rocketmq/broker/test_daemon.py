@@ -126,7 +126,7 @@ def test_a_damaged_table_is_one_clear_line(
 ) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "topics.json").write_text("[1]")
-    with pytest.raises(ConfigError, match=r"topics\.json is damaged: topics without"):
+    with pytest.raises(ConfigError, match=r"topics\.json is damaged \(topics without"):
         loop_thread.run(RocketBroker.start(settings, host))
 
 
