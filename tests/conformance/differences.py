@@ -156,6 +156,10 @@ DIFFERENCES = (
         ),
     ),
     Difference(
+        "`/info` has Penstock's own version at its end, as `penstock_version`.",
+        cases=((HTTP, "info"),),
+    ),
+    Difference(
         "HTTP requests with bare line feeds or unknown methods are answered 400.",
         tests=("unit/net/test_http_reader.py::test_refusals",),
     ),

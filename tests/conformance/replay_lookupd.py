@@ -36,6 +36,7 @@ DIFFERENCES = {
     "lookup after wildcard tombstone": "tombstoning the topic * must not hide every topic's nsqd",
     "topics after wildcard delete": "deleting the topic * must not delete every topic",
     "lookup bracketed": "nsqadmin sends [::1]:4151, so a tombstone takes the brackets too",
+    "info": "ours also tells Penstock's own version",
     "pprof index": "a page about Go's runtime; ours is about Python's, and has a length",
 }
 """Cases in which Penstock differs on purpose: name -> reason."""

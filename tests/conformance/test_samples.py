@@ -21,7 +21,8 @@ from .samples import load, matches
         ("took {duration}", "took 1m2.5s", True),
         ("took {duration}", "took 5", False),
         ("{ts} INFO", "2026/01/31 10:11:12.123456 INFO", True),
-        ("nsqd v<version> (built w/<go>)\n", "nsqd v1.3.0 (built w/python 3.11)\n", True),
+        ("nsqd v<version> (built w/<go>)\n", "nsqd v1.3.0 (built w/go1.26.8)\n", True),
+        ("nsqd v<version> (built w/<go>)\n", "nsqd v1.3.0 (built w/go 1.26)\n", False),
         ("a.c", "abc", False),
     ],
 )

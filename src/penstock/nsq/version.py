@@ -7,10 +7,11 @@ NSQ_VERSION = "1.3.0"
 
 
 def version_line(program: str) -> str:
-    """The line that `--version` prints, in the form of the Go programs."""
+    """The line that `--version` prints, in the form of the Go programs.
+
+    One word says what built it, as programs that read this line expect; Penstock's own version
+    stands in /info, /metrics and nsqd's log.
+    """
     import platform
 
-    from penstock import __version__
-
-    built = f"penstock{__version__} python{platform.python_version()}"
-    return f"{program} v{NSQ_VERSION} (built w/{built})"
+    return f"{program} v{NSQ_VERSION} (built w/python{platform.python_version()})"

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 
+from penstock import __version__
 from penstock.broker.bounds import Bounds
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channel import Channel, ChannelOptions
@@ -112,6 +113,7 @@ class Nsqd:
     ) -> Nsqd:
         """Open everything. Raises PenstockError with one line for the user, nothing left open."""
         logger.info(version_line("nsqd"))
+        logger.info("Penstock %s", __version__)
         logger.info("ID: %d", options.node_id)
         try:
             nsqd = cls(options, clock, companions)

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock import __version__
 from penstock.broker.bounds import TopicFullError
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
@@ -115,6 +116,7 @@ class NsqdApi:
             "max_deflate_level": options.max_deflate_level,
             "topology_zone": options.topology_zone,
             "topology_region": options.topology_region,
+            "penstock_version": __version__,
         }
 
     # --- publishing ----------------------------------------------------------------------------

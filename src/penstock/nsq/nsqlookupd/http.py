@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock import __version__
 from penstock.net.http import Request, Response
 from penstock.nsq.debug_pages import add_debug_pages
 from penstock.nsq.http_api import ApiError, NsqRouter, Query, plain_response
@@ -25,7 +26,7 @@ class LookupApi:
         """The routes of nsqlookupd."""
         router = NsqRouter()
         router.add("GET", "/ping", _ping)
-        router.v1("GET", "/info", lambda request: {"version": NSQ_VERSION})
+        router.v1("GET", "/info", _info)
         router.v1("GET", "/debug", self._debug)
         router.v1("GET", "/lookup", self._lookup)
         router.v1("GET", "/topics", lambda request: {"topics": self._registry.topics()})
@@ -87,6 +88,10 @@ class LookupApi:
 
 def _ping(request: Request) -> Response:
     return _PONG
+
+
+def _info(request: Request) -> Any:
+    return {"version": NSQ_VERSION, "penstock_version": __version__}
 
 
 def _peer(producer: Producer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from penstock import __version__
 from penstock.core.units import MILLISECOND, SECOND
 
 from .conftest import Running, Start, mpub_body
@@ -17,10 +18,11 @@ async def test_ping_and_info(nsqd: Running) -> None:
     assert list(info) == [
         "version", "broadcast_address", "hostname", "http_port", "tcp_port", "start_time",
         "max_heartbeat_interval", "max_output_buffer_size", "max_output_buffer_timeout",
-        "max_deflate_level", "topology_zone", "topology_region",
+        "max_deflate_level", "topology_zone", "topology_region", "penstock_version",
     ]  # fmt: skip
     assert (info["tcp_port"], info["http_port"]) == (nsqd.nsqd.tcp_port, nsqd.nsqd.http_port)
     assert info["max_heartbeat_interval"] == 60 * SECOND
+    assert (info["version"], info["penstock_version"]) == ("1.3.0", __version__)
 
 
 async def test_publish_one(nsqd: Running) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock import __version__
 from penstock.nsq.nsqlookupd.protocol import register
 
 from .conftest import Running
@@ -13,7 +14,8 @@ NODE = "127.0.0.1:4151"
 
 async def test_plain_pages(lookupd: Running) -> None:
     assert await lookupd.get("/ping") == (200, "OK")
-    assert await lookupd.get("/info") == (200, '{"version":"1.3.0"}')
+    info = f'{{"version":"1.3.0","penstock_version":"{__version__}"}}'
+    assert await lookupd.get("/info") == (200, info)
     assert await lookupd.get("/debug") == (200, "{}")
     assert (await lookupd.get("/debug/pprof"))[0] == 200
 
