@@ -13,6 +13,7 @@ from penstock.admin.router import AdminRouter
 from penstock.core.errors import ConfigError
 from penstock.core.malformed import MALFORMED
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net import http_client
 from penstock.net.http import Request, Response
@@ -64,7 +65,7 @@ class GraphiteApi:
 
     async def _series(self, query: str) -> list[_Series] | None:
         url = f"{self._options.graphite_url}/render?{query}"
-        _log.info("GRAPHITE: %s", url)
+        _log.info("GRAPHITE: %s", without_secrets(url))
         try:
             answer = await self._get(url, {})
             if answer.status != 200:
@@ -121,7 +122,8 @@ def _check_url(url: str) -> None:
     except ValueError as error:
         reason = str(error)
     if reason:
-        message = f"failed to parse --graphite-url ({url}) - parse {quote(url)}: {reason}"
+        shown = without_secrets(url)
+        message = f"failed to parse --graphite-url ({shown}) - parse {quote(shown)}: {reason}"
         raise ConfigError(message)
 
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from penstock.core.clock import Clock
 from penstock.core.gojson import dumps
+from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.net import http_client
 from penstock.net.http import Request
@@ -78,7 +79,7 @@ class Notifier:
             self._waiting.task_done()
 
     async def _post(self, body: bytes) -> None:
-        _log.info("POSTing notification to %s", self._endpoint)
+        _log.info("POSTing notification to %s", without_secrets(self._endpoint))
         headers = {"Content-Type": "application/json", "User-Agent": f"nsqadmin/{NSQ_VERSION}"}
         try:
             answer = await http_client.request(

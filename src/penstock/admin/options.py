@@ -9,6 +9,7 @@ import socket
 from penstock.core.errors import ConfigError
 from penstock.core.option_kinds import DURATION, LOG_LEVEL
 from penstock.core.options import Options, option
+from penstock.core.redaction import without_secrets
 from penstock.core.units import HOUR, MINUTE, SECOND
 
 
@@ -108,7 +109,8 @@ def checked(options: AdminOptions) -> AdminOptions:
             try:
                 resolve(address)
             except ValueError as error:
-                raise ConfigError(f"failed to resolve {flag} ({address}) - {error}") from error
+                text = f"failed to resolve {flag} ({without_secrets(address)}) - {error}"
+                raise ConfigError(text) from error
     if options.history_interval and options.history_interval < SECOND:
         raise ConfigError("--history-interval must be 1s at least, or 0")
     return options.replace(base_path=clean_base_path(options.base_path))
@@ -127,9 +129,9 @@ def resolve(address: str) -> None:
     """Whether host and port mean something; ValueError with Go's text when not."""
     head, colon, port = address.rpartition(":")
     if not colon:
-        raise ValueError(f"address {address}: missing port in address")
+        raise ValueError(f"address {without_secrets(address)}: missing port in address")
     if ":" in head and not (head.startswith("[") and head.endswith("]")):
-        raise ValueError(f"address {address}: too many colons in address")
+        raise ValueError(f"address {without_secrets(address)}: too many colons in address")
     try:
         number = int(port) if port.isascii() and port.isdigit() else socket.getservbyname(port)
     except OSError:

@@ -20,6 +20,7 @@ from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
 from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file
 from penstock.core.errors import ConfigError
+from penstock.core.redaction import without_user
 from penstock.core.units import SECOND
 from penstock.net.http import Request, Response
 from penstock.nsq.version import NSQ_VERSION
@@ -92,7 +93,7 @@ class Pages:
             "limits": LIMITS._asdict(),
             "graphite": {
                 "enabled": bool(options.graphite_url),
-                "url": self._base if options.proxy_graphite else options.graphite_url,
+                "url": self._base if options.proxy_graphite else without_user(options.graphite_url),
                 "prefix": options.statsd_prefix,
                 "counterFormat": options.statsd_counter_format,
                 "gaugeFormat": options.statsd_gauge_format,
@@ -113,8 +114,8 @@ def _policy(options: AdminOptions) -> str:
     """What the document may load: from this server alone, and graphite's images."""
     images = "'self'"
     if options.graphite_url and not options.proxy_graphite:
-        scheme, _, rest = options.graphite_url.partition("://")
-        images += f" {scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
+        scheme, _, rest = without_user(options.graphite_url).partition("://")
+        images += f" {scheme}://{rest.partition('/')[0]}"
     return (
         f"default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

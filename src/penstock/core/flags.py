@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.core.option_kinds import FatalFlagError, Kind
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets
 
 
 class FlagError(Exception):
@@ -78,6 +79,7 @@ def _value(name: str, kind: Kind, text: str) -> Any:
     except FatalFlagError:
         raise
     except ValueError as error:
+        shown = quote(without_secrets(text))
         if kind.is_switch:
-            raise FlagError(f"invalid boolean value {quote(text)} for -{name}: {error}") from None
-        raise FlagError(f"invalid value {quote(text)} for flag -{name}: {error}") from None
+            raise FlagError(f"invalid boolean value {shown} for -{name}: {error}") from None
+        raise FlagError(f"invalid value {shown} for flag -{name}: {error}") from None

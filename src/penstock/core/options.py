@@ -22,6 +22,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from penstock.core.flags import FlagError, HelpRequested, parse_words
 from penstock.core.option_kinds import BOOL, STRING, FatalFlagError, Kind, kind_of
+from penstock.core.redaction import without_secrets
 
 FlagsT = TypeVar("FlagsT", bound="Flags")
 OptionsT = TypeVar("OptionsT", bound="Options")
@@ -104,7 +105,7 @@ class Flags:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({shown})"
+        return f"{type(self).__name__}({without_secrets(shown)})"
 
 
 def _declare(cls: type[Flags]) -> None:
@@ -219,7 +220,7 @@ def _config_values(
             if each.kind.is_choice:
                 _die_as(program, f"failed parsing {each.key} {_shown(value)}")
             _die(
-                f"ERROR: Resolve failed to coerce value {_shown(value)}"
+                f"ERROR: Resolve failed to coerce value {without_secrets(_shown(value))}"
                 f" ({each.kind.show(each.initial())}) for field {_field(each.key)} - {error}"
             )
     return values

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.core.redaction import without_secrets
+
 
 def split_host_port(address: str) -> tuple[str, int]:
     """Host and port of `host:port`; ValueError with Go's text when it is neither."""
     host, colon, port = address.rpartition(":")
     if not colon:
-        raise ValueError(f"address {address}: missing port in address")
+        raise ValueError(f"address {without_secrets(address)}: missing port in address")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ValueError(f"address {address}: too many colons in address")
+        raise ValueError(f"address {without_secrets(address)}: too many colons in address")
     # Ports are ASCII digits: int() alone would take "+1", " 1" and "1_0".
     if not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise ValueError(f"address {port}: invalid port" if port else "missing port in address")

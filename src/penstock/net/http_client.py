@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
+from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port
 from penstock.net.http_answer import Answer, AnswerReader, request_head
 from penstock.net.http_link import Origin, open_link
@@ -24,11 +25,11 @@ DEFAULT_MAX_BODY = 64 << 20
 class HttpError(PenstockError):
     """No usable answer came: no connection, a time-out, or bytes that are not HTTP.
 
-    `reason` is that without the URL, which may hold secrets.
+    The text has the URL without its secrets; `reason` is the text without method and URL.
     """
 
     def __init__(self, method: str, url: str, reason: str) -> None:
-        super().__init__(f"{method} {url}: {reason}")
+        super().__init__(f"{method} {without_secrets(url)}: {reason}")
         self.reason = reason
 
 

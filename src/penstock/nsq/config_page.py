@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from penstock.core.logs import LEVELS, parse_level
 from penstock.core.options import Options
+from penstock.core.redaction import without_secrets
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import ApiError, json_response, text_response
 
@@ -78,5 +79,9 @@ class ConfigPage(ABC):
         value = getattr(self._options, name)
         value = _LEVEL_NUMBERS[value] if name == "log_level" else self.resolved(name, value)
         if isinstance(value, str):
-            return text_response(value)
-        return json_response(list(value) if isinstance(value, tuple) else value)
+            return text_response(without_secrets(value))
+        return json_response([*map(_without_secrets, value)] if isinstance(value, tuple) else value)
+
+
+def _without_secrets(value: Any) -> Any:
+    return without_secrets(value) if isinstance(value, str) else value

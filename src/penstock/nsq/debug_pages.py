@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.redaction import without_secrets
 from penstock.net import process
 from penstock.net.http import Later, Request, Response
 from penstock.net.profiles import frames, heap
@@ -128,7 +129,7 @@ def add_debug_pages(router: NsqRouter, index: str) -> None:
     pages = DebugPages()
     for path, handler in (
         (index, _index),
-        ("/debug/pprof/cmdline", lambda request: _text("\0".join(sys.argv))),
+        ("/debug/pprof/cmdline", _cmdline),
         ("/debug/pprof/symbol", _symbol),
         ("/debug/pprof/profile", pages.profile),
         ("/debug/pprof/heap", pages.heap),
@@ -179,6 +180,10 @@ def _index(request: Request) -> Response:
         "</code>, speedscope and other viewers of the pprof format.</p>\n</body>\n</html>\n"
     )
     return Response(200, page.encode(), "text/html; charset=utf-8", (_NO_SNIFFING,))
+
+
+def _cmdline(request: Request) -> Response:
+    return _text("\0".join(map(without_secrets, sys.argv)))
 
 
 def _symbol(request: Request) -> Response:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import __version__
 from penstock.core.errors import ConfigError
+from penstock.core.redaction import without_secrets
 from penstock.nsq.client.options import (
     ADDRESS,
     CODE_ONLY,
@@ -87,7 +88,7 @@ class Config:
     max_msg_size: int = option(
         0, WHOLE, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
     )
-    auth_secret: str = option("", TEXT, "What AUTH sends where a node asks for it.")
+    auth_secret: str = option("", TEXT, "What AUTH sends where a node asks for it.", shown=False)
     skip_lookupd_authorization: bool = option(
         True, SWITCH,
         "Send the secret to nsqlookupd as well: go-nsq's name says the opposite of what it does.",
@@ -166,7 +167,7 @@ class Config:
         """
         known = OPTIONS.get(name.replace("-", "_"))
         if known is None:
-            raise ConfigError(f"invalid option {name.replace('-', '_')}")
+            raise ConfigError(f"invalid option {without_secrets(name.replace('-', '_'))}")
         return replace(self, **{known.name: known.read(value)})
 
     def validate(self) -> Config:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
+from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup_url
@@ -91,7 +92,7 @@ def checked_url(address: str, topic: str) -> str:
     try:
         port = urlsplit(url).port
     except ValueError as error:
-        raise ValueError(f"{address}: {error}") from None
+        raise ValueError(f"{without_secrets(address)}: {error}") from None
     if port is None:
-        raise ValueError(f"{address}: missing port")
+        raise ValueError(f"{without_secrets(address)}: missing port")
     return url

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port
 from penstock.nsq.client.dial import dial_reason
 from penstock.nsq.client.errors import LookupFailed
@@ -51,7 +52,7 @@ def lookup(addresses: Iterable[str], topic: str, timeout: float = 5.0) -> list[N
             found.update(_ask(address, topic, timeout))
             answers += 1
         except (OSError, http.client.HTTPException, LookupFailed, ValueError) as error:
-            failures.append(f"{address}: {error}")
+            failures.append(f"{without_secrets(address)}: {error}")
     if failures and not answers:
         raise LookupFailed(f"lookup of topic {topic!r} failed: " + "; ".join(failures))
     return sorted(found)

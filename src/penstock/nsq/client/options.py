@@ -203,10 +203,11 @@ def option(
     *,
     least: float | None = None,
     most: float | None = None,
+    shown: bool = True,
 ) -> Any:
-    """A field of a dataclass of options."""
+    """A field of a dataclass of options; one that is not `shown` is left out of its `repr`."""
     known = {"kind": kind, "help": help, "least": least, "most": most}
-    return dataclasses.field(default=default, metadata=known)
+    return dataclasses.field(default=default, repr=shown, metadata=known)
 
 
 def options_of(owner: Any) -> dict[str, Option]:

@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND, format_duration
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.discovery import Discovery
@@ -188,7 +189,8 @@ class Subscription(Generic[LinkT]):
             self._tell(logging.INFO, "connecting", "connecting to nsqd", address=address)
             self._dial(address)
         for url in self._discovery.begin():
-            self._tell(logging.INFO, "lookup", f"querying nsqlookupd {url}", url=url)
+            shown = without_secrets(url)
+            self._tell(logging.INFO, "lookup", f"querying nsqlookupd {shown}", url=shown)
             self._ask(url)
 
     # --- connections -----------------------------------------------------------------------------
@@ -266,7 +268,8 @@ class Subscription(Generic[LinkT]):
         """An nsqlookupd has not answered, or not sensibly."""
         self.last_error = error
         self._discovery.failed(url)
-        self._tell(logging.ERROR, "lookup-failed", f"error querying nsqlookupd ({url}) - {error}")
+        text = f"error querying nsqlookupd ({without_secrets(url)}) - {error}"
+        self._tell(logging.ERROR, "lookup-failed", text)
         self._rescheduled()
 
     # --- messages --------------------------------------------------------------------------------

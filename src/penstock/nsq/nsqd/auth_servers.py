@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.core.chance import Chance, SystemChance
+from penstock.core.redaction import without_secrets
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net import http_client
 from penstock.net.tls import client_context
@@ -25,7 +26,6 @@ from penstock.nsq.protocol.auth import (
     follow,
     grants,
     question,
-    shown,
 )
 from penstock.nsq.protocol.authorizations import Authorizations
 
@@ -107,7 +107,7 @@ class AuthServers:
             except AuthError as error:
                 reason = str(error)
             logger.warning("PROTOCOL(V2): [%s] AUTH failed to auth against %s - %s", client,
-                           shown(address), reason)  # fmt: skip
+                           without_secrets(address), reason)  # fmt: skip
         self.failure_count += 1
         return None
 

@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import Kind, dumps, loads_struct
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets
 from penstock.nsq.http_query import ACCEPT
 from penstock.nsq.protocol.authorizations import Authorizations
 
@@ -80,16 +81,6 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
 
 
-def shown(address: str) -> str:
-    """An address of the command line for the log: without the password it may hold."""
-    scheme, separator, rest = address.partition("://")
-    authority, slash, path = rest.partition("/")
-    user, at, host = authority.rpartition("@")
-    if not at:
-        return address
-    return f"{scheme}{separator}{user.partition(':')[0]}:xxxxx@{host}{slash}{path}"
-
-
 def follow(
     asked: Question, status: int, headers: Mapping[str, str], body: bytes
 ) -> Question | None:
@@ -111,7 +102,8 @@ def _redirected(asked: Question, status: int, location: str) -> Question:
         url = urljoin(asked.url, location)
         scheme = urlsplit(url).scheme
     except ValueError:
-        raise AuthError(f"redirected to {quote(location)}, which is no address") from None
+        shown = quote(without_secrets(location))
+        raise AuthError(f"redirected to {shown}, which is no address") from None
     if asked.url.startswith("https:") and scheme != "https":
         raise AuthError("redirected from https to http, where the secret would be readable")
     if status in _BECOMES_GET:

@@ -16,6 +16,7 @@ from urllib.parse import quote_plus, urlsplit
 
 from penstock.core.errors import PenstockError
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.http_client import Answer, HttpError, request
 from penstock.nsq.http_query import ACCEPT, LATE, Timeouts, status_text
@@ -25,7 +26,10 @@ T = TypeVar("T")
 
 
 class QueryFailed(PenstockError):
-    """A daemon could not be asked, or gave no usable answer; the text is Go's."""
+    """A daemon could not be asked, or gave no usable answer; the text is Go's, without secrets."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(without_secrets(text))
 
 
 class Figures(NamedTuple):

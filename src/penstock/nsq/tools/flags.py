@@ -24,6 +24,7 @@ from penstock.core.names import is_valid_name
 from penstock.core.option_kinds import Kind
 from penstock.core.options import Flags, option
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets
 from penstock.net.address import split_host_port
 from penstock.nsq.tools.entry import version_text
 from penstock.nsq.tools.errors import ToolError
@@ -173,7 +174,7 @@ def check_lookupds(addresses: Iterable[str]) -> None:
         try:
             port = urlsplit(address if "://" in address else f"http://{address}").port
         except ValueError as error:
-            raise ToolError(f"parse {quote(address)}: {error}") from None
+            raise ToolError(f"parse {quote(without_secrets(address))}: {error}") from None
         if port is None:
             raise ToolError("missing port")
 

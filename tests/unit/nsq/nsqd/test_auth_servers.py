@@ -103,7 +103,7 @@ async def test_each_in_turn_from_a_random_one_on(
     assert await servers(*addresses, start=2).ask(CLIENT, "1.2.3.4:5") is not None
     first, second = warnings(caplog)
     prefix = "PROTOCOL(V2): [1.2.3.4:5] AUTH failed to auth against "
-    assert first.startswith(f"{prefix}http://u:xxxxx@{dead}/c - ")
+    assert first.startswith(f"{prefix}http://u:***@{dead}/c - ")
     assert second.startswith(f"{prefix}http://{dead}/b - ")
     assert "onnect" in second  # asyncio and uvloop word it in their own ways
     assert "secret" not in caplog.text
@@ -296,7 +296,7 @@ async def test_a_403_that_leads_nowhere(
     auth.answers["s"] = http({"https_port": port}, "403 Forbidden")
     assert await servers(f"http://u:p@{auth.address}/x").ask(CLIENT, "c") is None
     (line,) = warnings(caplog)
-    assert f"against http://u:xxxxx@{auth.address}/x - " in line
+    assert f"against http://u:***@{auth.address}/x - " in line
     assert line.endswith(f" (sent on to https://{dead})")
 
 

@@ -17,7 +17,6 @@ from penstock.nsq.protocol.auth import (
     follow,
     grants,
     question,
-    shown,
 )
 
 CLIENT = Credentials(b"s3cret", "1.2.3.4")
@@ -82,19 +81,6 @@ def test_the_body_is_json(secret: bytes) -> None:
 def test_the_secret_is_in_no_repr() -> None:
     for method in ("get", "post"):
         assert "s3cret" not in repr(CLIENT) + repr(question("h:1", CLIENT, method))
-
-
-@pytest.mark.parametrize(
-    ("address", "text"),
-    [
-        ("h:1", "h:1"),
-        ("http://h/a@b", "http://h/a@b"),
-        ("https://user:pass@h:1/x", "https://user:xxxxx@h:1/x"),
-        ("https://user:p@ss@h", "https://user:xxxxx@h"),
-    ],
-)
-def test_passwords_are_not_shown(address: str, text: str) -> None:
-    assert shown(address) == text
 
 
 # --- where the answer sends us --------------------------------------------------------------------

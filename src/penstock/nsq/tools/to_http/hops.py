@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote_plus, urljoin, urlsplit
+from urllib.parse import quote_plus, urljoin
 
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets, without_user
 from penstock.net.http_answer import request_head
-from penstock.nsq.tools.to_http.urls import BadUrl, Url, parse_url, without_password
+from penstock.nsq.tools.to_http.urls import BadUrl, Url, parse_url
 
 HOPS_MAX: Final = 10
 """Requests for one message."""
@@ -90,7 +91,7 @@ class Endpoint:
     def shown(self, body: bytes) -> str:
         """The URL for one message as it may be logged, whether it is one or not."""
         text = self.address if self.is_post else fill_in(self.address, _escaped(body))
-        return without_password(text)
+        return without_secrets(text)
 
     def accepts(self, status: int) -> bool:
         """Whether the message has arrived."""
@@ -163,5 +164,4 @@ def _is_within(url: Url, of: Url) -> bool:
 
 
 def _referer(url: Url) -> str:
-    parts = urlsplit(url.shown)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+    return without_user(url.text).partition("#")[0]

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from penstock.core.errors import PenstockError
 from penstock.core.quote import quote
+from penstock.core.redaction import without_secrets
 from penstock.net.http_link import Origin
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?=:)")
@@ -19,7 +20,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NO_HOST_CHARACTER = re.compile(r'[\x20"<>\\^`{|}/?#]')
 _IN_PATHS = "%!$&'()*+,/:;=@[]~"
 _IN_QUERIES = string.punctuation
-_PASSWORD = re.compile(r"(//[^/?#:]*):[^/?#]*@")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -46,12 +46,7 @@ class Url(NamedTuple):
     @property
     def shown(self) -> str:
         """As it may be logged."""
-        return without_password(self.text)
-
-
-def without_password(text: str) -> str:
-    """The URL with stars for its password, if it has one."""
-    return _PASSWORD.sub(r"\1:***@", text, count=1)
+        return without_secrets(self.text)
 
 
 def parse_url(text: str) -> Url:
