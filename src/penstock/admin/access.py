@@ -12,6 +12,7 @@ import re
 from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
 from penstock.net.http import Request
+from penstock.net.http_guard import Guard
 from penstock.nsq.http_api import ApiError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -32,6 +33,7 @@ class Access:
         self._proxies = [network("--trusted-proxy", text) for text in options.trusted_proxies]
         text = options.allow_config_from_cidr
         self._config_from = network("--allow-config-from-cidr", text) if text else None
+        self.guard = Guard(options.allowed_origins, options.allowed_hosts, self._is_proxy)
 
     def is_admin(self, request: Request) -> bool:
         """Whether this request may change things."""
@@ -42,7 +44,7 @@ class Access:
             return False
         if request.headers.get(self._header, b"") not in self._users:
             return False
-        return not self._proxies or self._is_trusted(request)
+        return not self._proxies or self._is_proxy(request.remote)
 
     def check_admin(self, request: Request) -> None:
         """ApiError 403 FORBIDDEN when this request must not change things."""
@@ -53,14 +55,14 @@ class Access:
         """ApiError when /config is not for this client."""
         if self._config_from is None:
             return
-        address = remote_ip(request)
+        address = remote_ip(request.remote)
         if address is None:
             raise ApiError(400, "INVALID_REMOTE_ADDR")
         if address not in self._config_from:
             raise ApiError(403, "FORBIDDEN")
 
-    def _is_trusted(self, request: Request) -> bool:
-        address = remote_ip(request)
+    def _is_proxy(self, remote: str) -> bool:
+        address = remote_ip(remote)
         return address is not None and any(address in each for each in self._proxies)
 
 
@@ -75,9 +77,9 @@ def network(flag: str, text: str) -> Network:
         raise ConfigError(message) from None
 
 
-def remote_ip(request: Request) -> Address | None:
-    """The address that a request came from; None when it has none, as through a unix socket."""
-    host = request.remote.rpartition(":")[0].strip("[]")
+def remote_ip(remote: str) -> Address | None:
+    """The address in `host:port`; None when there is none, as of a unix socket."""
+    host = remote.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

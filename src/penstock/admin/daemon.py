@@ -49,7 +49,7 @@ class Nsqadmin:
         self.notifier = Notifier(options.notification_http_endpoint, *timeouts, clock)
         self.poller: Poller | None = None
         self._options, self._clock = options, clock
-        self._router = router = AdminRouter(options.base_path)
+        self._router = router = AdminRouter(options.base_path, access.guard)
         router.add("GET", "/ping", _ping)
         ReadApi(self.cluster).add_routes(router)
         GroupsApi(self.cluster).add_routes(router)

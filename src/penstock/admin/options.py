@@ -8,12 +8,13 @@ import socket
 
 from penstock.core.errors import ConfigError
 from penstock.core.option_kinds import DURATION, LOG_LEVEL
-from penstock.core.options import Options, option
+from penstock.core.options import option
 from penstock.core.redaction import without_secrets
 from penstock.core.units import HOUR, MINUTE, SECOND
+from penstock.core.web_options import WebOptions
 
 
-class AdminOptions(Options):
+class AdminOptions(WebOptions):
     """The options of one nsqadmin; durations in nanoseconds."""
 
     log_level: int = option(

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.admin.compression import compressed
 from penstock.net.http import Handler, Later, Request, Response
+from penstock.net.http_guard import Guard
 from penstock.net.http_router import Route
 from penstock.nsq.http_api import NsqRouter
 
@@ -15,8 +16,8 @@ from penstock.nsq.http_api import NsqRouter
 class AdminRouter(NsqRouter):
     """Paths are given as without a base path."""
 
-    def __init__(self, base_path: str = "/") -> None:
-        super().__init__()
+    def __init__(self, base_path: str = "/", guard: Guard | None = None) -> None:
+        super().__init__(guard)
         self.base_path = base_path
 
     def under_base(self, path: str) -> str:

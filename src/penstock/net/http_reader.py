@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import httptools
 
+from penstock.net.http_guard import FORWARDED_HOST
 from penstock.net.http_head import BadRequest, HeadReader, bad_line
 from penstock.net.http_known import HEAD_END, LONGEST, Known
 from penstock.net.http_message import Bare, Request, Response
@@ -19,6 +20,8 @@ MAX_HEAD = 64 * 1024
 """Bytes of a head, a chunk's line or a trailer, as a defence; Go allows a head of 1 MiB."""
 _PARTS_MAX = 256
 """Pieces of a body that are kept apart: a tiny one costs many times its bytes."""
+_NOT_KEPT = frozenset((b"transfer-encoding", FORWARDED_HOST))
+"""Headers of requests that mean more than their bytes: how long they are, and from whom."""
 CONTINUE = Bare(100, b"HTTP/1.1 100 Continue\r\n\r\n")
 
 Event = tuple[Request, Route] | Bare
@@ -113,6 +116,10 @@ class RequestReader(HeadReader):
             return
         self._route, param = self._router.resolve(head.method, head.path, head.query)
         self._request = Request(head, param, b"", self._remote)
+        why = self._router.guard.refusal(head, self._remote, is_safe=self._route.is_safe)
+        if why:
+            self._refuse(self._router.pages.forbidden(why))
+            raise _Stop
         headers = head.headers
         if b"content-length" in headers:
             if int(headers[b"content-length"]) > self._route.max_body:
@@ -181,7 +188,7 @@ class RequestReader(HeadReader):
         if self.unfinished or self.ended or isinstance(event, Bare):
             return
         request, route = event
-        if b"transfer-encoding" not in request.headers:
+        if _NOT_KEPT.isdisjoint(request.headers):
             known = Known(request.head, route, request.param, len(request.body))
             self._router.known.learn(data, known)
 

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
+from penstock.net.http_guard import Guard
 from penstock.net.http_known import KnownHeads
 from penstock.net.http_later import Later
 from penstock.net.http_message import Request, Response, text
@@ -36,11 +37,14 @@ class ErrorPages:
     def too_large(self) -> Response:
         return text("Request Entity Too Large\n", 413)
 
+    def forbidden(self, why: str) -> Response:
+        return text(f"Forbidden: {why}\n", 403)
+
 
 class Route:
     """What the server needs to know to answer one kind of request."""
 
-    __slots__ = ("begin", "handler", "max_body", "quiet", "too_large")
+    __slots__ = ("begin", "handler", "is_safe", "max_body", "quiet", "too_large")
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class Route:
         *,
         quiet: bool = False,
         begin: Begin | None = None,
+        is_safe: bool = True,
     ) -> None:
         self.handler = handler
         self.max_body = max_body
@@ -58,13 +63,16 @@ class Route:
         self.quiet = quiet
         """No line in the access log."""
         self.begin = begin
+        self.is_safe = is_safe
+        """A GET has no effect, so pages of other sites may ask for it."""
 
 
 class Router:
     """The routes of one server."""
 
-    def __init__(self, pages: ErrorPages | None = None) -> None:
+    def __init__(self, pages: ErrorPages | None = None, guard: Guard | None = None) -> None:
         self.pages = pages or ErrorPages()
+        self.guard = guard or Guard()
         self.known = KnownHeads()
         self._exact: dict[str, dict[str, Route]] = {}
         self._prefixes: dict[str, dict[str, Route]] = {}
@@ -80,11 +88,13 @@ class Router:
         too_large: Response | None = None,
         quiet: bool = False,
         begin: Begin | None = None,
+        is_safe: bool = True,
     ) -> None:
         """Routes `path` to `handler`; a path ending in `/:name` hands on its last part as `param`,
         one in `/:name/:other` its last two, with the slash between them.
 
-        `max_body` is in bytes; `too_large` answers a longer body.
+        `max_body` is in bytes; `too_large` answers a longer body. `is_safe` is False for a GET that
+        other sites' pages must not ask for.
         """
         route = Route(
             handler,
@@ -92,6 +102,7 @@ class Router:
             too_large or self.pages.too_large(),
             quiet=quiet,
             begin=begin,
+            is_safe=is_safe,
         )
         prefix, colon, rest = path.partition(":")
         table = self._exact

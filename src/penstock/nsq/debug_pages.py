@@ -128,11 +128,14 @@ def add_debug_pages(router: NsqRouter, index: str) -> None:
     """Adds the pages; `index` is /debug/pprof for nsqlookupd and /debug/pprof/ for nsqd."""
     pages = DebugPages()
     for path, handler in (
+        ("/debug/pprof/profile", pages.profile),
+        ("/debug/pprof/heap", pages.heap),
+    ):
+        router.add("GET", path, _checked(handler), is_safe=False)  # they slow the daemon down
+    for path, handler in (
         (index, _index),
         ("/debug/pprof/cmdline", _cmdline),
         ("/debug/pprof/symbol", _symbol),
-        ("/debug/pprof/profile", pages.profile),
-        ("/debug/pprof/heap", pages.heap),
         ("/debug/pprof/goroutine", _goroutine),
         ("/debug/pprof/threadcreate", _threadcreate),
         ("/debug/pprof/block", _block),

@@ -17,6 +17,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
 from penstock.net.http import Begin, ErrorPages, Later, Request, Response, Router
+from penstock.net.http_guard import Guard
 
 # Go writes header names in its canonical spelling, so X-NSQ-… arrives as X-Nsq-….
 NSQ_HEADER = ("X-Nsq-Content-Type", "nsq; version=1.0")
@@ -86,12 +87,15 @@ class NsqPages(ErrorPages):
     def too_large(self) -> Response:
         return error_response(413, "BODY_TOO_BIG")
 
+    def forbidden(self, why: str) -> Response:
+        return json_response({"message": f"FORBIDDEN: {why}"}, 403)
+
 
 class NsqRouter(Router):
     """Routes in NSQ's flavour."""
 
-    def __init__(self) -> None:
-        super().__init__(NsqPages())
+    def __init__(self, guard: Guard | None = None) -> None:
+        super().__init__(NsqPages(), guard)
 
     def v1(
         self,

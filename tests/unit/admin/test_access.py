@@ -107,5 +107,5 @@ def test_networks_that_are_none(cidr: str) -> None:
 
 
 def test_remote_addresses() -> None:
-    assert remote_ip(request(remote="[fe80::1%lo]:1")) == ipaddress.ip_address("fe80::1")
-    assert remote_ip(request(remote="1.2.3.4:1")) == ipaddress.ip_address("1.2.3.4")
+    assert remote_ip("[fe80::1%lo]:1") == ipaddress.ip_address("fe80::1")
+    assert remote_ip("1.2.3.4:1") == ipaddress.ip_address("1.2.3.4")

@@ -18,6 +18,7 @@ from penstock.core.errors import (
 )
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.http import Later, Request, Response
+from penstock.net.http_guard import Guard
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.http_api import (
     ApiError,
@@ -65,7 +66,7 @@ class NsqdApi:
     def router(self) -> NsqRouter:
         """The routes of nsqd."""
         options = self._nsqd.options
-        router = NsqRouter()
+        router = NsqRouter(Guard.of(options, options.broadcast_address))
         router.add("GET", "/ping", self._ping)
         router.v1("GET", "/info", self._info)
         router.v1("GET", "/stats", partial(packed_stats.handle, self._nsqd))

@@ -17,9 +17,10 @@ from penstock.broker.spent import MAX_ATTEMPTS_MAX
 from penstock.core.errors import ConfigError
 from penstock.core.names import is_valid_name
 from penstock.core.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind
-from penstock.core.options import Options, option
+from penstock.core.options import option
 from penstock.core.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
+from penstock.core.web_options import WebOptions
 from penstock.nsq.protocol.limits import Limits
 from penstock.storage.durability import Durability
 
@@ -76,7 +77,7 @@ def default_node_id() -> int:
     return crc32(digest) % 1024
 
 
-class NsqdOptions(Options):
+class NsqdOptions(WebOptions):
     """The options of one nsqd. Durations in nanoseconds, sizes in bytes."""
 
     log_level: int = option(logging.INFO, "lowest level that is logged: debug, info, warn, error, "

@@ -9,6 +9,7 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.gojson import dumps
 from penstock.net import tcp
 from penstock.net.http import HttpServer
+from penstock.net.http_guard import Guard
 from penstock.nsq.nsqlookupd.http import LookupApi
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.nsqlookupd.registry import Registry
@@ -27,7 +28,8 @@ class Nsqlookupd:
             clock, options.inactive_producer_timeout, options.tombstone_lifetime
         )
         self._lookups = LookupServer(self._registry, self._describe)
-        self._http = HttpServer(LookupApi(self._registry).router(), log=_log, clock=clock)
+        guard = Guard.of(options, options.broadcast_address)
+        self._http = HttpServer(LookupApi(self._registry, guard).router(), log=_log, clock=clock)
         self._tcp_listener: tcp.Listener
         self._http_listener: tcp.Listener
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.net.http import Request, Response
+from penstock.net.http_guard import Guard
 from penstock.nsq.debug_pages import add_debug_pages
 from penstock.nsq.http_api import ApiError, NsqRouter, Query, plain_response
 from penstock.nsq.nsqlookupd.registry import Producer, Registration, Registry
@@ -19,12 +20,13 @@ _NEVER = -6795364578871345152
 class LookupApi:
     """The handlers; all are quick, as the registry is in memory."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, guard: Guard) -> None:
         self._registry = registry
+        self._guard = guard
 
     def router(self) -> NsqRouter:
         """The routes of nsqlookupd."""
-        router = NsqRouter()
+        router = NsqRouter(self._guard)
         router.add("GET", "/ping", _ping)
         router.v1("GET", "/info", _info)
         router.v1("GET", "/debug", self._debug)

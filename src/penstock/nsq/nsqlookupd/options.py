@@ -6,11 +6,12 @@ import logging
 import os
 
 from penstock.core.option_kinds import DURATION, LOG_LEVEL
-from penstock.core.options import Options, option
+from penstock.core.options import option
 from penstock.core.units import MINUTE, SECOND
+from penstock.core.web_options import WebOptions
 
 
-class LookupdOptions(Options):
+class LookupdOptions(WebOptions):
     """The flags of nsqlookupd 1.3; times are nanoseconds."""
 
     log_level: int = option(
