@@ -42,6 +42,11 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "test_node": ("test_the_tree_from_topics_to_consumers",),
     "test_nodes": ("test_a_node_killed_while_one_looks",),
+    "test_other_sites": (
+        "test_a_page_of_a_site_that_is_allowed_has",
+        "test_a_page_of_another_site_has_no_effect",
+        "test_behind_a_proxy_with_a_prefix_and_another_name",
+    ),
     "test_overview": ("test_what_wants_attention_is_told_and_linked",),
     "test_shell": (
         "test_dark_and_light_follow_the_system",

@@ -14,7 +14,8 @@ REMEDY = (
     "no Chromium: install one (on Debian: apt-get install chromium),"
     " or name it in PENSTOCK_CHROMIUM"
 )
-_FLAGS = ("--no-sandbox", "--disable-dev-shm-usage")
+# Names for what a browser tells of names only: of 127.0.0.1 and localhost it trusts more.
+_FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1")
 
 
 def find_chromium() -> str | None:

@@ -160,6 +160,15 @@ DIFFERENCES = (
         cases=((HTTP, "info"),),
     ),
     Difference(
+        "Pages of other sites change nothing through a browser that shows them "
+        "([security](security.md#pages-of-other-sites)).",
+        tests=("unit/net/test_http_guard.py::test_pages_of_other_sites_change_nothing",),
+    ),
+    Difference(
+        "`/config` and `/debug/pprof/cmdline` hide passwords in addresses.",
+        tests=("hostile/test_secrets.py::test_nsqd_shows_no_password_of_its_auth_servers",),
+    ),
+    Difference(
         "HTTP requests with bare line feeds or unknown methods are answered 400.",
         tests=("unit/net/test_http_reader.py::test_refusals",),
     ),

@@ -251,7 +251,7 @@ export async function done(page, action, text, next = "", unreached = NOTHING_DO
 
 function explained({ status, message }, unreached) {
   const detail = message.replace(/^UPSTREAM_ERROR: /, "");
-  if (status === 403) {
+  if (message === "FORBIDDEN") {
     return "You may not change anything here. Who may, nsqadmin is told by --admin-user, " +
       "and who you are by the request header that --acl-http-header names.";
   }
