@@ -23,6 +23,7 @@ from penstock.admin.router import AdminRouter
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.net import tcp
+from penstock.net.budget import Memory
 from penstock.net.http import HttpServer, Request, Response
 from penstock.nsq.http_api import ApiError, plain_response
 from penstock.nsq.http_query import Timeouts
@@ -58,7 +59,7 @@ class Nsqadmin:
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
         Pages(options, access).add_routes(router)
-        self._http = HttpServer(router, log=_log, clock=clock)
+        self._http = HttpServer(router, log=_log, clock=clock, memory=Memory.of(options))
         self._listener: tcp.Listener
 
     @classmethod

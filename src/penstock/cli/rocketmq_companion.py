@@ -40,6 +40,7 @@ class NsqdHost:
         self._nsqd = nsqd
         self.clock: Clock = nsqd.clock
         self.broker: Broker = nsqd.broker
+        self.turns = nsqd.turns
 
     def topic(self, name: str) -> Topic:
         return self._nsqd.topic(name)

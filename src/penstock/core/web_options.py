@@ -9,6 +9,7 @@ from penstock.core.option_kinds import Strings
 from penstock.core.options import Options, option
 
 ANY: Final = "*"
+MEMORY: Final = 256 * 1024 * 1024
 
 
 class _Matching(Strings):
@@ -38,7 +39,7 @@ HOSTS: Final = _Matching(
 
 
 class WebOptions(Options):
-    """Whose pages may change things, and under which names the daemon is asked."""
+    """Whose pages may change things, the names a daemon is asked by, what clients may hold."""
 
     allowed_origins: tuple[str, ...] = option(
         (), "<scheme>://<host>[:<port>] of another site whose pages may change things, or * for "
@@ -49,3 +50,9 @@ class WebOptions(Options):
         (), "<name>[:<port>] that the Host header may have; without this flag any (may be given "
         "several times)", flag="allowed-host", key="allowed_hosts", kind=HOSTS,
     )  # fmt: skip
+    max_request_memory: int = option(
+        MEMORY, "bytes that requests which are not complete may hold together (0: any number)"
+    )
+    max_answer_memory: int = option(
+        MEMORY, "bytes that answers of HTTP which are not sent may hold together (0: any number)"
+    )

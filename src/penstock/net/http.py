@@ -16,6 +16,7 @@ import asyncio
 import logging
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.net.budget import Memory
 from penstock.net.http_connection import Connection
 from penstock.net.http_download import Download
 from penstock.net.http_later import Later
@@ -44,9 +45,15 @@ class HttpServer:
     """Serves a router's routes; its instance is the protocol factory for `net.tcp.listen`."""
 
     def __init__(
-        self, router: Router, *, log: logging.Logger | None = None, clock: Clock = SYSTEM_CLOCK
+        self,
+        router: Router,
+        *,
+        log: logging.Logger | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        memory: Memory | None = None,
     ) -> None:
         self.router = router
+        self.memory = memory or Memory.of()
         self.clock = clock
         self.date = DateLine(clock)
         self.log = log or logging.getLogger("penstock.net.http")

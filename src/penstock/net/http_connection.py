@@ -16,8 +16,10 @@ from msgspec import Struct
 
 from penstock.core.units import format_duration
 from penstock.net.address import show_address
+from penstock.net.budget import SMALL
 from penstock.net.http_head import Head
 from penstock.net.http_later import Later, later_of
+from penstock.net.http_load import Load
 from penstock.net.http_message import Bare, Response, encode
 from penstock.net.http_reader import Event, RequestReader
 from penstock.net.http_stream import Stream
@@ -43,13 +45,15 @@ class _Slot(Struct, eq=False):
     later: Later
     head: Head | None
     started: int
+    size: int = 0
+    """Bytes of a large answer that waits for those before it."""
 
 
 class Connection(asyncio.Protocol):
     """Has requests handled and writes the answers in order."""
 
-    __slots__ = ("_eof", "_out", "_paused", "_peer", "_reader", "_server", "_slots", "_stream",
-                 "_timer", "_transport", "_write_blocked")  # fmt: skip
+    __slots__ = ("_eof", "_load", "_out", "_paused", "_peer", "_reader", "_server", "_slots",
+                 "_stream", "_timer", "_transport", "_write_blocked")  # fmt: skip
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -64,11 +68,13 @@ class Connection(asyncio.Protocol):
         self._eof = False
         self._paused = False
         self._write_blocked = False
+        self._load = Load(server.memory, server.router.pages)
 
     # -- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream's is always one
+        self._load.begin(self._transport)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -81,15 +87,19 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._server.connections.discard(self)
+        self._load.close()
         if self._stream is not None:
             self._stream.lost()
 
     def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
+        reader = self._reader
+        reader.feed(data)
+        if reader.unfinished or self._load.has_body:
+            self._weigh_body()
         self._proceed()
-        if self._reader.unfinished:
+        if reader.unfinished:
             if not self._owes_answers():
-                self._reader.begin()
+                reader.begin()
             if self._timer is None:
                 self._watch()
 
@@ -99,6 +109,13 @@ class Connection(asyncio.Protocol):
         self._proceed()
         self._abandon()
         return self._owes_answers()
+
+    def _weigh_body(self) -> None:
+        """Refuses a body where bodies that are not complete hold too much already."""
+        reader = self._reader
+        refusal = self._load.refuse_body(reader.size if reader.unfinished else 0)
+        if refusal is not None:
+            reader.refuse(refusal)
 
     def _abandon(self) -> None:
         """Whoever still works on an answer may stop: most clients are gone when they say so."""
@@ -113,6 +130,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_blocked = False
+        self._load.weigh_answers()
         self._resume_if_possible()
         if self._stream is not None:
             self._stream.resume()
@@ -155,10 +173,24 @@ class Connection(asyncio.Protocol):
         later = answer
         if not isinstance(later, Later):
             later = later_of(answer, partial(self._failed, head))
-        self._slots.append(_Slot(later, head, started))
+        size = 0 if later.response is None else self._queue(later)
+        self._slots.append(_Slot(later, head, started, size))
         if later.response is None or len(self._slots) == 1:
             later.when_ready(self._settle)
         self._pause_if_needed()
+
+    def _queue(self, later: Later) -> int:
+        """Counts an answer that has to wait, or refuses it in its place; the bytes counted."""
+        assert later.response is not None
+        size = later.response.body_size()
+        if size <= SMALL:
+            return 0
+        response = later.response
+        later.response = self._load.admit(response, size)
+        if later.response is not response:
+            return 0
+        self._load.queue(size)
+        return size
 
     def _failed(self, head: Head | None, error: BaseException) -> Response:
         what = "" if head is None else f"{head.method} {head.target}"
@@ -173,7 +205,7 @@ class Connection(asyncio.Protocol):
             if isinstance(response, Stream) and slot.head is not None:
                 self._begin_stream(response, slot.head, slot.started)
                 break
-            self._write(response, slot.head, slot.started)
+            self._write(response, slot.head, slot.started, slot.size)
         if slots:
             slots[0].later.when_ready(self._settle)
         self._flush()
@@ -190,21 +222,26 @@ class Connection(asyncio.Protocol):
     def _owes_answers(self) -> bool:
         return bool(self._slots or self._reader.events)
 
-    def _write(self, response: Response, head: Head | None, started: int) -> None:
+    def _write(self, response: Response, head: Head | None, started: int, queued: int = 0) -> None:
         if head is None:
             assert isinstance(response, Bare)
             self._out.append(response.raw)
             is_last = response.status >= 400
         else:
-            self._out += encode(response, head, self._server.date())
+            pieces = encode(response, head, self._server.date())
+            if response.size > SMALL and not queued:
+                response = self._load.admit(response, response.size)
+                pieces = encode(response, head, self._server.date())
+            self._out += pieces
             is_last = not head.keep_alive
             if started:
                 self._log(response, head, started)
-        if is_last:
-            self._flush()
-            self._linger()
-        elif len(self._out) >= _FLUSH_PIECES or response.size >= _FLUSH_BYTES:
+        if is_last or len(self._out) >= _FLUSH_PIECES or response.size >= _FLUSH_BYTES:
             self._flush()  # lets a full write buffer stop the taking of further requests
+            if response.size > SMALL:
+                self._load.queue(-queued)
+        if is_last:
+            self._linger()
 
     def _begin_stream(self, stream: Stream, head: Head, started: int) -> None:
         """From now on the connection is the stream's; what else was asked for is not answered."""

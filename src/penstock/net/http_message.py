@@ -83,6 +83,11 @@ class Response:
         self.whole: list[bytes | memoryview] = []
         """All of it, as the last usual request was answered; kept when it is small."""
 
+    def body_size(self) -> int:
+        """Bytes of the body."""
+        body = self.body
+        return sum(map(len, body)) if isinstance(body, list) else len(body)
+
 
 class Bare(Response):
     """An answer to no request in particular: these bytes, and nothing that HTTP puts around."""
@@ -152,8 +157,7 @@ def _prepare(response: Response) -> None:
     lines = [f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Unknown')}\r\n"]
     lines += [f"{name}: {value}\r\n" for name, value in sorted(response.headers)]
     response.start = "".join(lines).encode("latin-1", "replace")
-    body = response.body
-    response.size = sum(map(len, body)) if isinstance(body, list) else len(body)
+    response.size = response.body_size()
     tail = f"Content-Length: {response.size}"
     if response.content_type:
         tail += f"\r\nContent-Type: {response.content_type}"

@@ -100,6 +100,10 @@ class RequestReader(HeadReader):
         """Refuses the request that does not come to its end."""
         self._refuse_raw("408 Request Timeout")
 
+    def refuse(self, response: Response) -> None:
+        """Answers the request whose body is being read, and reads no more."""
+        self._refuse(response)
+
     # -- what the parser calls
 
     def on_message_begin(self) -> None:

@@ -37,6 +37,9 @@ class ErrorPages:
     def too_large(self) -> Response:
         return text("Request Entity Too Large\n", 413)
 
+    def busy(self, why: str) -> Response:
+        return text(f"Service Unavailable: {why}\n", 503)
+
     def forbidden(self, why: str) -> Response:
         return text(f"Forbidden: {why}\n", 403)
 

@@ -87,6 +87,9 @@ class NsqPages(ErrorPages):
     def too_large(self) -> Response:
         return error_response(413, "BODY_TOO_BIG")
 
+    def busy(self, why: str) -> Response:
+        return json_response({"message": f"BUSY: {why}"}, 503)
+
     def forbidden(self, why: str) -> Response:
         return json_response({"message": f"FORBIDDEN: {why}"}, 403)
 

@@ -16,6 +16,7 @@ from typing import Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
+from penstock.net.budget import Memory, Turns, TurnShare
 from penstock.net.layered import LayeredTransport
 from penstock.net.layers import LayerError
 from penstock.net.tls import ServerTls
@@ -85,8 +86,10 @@ class RemotingServer:
         tls: ServerTls | None = None,
         tls_only: bool = False,
         gatherer: Gatherer | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.handler = handler
+        self.turns = turns or Turns(Memory.of().requests)
         self.gatherer = gatherer
         self.idle_s = idle_s
         self.tls = tls
@@ -117,6 +120,7 @@ class Connection(asyncio.Protocol):
         self._active = False
         self._has_begun = False
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._share = TurnShare(server.turns, self._on_turn, self._on_late)
         self.serialization = Serialization.JSON
         """How the peer writes; what we ask it is written so too."""
         self.is_congested = False
@@ -141,6 +145,7 @@ class Connection(asyncio.Protocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._server.connections.pop(self, None)
+        self._share.close()
         asked, self._asked = self._asked, {}
         for future in asked.values():
             if not future.done():
@@ -160,6 +165,24 @@ class Connection(asyncio.Protocol):
         """Take what was read, as long as the peer reads what it is answered."""
         if self._transport.is_closing():
             return
+        self._take_commands()
+        unread = self._reader.unread
+        if (unread or self._share.held) and not self._share.hold(unread):
+            self._transport.pause_reading()
+
+    def _on_turn(self) -> None:
+        """What peers have begun to send left room for more."""
+        if not self.is_congested and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _on_late(self) -> None:
+        """Others wait for room that this peer takes, and does not use."""
+        if not self.is_congested:
+            _log.warning("%s takes too long for a frame while %s is used up, closing",
+                         self.address, self._share.budget.flag)  # fmt: skip
+            self.close()
+
+    def _take_commands(self) -> None:
         self._is_reading = True
         gatherer = self._server.gatherer
         if gatherer is not None:
@@ -212,7 +235,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_congested = False
-        self._transport.resume_reading()
+        if not self._share.waits:
+            self._transport.resume_reading()
         if self._reader.unread:
             self._loop.call_soon(self._take_all)
 
@@ -304,7 +328,7 @@ class Connection(asyncio.Protocol):
         self._idle_timer = loop.call_later(self._server.idle_s, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if self._active:
+        if self._active or self._share.waits:
             self._watch_idleness()
         else:
             _log.info("%s was silent for %g s, closing", self.address, self._server.idle_s)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
+from penstock.net.budget import TurnShare
 from penstock.net.layered import LayeredTransport
 from penstock.net.layers import LayerError
 from penstock.net.tls import TlsLayer
@@ -65,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._ended = False
         self._blocked_since: int | None = None
         self._beat: asyncio.TimerHandle | None = None
+        self._share = TurnShare(nsqd.turns, self._on_turn, self._on_late)
 
     # --- asyncio's side ------------------------------------------------------------------------
 
@@ -108,7 +110,10 @@ class Connection(asyncio.Protocol):
         self.reader.receive_data(data)
         if not self._waits:
             self._read()
-        if (self._waits or self._blocked_since is not None) and self._is_overfull():
+        unread = self.reader.unread
+        if (unread or self._share.held) and not self._ended:
+            self._share.hold(unread)
+        if not self._may_hear():
             self.transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -137,15 +142,43 @@ class Connection(asyncio.Protocol):
             if not self._waits:
                 self._go_on()
         elif not self._waits:
-            self.transport.resume_reading()
+            self._hear()
 
     @property
     def _waits(self) -> bool:
         """Whether no command may be handled now."""
         return self._held is not None or self._suspended or self._choked
 
+    def _may_hear(self) -> bool:
+        """Whether the client may send more."""
+        if self._share.waits:
+            return False
+        return not ((self._waits or self._blocked_since is not None) and self._is_overfull())
+
+    def _hear(self) -> None:
+        """Go on reading, unless the client waits for its turn."""
+        if not self._share.waits:
+            self.transport.resume_reading()
+
+    def _on_turn(self) -> None:
+        """What clients have begun to send left room for more."""
+        if not self._ended and self._may_hear():
+            self.transport.resume_reading()
+
+    def _on_late(self) -> None:
+        """Others wait for room that this client takes, and does not use."""
+        if self._waits:
+            return  # we make it wait ourselves
+        logger.error("client(%s) - its command takes too long while %s is used up",
+                     self.remote_address, self._share.budget.flag)  # fmt: skip
+        failure = self.reader.eof()
+        if failure is None:
+            self.close()
+        else:
+            self._fail(failure.text)
+
     def _is_overfull(self) -> bool:
-        """Whether the client must be heard no more: its commands wait, or it reads no answers."""
+        """Whether much waits: commands of the client's, or answers that it does not read."""
         unsent = self.transport.get_write_buffer_size()
         return self.reader.unread > _HELD_BYTES_MAX or unsent > _UNSENT_BYTES_MAX
 
@@ -209,8 +242,10 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         if self._held is not None or self.reader.unread:
             self._read()
+        if self._share.held and not self._ended:
+            self._share.hold(self.reader.unread)
         if not self._waits and not self._ended:
-            self.transport.resume_reading()
+            self._hear()
         self._end_if_over()
 
     def _end_if_over(self) -> None:
@@ -265,6 +300,7 @@ class Connection(asyncio.Protocol):
         if self._ended:
             return
         self._ended = True
+        self._share.close()
         self._schedule_beat(0)
         self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)
         self._leave()
@@ -298,7 +334,8 @@ class Connection(asyncio.Protocol):
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
             return
-        if not self._waits and now - self._heard_ns >= 2 * interval and not self._beats_late():
+        waits = self._waits or self._share.waits
+        if not waits and now - self._heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
             return
         self.outbox.send(HEARTBEAT_FRAME)

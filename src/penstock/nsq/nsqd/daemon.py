@@ -18,6 +18,7 @@ from penstock.core.errors import ConfigError, PenstockError, StorageError, TooMa
 from penstock.core.names import is_valid_name
 from penstock.core.tls_kinds import TlsRequired
 from penstock.net import tcp
+from penstock.net.budget import Memory, Turns
 from penstock.net.gate import file_limit
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import HttpServer
@@ -95,11 +96,14 @@ class Nsqd:
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
         self.statsd = StatsdPush(self)
-        self._http = HttpServer(NsqdApi(self).router(), log=logger, clock=clock)
+        self.memory = Memory.of(options)
+        self.turns = Turns(self.memory.requests)
+        router = NsqdApi(self).router()
+        self._http = HttpServer(router, log=logger, clock=clock, memory=self.memory)
         self._plain_http = self._http
         if options.tls_needed is TlsRequired.YES:
-            router = TlsRequiredRouter(lambda: self.https_port)
-            self._plain_http = HttpServer(router, log=logger, clock=clock)
+            refusing = TlsRequiredRouter(lambda: self.https_port)
+            self._plain_http = HttpServer(refusing, log=logger, clock=clock, memory=self.memory)
         self._tcp_listener: tcp.Listener | None = None
         self._http_listener: tcp.Listener | None = None
         self._https_listener: tcp.Listener | None = None

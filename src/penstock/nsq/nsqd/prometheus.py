@@ -88,7 +88,8 @@ class Metrics:
 
     async def handle(self, request: Request) -> Response:
         """GET /metrics."""
-        metrics = [*self._of_nsqd(), *self._of_connections(), *self._of_process(),
+        metrics = [*self._of_nsqd(), *self._of_connections(), *self._of_memory(),
+                   *self._of_process(),
                    *await self._of_topics(), *await self._of_groups(),
                    *await self._of_log_groups()]  # fmt: skip
         body: list[bytes | memoryview] = []
@@ -126,6 +127,15 @@ class Metrics:
                 ("denials", "Commands that the answers did not allow.", servers.denial_count),
             ):
                 yield _single(f"nsqd_auth_{what}_total", help, count)
+
+    def _of_memory(self) -> Iterator[Metric]:
+        for what, budget in zip(("request", "answer"), self._nsqd.memory, strict=True):
+            for name, help, value in (
+                ("bytes", f"Memory of {what}s under way.", budget.used),
+                ("bytes_max", f"What {budget.flag} allows; 0: any number.", budget.limit),
+                ("refused_total", f"Refused or held up {what}s beyond that.", budget.refused),
+            ):
+                yield _single(f"nsqd_{what}_{name}", help, value)
 
     def _of_process(self) -> Iterator[Metric]:
         memory, limit = process.memory(), process.open_files_max()

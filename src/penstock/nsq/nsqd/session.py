@@ -18,6 +18,7 @@ from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.runs import Offsets
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
+from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.connection import Connection, Handlers
 from penstock.nsq.nsqd.delivery import frames_of
@@ -68,6 +69,7 @@ class Session(Connection):
         self.consumer: Consumer | None = None
         self.pub_counts: dict[str, int] = {}
         self._mpub_topic: Topic | None = None  # of the MPUB whose body is read
+        self._log_limit: LogLimit | None = None
         self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -75,6 +77,7 @@ class Session(Connection):
         self.nsqd.sessions[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._tell_kept_back()
         super().connection_lost(exc)
         self.nsqd.sessions.pop(self, None)
 
@@ -142,7 +145,7 @@ class Session(Connection):
         _, channel, consumer = self._subscribed()
         longest = self.nsqd.limits.max_req_timeout
         delay = max(0, min(event.delay_ns, longest))
-        if delay != event.delay_ns:
+        if delay != event.delay_ns and self._may_log():
             logger.info("PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
                         self.remote_address, format_duration(event.delay_ns),
                         format_duration(longest), format_duration(delay))  # fmt: skip
@@ -243,8 +246,22 @@ class Session(Connection):
         """An error that the connection survives."""
         shown = message_id.decode("utf-8", "surrogateescape")
         text = f"E_{command}_FAILED {command} {shown} failed {reason}"
-        logger.error("[%s] - %s - %s", self.remote_address, text, reason)
-        self.outbox.send(error(text))
+        if self._may_log():
+            logger.error("[%s] - %s - %s", self.remote_address, text, reason)
+        self.outbox.answer(error(text), more_owed=True)
+
+    def _may_log(self) -> bool:
+        """Whether a line may be written that clients can cause at will."""
+        limit = self._log_limit = self._log_limit or LogLimit()
+        if not limit.allows(self._heard_ns):
+            return False
+        self._tell_kept_back()
+        return True
+
+    def _tell_kept_back(self) -> None:
+        if self._log_limit is not None and (count := self._log_limit.take_kept_back()):
+            logger.error("[%s] - %d more lines about its commands were left out",
+                         self.remote_address, count)  # fmt: skip
 
     def _set_writable(self, writable: bool) -> None:
         if self.consumer is not None and self.channel is not None:

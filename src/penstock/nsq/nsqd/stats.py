@@ -16,6 +16,7 @@ from penstock.broker.topic import Topic
 from penstock.core.quantiles import Summary
 from penstock.core.units import MICROSECOND, MILLISECOND, SECOND, format_duration
 from penstock.net import process
+from penstock.net.budget import Memory
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import Query, json_response, text_response
@@ -58,7 +59,7 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
     if unknown:
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
-        stats["memory"] = memory(nsqd.gc_pauses)
+        stats["memory"] = {**memory(nsqd.gc_pauses), **held(nsqd.memory)}
     producers = _producers(nsqd, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
     if nsqd.companions and with_clients:
@@ -83,6 +84,18 @@ def memory(pauses: GcPauses) -> dict[str, int]:
         "gc_pause_usec_95": pauses.percentile(95) // MICROSECOND,
         "next_gc_bytes": 0,
         "gc_total_runs": sum(generation["collections"] for generation in gc.get_stats()),
+    }
+
+
+def held(memory: Memory) -> dict[str, int]:
+    """What clients hold of the memory that there is for them."""
+    return {
+        "request_bytes": memory.requests.used,
+        "request_bytes_max": memory.requests.limit,
+        "requests_held_up": memory.requests.refused,
+        "answer_bytes": memory.answers.used,
+        "answer_bytes_max": memory.answers.limit,
+        "answers_refused": memory.answers.refused,
     }
 
 

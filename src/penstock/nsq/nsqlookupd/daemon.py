@@ -8,6 +8,7 @@ import os
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.gojson import dumps
 from penstock.net import tcp
+from penstock.net.budget import Memory
 from penstock.net.http import HttpServer
 from penstock.net.http_guard import Guard
 from penstock.nsq.nsqlookupd.http import LookupApi
@@ -29,7 +30,8 @@ class Nsqlookupd:
         )
         self._lookups = LookupServer(self._registry, self._describe)
         guard = Guard.of(options, options.broadcast_address)
-        self._http = HttpServer(LookupApi(self._registry, guard).router(), log=_log, clock=clock)
+        router = LookupApi(self._registry, guard).router()
+        self._http = HttpServer(router, log=_log, clock=clock, memory=Memory.of(options))
         self._tcp_listener: tcp.Listener
         self._http_listener: tcp.Listener
 

@@ -56,6 +56,7 @@ class RocketBroker:
             tls=settings.server_tls(),
             tls_only=settings.tls_mode == "enforcing",
             gatherer=host,
+            turns=host.turns,
         )
         self._listeners: list[tcp.Listener] = []
 

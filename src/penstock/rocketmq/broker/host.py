@@ -10,6 +10,7 @@ from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
+from penstock.net.budget import Turns
 
 
 class Host(Protocol):
@@ -17,6 +18,8 @@ class Host(Protocol):
 
     clock: Clock
     broker: Broker
+    turns: Turns
+    """Of the connections of all dialects, where requests that are not complete hold too much."""
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""

@@ -14,6 +14,7 @@ from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.net.budget import Memory, Turns
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.settings import BrokerSettings
@@ -34,6 +35,7 @@ class FakeHost:
 
     def __init__(self, path: Path, clock: FakeClock | None = None) -> None:
         self.clock = clock or SYSTEM_CLOCK
+        self.turns = Turns(Memory.of().requests)
         store = Store(OsDisk(), str(path), LogOptions())
         self.broker = Broker(store, self.clock, SystemChance(7), BrokerOptions())
 

@@ -1,0 +1,37 @@
+"""A bound on lines of the log that a client can cause at will."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.units import SECOND
+
+LINES: Final = 100
+WINDOW_NS: Final = 10 * SECOND
+
+
+class LogLimit:
+    """Lets `LINES` lines through in a window of time, and counts those it keeps back."""
+
+    __slots__ = ("_end", "_left", "kept_back")
+
+    def __init__(self) -> None:
+        self._end = 0
+        self._left = 0
+        self.kept_back = 0
+
+    def allows(self, now_ns: int) -> bool:
+        """Whether one more line may be written at this time of the monotonic clock."""
+        if now_ns >= self._end:
+            self._end = now_ns + WINDOW_NS
+            self._left = LINES
+        if self._left:
+            self._left -= 1
+            return True
+        self.kept_back += 1
+        return False
+
+    def take_kept_back(self) -> int:
+        """How many lines were kept back since this was asked last."""
+        count, self.kept_back = self.kept_back, 0
+        return count
