@@ -11,6 +11,7 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     "test_actions": (
         "test_alice_may_and_bob_may_not",
         "test_creating_a_channel_on_its_topics_page",
+        "test_damage_is_shown_until_it_is_accepted",
         "test_deleting_a_channel",
         "test_deleting_a_topic_with_messages_wants_its_name",
         "test_emptying_a_channel",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from penstock.testing.daemons import run_nsqadmin
 
 from .conftest import OpenPage, StartAdmin
+from .shooting import shoot
 from .site import Site, ask, until
 
 BODIES = (b"one", b"two", b"three")
@@ -323,3 +325,35 @@ def test_alice_may_and_bob_may_not(
     agree(press(page, "Pause"), "Pause")
     expect(page.get_by_text("Topic act-alice is paused.")).to_be_visible()
     assert is_paused(site, "act-alice")
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def test_damage_is_shown_until_it_is_accepted(page: Page, site: Site) -> None:
+    with site.another_nsqd() as nsqd:
+        for target in (
+            "/topic/create?topic=act-damage",
+            "/channel/create?topic=act-damage&channel=c",
+        ):
+            ask(nsqd.http, "POST", target)
+        ask(nsqd.http, "POST", "/mpub?topic=act-damage", b"a\nb\nc")
+        nsqd.stop()
+        assert nsqd.data_path is not None
+        folder = Path(nsqd.data_path) / "topics" / "act-damage@0"
+        (segment,) = folder.glob("*.log")
+        segment.unlink()
+        nsqd.start()
+        until(lambda: ask(nsqd.http, "GET", "/damage?topic=act-damage")[1]["topics"])
+        page.goto("/")
+        alert = page.locator(".alerts li.bad", has_text="act-damage")
+        expect(alert).to_contain_text(f"on {nsqd.http}: log: cut short, or without one")
+        alert.get_by_role("link").click()
+        notice = page.get_by_role("alert").filter(has_text="Files of this topic are damaged")
+        expect(notice).to_contain_text("3 messages are lost, offsets 0 to 2")
+        shoot(page, "damage", ("light", "dark", "phone"))
+        dialog = press(page, "Accept damage")
+        expect(dialog).to_contain_text("What was lost does not come back")
+        agree(dialog, "Accept damage")
+        expect(notice).to_have_count(0)
+        assert ask(nsqd.http, "GET", "/ping") == (200, "OK")

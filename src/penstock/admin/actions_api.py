@@ -16,6 +16,7 @@ from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError
 
 _ACTIONS: Final = frozenset(("pause", "unpause", "empty"))
+_ACCEPT: Final = "accept_damage"
 
 
 class ActionsApi:
@@ -56,6 +57,8 @@ class ActionsApi:
     async def _act(self, request: Request, topic: str, channel: str) -> Any:
         self._access.check_admin(request)
         (action,) = _strings(request, "action")
+        if action == _ACCEPT and not channel:
+            return await self._accept(request, topic)
         if action not in _ACTIONS:
             raise ApiError(400, "INVALID_ACTION")
         what = "channel" if channel else "topic"
@@ -63,6 +66,11 @@ class ActionsApi:
             return _done(await self._changes.act(action, topic, channel))
         finally:  # these are told of even when no node could be asked
             self._notifier.tell(Action(f"{action}_{what}", topic, channel), request)
+
+    async def _accept(self, request: Request, topic: str) -> Any:
+        errors = await self._changes.accept_damage(topic)
+        self._notifier.tell(Action(_ACCEPT, topic), request)
+        return _done(errors)
 
     async def _delete_topic(self, request: Request) -> Any:
         self._access.check_admin(request)

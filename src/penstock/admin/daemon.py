@@ -13,6 +13,7 @@ from penstock.admin.cluster.asker import Asker
 from penstock.admin.cluster.reads import Addresses, Cluster
 from penstock.admin.cluster.writes import Changes
 from penstock.admin.config_api import ConfigApi
+from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
 from penstock.admin.messages.api import MessagesApi
@@ -54,6 +55,7 @@ class Nsqadmin:
         router.add("GET", "/ping", _ping)
         ReadApi(self.cluster).add_routes(router)
         GroupsApi(self.cluster).add_routes(router)
+        DamageApi(self.cluster).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
         ConfigApi(options, access, self.cluster).add_routes(router)

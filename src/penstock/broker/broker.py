@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,6 +26,13 @@ from penstock.storage.store import Store
 logger = logging.getLogger(__name__)
 
 _SAVE = "write down progress"
+
+
+def _damaged(topic: Topic) -> StorageError:
+    found = topic.damage.pending
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return StorageError(f"topic {topic.name} is damaged: {found[0]}{more}; nothing of it is "
+                        f"deleted until POST /topic/damage/accept?topic={topic.name}")  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -53,6 +60,8 @@ class Broker:
         for name, _queue in store.queues():
             self.topic(name)
         self._resume()
+        for topic in self.damaged:
+            logger.error("%s", _damaged(topic))
 
     def _resume(self) -> None:
         """Tell the topics for how long there has been nothing new when the broker started."""
@@ -72,10 +81,7 @@ class Broker:
         base = id_base(self._options.node_id, self._clock.wall_ns())
         if is_ephemeral(name):
             return self._make(name, MemoryLog(base), None)
-        log, journal, report = self.store.open_queue(name, 0, base)
-        if report.torn or report.damaged:
-            logger.warning("TOPIC(%s): recovered: torn tail of %d bytes cut off, %d bytes damaged",
-                           name, report.torn, report.damaged)  # fmt: skip
+        log, journal, _ = self.store.open_queue(name, 0, base)
         return self._make(name, log, journal, self.store.open_queues(name, log))
 
     def _make(
@@ -100,8 +106,16 @@ class Broker:
 
     @property
     def health(self) -> StorageError | None:
-        """The problem with the disk that housekeeping met last and that is not over yet."""
-        return next(reversed(self._problems.values()), None)
+        """The problem with the disk that housekeeping met last and that is not over yet, or damage
+        that no operator has accepted.
+        """
+        problem = next(reversed(self._problems.values()), None)
+        return problem or next(map(_damaged, self.damaged), None)
+
+    @property
+    def damaged(self) -> Iterator[Topic]:
+        """The topics with damage that no operator has accepted."""
+        return (topic for topic in self.topics.values() if topic.damage.pending)
 
     def delete_topic(self, name: str) -> Topic:
         """Remove a topic with all it holds. Raises KeyError, StorageError."""

@@ -88,6 +88,7 @@ class Holdings:
             self.latency = Latency(options.latency_window_ns, clock, self._in_flight)
         self._departed: list[Flights] = []
         self._ahead_ns = 0
+        self._serial = 0  # of the newest record
         self._clock = clock
         self._alarms = alarms
         self._options = options
@@ -282,13 +283,14 @@ class Holdings:
     def record(self, everything: bool) -> ChannelRecord:
         """What the journal has to know; ``everything`` when the journal starts anew."""
         self.changed = False
+        self._serial += 1
         to_wall = self._wall_ahead_ns()
         reset, added, over = self.deferred.collect(everything)
         unfinished = list(self.flying())
         unfinished += [(e.first, e.next, e.attempts) for e in (*self.requeued, *self.spent)]
         deferred = [(e.deadline + to_wall, e.first, e.next, e.attempts) for e in added]
         return ChannelRecord(self.name, self.cursor, self.head, unfinished, list(self.skips),
-                             reset, deferred, over)  # fmt: skip
+                             reset, deferred, over, self._serial)  # fmt: skip
 
     def restore(self, record: ChannelRecord, deferred: list[Deferral]) -> None:
         """Go on from a record. What was in flight is delivered again, with one attempt more.
@@ -296,6 +298,7 @@ class Holdings:
         The record may lag behind the log or, after a power cut, be ahead of it: offsets that the
         log has let go were finished, those behind its end are forgotten.
         """
+        self._serial = record.serial
         start, end = self.log.start_offset, self.log.next_offset
         self.cursor = max(start, min(record.cursor, end))
         self.head = max(start, min(record.head, end))

@@ -94,6 +94,8 @@ class Limiter:
             self._take(messages, nbytes)
             return
         topic = self._topic
+        if topic.damage.pending:  # what lags may have been set back by it
+            return
         size = mean_bytes(topic.log)
         dropped = 0
         for channel in topic.channels.values():

@@ -8,13 +8,15 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 import msgspec
 
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
+from penstock.core.ranges import RangeSet
+from penstock.storage.extent import missing
 
 Range: TypeAlias = tuple[int, int]
 Unfinished: TypeAlias = tuple[int, int, int]  # first, next, attempts so far
@@ -32,6 +34,7 @@ class ChannelRecord(msgspec.Struct, array_like=True, tag="c"):
     reset: bool
     deferred: list[Deferral]
     undeferred: list[int]  # first offsets
+    serial: int = 0  # one more than the record before had, unless an earlier version wrote it
 
 
 class GroupRecord(msgspec.Struct, array_like=True, tag="g"):
@@ -94,13 +97,22 @@ class Progress:
         self.groups: dict[str, int] = {}
         self.settings = TopicSettings()
         self.channel_settings: dict[str, ChannelSettings] = {}
+        self.deleted: set[str] = set()  # channels
         self._deferred: dict[str, dict[int, Deferral]] = {}
+        self._gaps = 0
+        self._gaps_seen: dict[str, int] = {}  # by the newest record of a channel
+        self._doubts: dict[str, RangeSet] = {}
 
     @classmethod
-    def replay(cls, records: Iterable[bytes]) -> Progress:
-        """Read the records in their order. Raises StorageError when one makes no sense."""
+    def replay(cls, records: Iterable[bytes], gaps: Collection[int] = ()) -> Progress:
+        """Read the records in their order. Before those whose numbers are in ``gaps`` some may be
+        missing; what of a channel they may have spoken of is unfinished then.
+
+        Raises StorageError when a record makes no sense.
+        """
         progress = cls()
-        for data in records:
+        for number, data in enumerate(records):
+            progress._gaps += number in gaps
             try:
                 progress._apply(_decoder.decode(data))
             except MALFORMED as error:
@@ -117,6 +129,19 @@ class Progress:
         """The deferrals of a channel that were not over."""
         return list(self._deferred.get(channel, {}).values())
 
+    def doubtful(self, channel: str) -> list[Range]:
+        """What a channel may owe by records that are missing, and is not known to owe."""
+        doubts, record = self._doubts.get(channel), self.channels[channel]
+        if doubts is None:
+            return []
+        owed = RangeSet()
+        owed.add(record.cursor, max(record.cursor, record.head))
+        for first, next_, _ in record.unfinished:
+            owed.add(first, next_)
+        for _, first, next_, _ in self.deferred(channel):
+            owed.add(first, next_)
+        return [found for first, next_ in doubts for found in missing(owed, first, next_)]
+
     def _apply(self, record: Record) -> None:
         match record:
             case ChannelRecord():
@@ -131,12 +156,14 @@ class Progress:
             case TopicSettings():
                 self.settings = record
             case GoneRecord():
+                self.deleted.add(record.channel or "")
                 self.channel_settings.pop(record.channel or "", None)
                 self.channels.pop(record.channel or "", None)
                 self._deferred.pop(record.channel or "", None)
                 self.groups.pop(record.group or "", None)
 
     def _apply_channel(self, record: ChannelRecord) -> None:
+        self._doubt(record)
         self.channels[record.name] = record
         deferred = self._deferred.setdefault(record.name, {})
         if record.reset:
@@ -145,3 +172,18 @@ class Progress:
             deferred.pop(first, None)
         for deferral in record.deferred:
             deferred[deferral[1]] = deferral
+
+    def _doubt(self, record: ChannelRecord) -> None:
+        """Where records of a channel are missing, what this one says is done since the one before
+        may have been deferred by them; only a reset tells all.
+        """
+        before = self.channels.get(record.name)
+        seen, self._gaps_seen[record.name] = self._gaps_seen.get(record.name, 0), self._gaps
+        is_next = before is not None and record.serial == before.serial + 1
+        if record.reset:
+            self._doubts.pop(record.name, None)
+        elif self._gaps and not (is_next if record.serial else seen == self._gaps):
+            doubts = self._doubts.setdefault(record.name, RangeSet())
+            doubts.add(before.cursor if before else 0, record.head)
+            for first, next_, _ in before.unfinished if before else ():
+                doubts.add(first, next_)

@@ -9,6 +9,7 @@ from which offset on messages have the new time.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
@@ -72,7 +73,13 @@ class SteadyTime:
         """Messages below an offset are from before the start, the newest of all logs so old."""
         self._found, self._silence_ns = offset, silence_ns
 
-    def trim(self, log: Log | MemoryLog, floor: int, retention: Retention) -> int:
+    def trim(
+        self,
+        log: Log | MemoryLog,
+        floor: int,
+        retention: Retention,
+        about_to: Callable[[int], None] | None = None,
+    ) -> int:
         """Trim a log by the age that its messages have in this time.
 
         When all there is would have lapsed before the start, the broker has been down for long, or
@@ -85,4 +92,4 @@ class SteadyTime:
             silence_ns = self._silence_ns if lapsed and offset < self._found else 0
             return self.ahead_at(offset) - silence_ns
 
-        return log.trim(floor, self.now_ns, retention, ahead)
+        return log.trim(floor, self.now_ns, retention, ahead, about_to)

@@ -40,6 +40,7 @@ from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageErr
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
+from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
@@ -101,13 +102,16 @@ class Topic:
         self._changed = False
         self._save_failed = False  # then the journal is written anew, with all there is
         self.time = SteadyTime(clock)
+        self._noted = 0, 0  # how far the journal says that the log reaches and is synced
+        self._deleted: set[str] = set()  # channels that the journal knows to be gone
         self._clock = clock
         self._chance = chance
         self._alarms = alarms
         self._options = options
         if journal is not None:
             assert isinstance(log, Log)
-            self._restore(log, Progress.replay(journal.records))
+            self._restore(log, Progress.replay(journal.records, journal.gaps))
+            self._changed = journal.wants_compaction
         self._apply_bounds()
 
     # --- publishing ----------------------------------------------------------------------------
@@ -225,6 +229,21 @@ class Topic:
                 self._save_now()
         return channel
 
+    def listed_channel(self, name: str) -> Channel:
+        """The channel of that name, which a list beside the journal says is there.
+
+        If the journal has lost it, nobody knows what it has done: it begins at the log's start.
+        """
+        is_lost = name not in self.channels and name not in self._deleted
+        start = self.log.start_offset
+        if is_lost and self.head > start and not is_ephemeral(name):
+            what = f"channel {name} is not in the journal; it begins at the log's start"
+            self.damage.report(Damage("cursors.journal", what))
+            channel = self.channels[name] = self._new_channel(name)
+            channel.seek(start, self.head)
+            self._save_now()
+        return self.channel(name)
+
     def delete_channel(self, name: str) -> Channel:
         """Forget a channel and all it held. Raises KeyError."""
         channel = self.channels.pop(name)
@@ -289,7 +308,8 @@ class Topic:
         self.distribute()
 
     def empty(self) -> None:
-        """Drop what no channel has been given yet."""
+        """Drop what no channel has been given yet. Who does that knows of all damage."""
+        self.accept_damage()
         if self.log.next_offset > self.head:
             self.skip_to(self.log.next_offset)
             self._save_now()
@@ -314,6 +334,22 @@ class Topic:
         if self._limiter is not None:
             self._limiter.reset()
         self._save_now()
+
+    # --- damage --------------------------------------------------------------------------------
+
+    @property
+    def damage(self) -> DamageRecord:
+        """What was found damaged. Until an operator accepts it, nothing is deleted or dropped."""
+        return self.log.damage
+
+    def accept_damage(self) -> bool:
+        """An operator knows of it; False when that cannot be written down."""
+        try:
+            self.damage.accept(self.log.start_offset)
+        except StorageError as error:
+            logger.error("TOPIC(%s): failed to accept damage - %s", self.name, error)
+            return False
+        return True
 
     # --- settings ------------------------------------------------------------------------------
 
@@ -382,6 +418,7 @@ class Topic:
         return (
             self._changed
             or self._save_failed
+            or self._noted != (self.log.next_offset, self.log.synced_offset)
             or any(c.changed and not c.ephemeral for c in self.channels.values())
         )
 
@@ -389,7 +426,8 @@ class Topic:
         """Write down the progress since the last time. Raises StorageError; nothing is lost
         then.
         """
-        if self._journal is None:
+        log = self.log
+        if self._journal is None or isinstance(log, MemoryLog):
             return
         compact = self._journal.wants_compaction or self._save_failed
         self._save_failed = True
@@ -403,10 +441,11 @@ class Topic:
         ]
         encoded = [encode_record(record) for record in records]
         if compact:
-            self._journal.replace(encoded)
+            self._journal.replace(encoded, log.extent)
         else:
-            self._journal.append(encoded)
+            self._journal.append(encoded, log.extent)
         self._news = []
+        self._noted = log.next_offset, log.synced_offset
         self._changed = self._save_failed = False
 
     def _settings(self) -> list[Record]:
@@ -439,7 +478,9 @@ class Topic:
         self.groups = progress.groups
         self.settings = progress.settings
         self.channel_settings = progress.channel_settings
+        self._deleted = progress.deleted
         for name, record in progress.channels.items():
+            record.unfinished += [(first, next_, 0) for first, next_ in progress.doubtful(name)]
             channel = self.channels[name] = self._new_channel(name)
             channel.restore(record, progress.deferred(name))
             self._apply_attempts(channel)
@@ -464,13 +505,26 @@ class Topic:
         """Delete what nobody needs and retention does not keep; how many segments."""
         if not self.log.trimmable:  # a million deferrals make the floor a matter of 100 ms
             return 0
+        if self.damage.pending:
+            return 0
         retention = self.retention or retention
-        deleted = self.time.trim(self.log, self.floor(), retention)
+        deleted = self.time.trim(self.log, self.floor(), retention, self._note_start)
         if deleted:
             self.queues.trim()
             self.head = max(self.head, self.log.start_offset)
             self._changed = True
         return deleted
+
+    def _note_start(self, start: int) -> None:
+        """Write down where the log will start, or what is deleted now would be missed later."""
+        if self._journal is None or isinstance(self.log, MemoryLog):
+            return
+        try:
+            self._journal.append([b""], self.log.extent._replace(start=start))
+            self._journal.sync()
+        except StorageError as error:  # on a full disk deleting helps
+            logger.warning("TOPIC(%s): cannot write down where the log starts - %s",
+                           self.name, error)  # fmt: skip
 
     def sync_journal(self) -> None:
         """Make what was saved durable. Raises StorageError; the next save writes all anew then."""
@@ -483,16 +537,24 @@ class Topic:
             raise
 
     def close(self) -> None:
-        """Write and sync all and close the files."""
+        """Write and sync all and close the files: the log first, as the journal says how far it
+        is synced.
+        """
         self.exiting = True
+        try:
+            self.queues.close()
+            self.log.close()
+        finally:
+            self._close_journal()
+
+    def _close_journal(self) -> None:
+        if self._journal is None:
+            return
         try:
             self.save()
             self.sync_journal()
         finally:
-            if self._journal is not None:
-                self._journal.close()
-            self.queues.close()
-            self.log.close()
+            self._journal.close()
 
     def delete(self) -> None:
         """Remove the topic's files."""

@@ -1,86 +1,118 @@
-"""An append-only file of small checksummed records: where the cursors of a queue are kept.
+"""An append-only file of small records: where the cursors of a queue are kept.
 
-Each record is ``u32 length, u64 xxh3_64 of the payload, payload``. Reading stops at the first
-record that is not whole; what follows is cut off. When most of the file is history, it is written
-anew with the records that still count.
+Each record names its queue and is recognised by itself (``frames``), so reading goes on behind a
+bad one. What a crash has torn at the end is cut off; damaged bytes elsewhere are reported and
+copied (``damage``), and go when the file is written anew with the records that still count. That is
+done when most of it is history, and soon when it is damaged or of an earlier version.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
-from xxhash import xxh3_64_intdigest
-
+from penstock.core.errors import StorageError
+from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.disk import Disk
+from penstock.storage.extent import NOTHING, UNKNOWN, Extent
+from penstock.storage.frames import Frames, encode_frames, mark, read_frames
 
-logger = logging.getLogger(__name__)
-
-_FRAME = struct.Struct("<IQ")
+JOURNAL_FILE: Final = "cursors.journal"
 COMPACT_BYTES_MIN: Final = 256 * 1024
 _GROWTH: Final = 8
 
 
 class Journal:
-    """The journal at ``path``; ``records`` are those found when it was opened."""
+    """The journal at ``path`` of the queue with this id base, made when it is not there.
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    ``records`` are those found when it was opened; before those whose numbers are in ``gaps`` some
+    may be missing. ``extent`` is how far the queue's log reached when the newest was written.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        queue: int,
+        damage: DamageRecord | None = None,
+        *,
+        is_expected: bool = False,
+    ) -> None:
+        """``is_expected`` says that the queue had a journal with something in it."""
         self._disk = disk
         self._path = path
-        found = disk.read_file(path)
-        data = found or b""
-        self.records, good = _read(data)
+        self._queue = queue
+        self._damage = damage or DamageRecord(disk, os.path.dirname(path))
+        data = disk.read_file(path) or b""
+        found = read_frames(data, queue)
+        if not found.end and data.strip(b"\0"):
+            found.note_damage(len(data))
+        self.records, self.gaps, self.extent = found.records, found.gaps, found.extent
+        if found.end != len(data) or found.gaps:  # what may be missing had a later start
+            self.extent = found.extent._replace(start=UNKNOWN)
+        self._report(data, found, is_expected)
+        self._wants_rewriting = bool(found.is_old or found.gaps)
+        if not found.end:
+            disk.replace_file(path, mark(queue, NOTHING))
         self._file = disk.open(path)
-        if found is None:
-            disk.sync_directory(os.path.dirname(path))
-        if good < len(data):
-            logger.warning("%s: cut off %d bytes that are no whole record", path, len(data) - good)
-            self._file.truncate(good)
+        tail = data[found.end :] if found.end else b""
+        if tail and self._damage.keep_torn(os.path.basename(path), found.end, tail):
+            self._file.truncate(found.end)
+        self.torn_bytes = len(tail)
         self._compact_size = 0
-        self.torn_bytes = len(data) - good
+        self._is_marked = False
+
+    def _report(self, data: bytes, found: Frames, is_expected: bool) -> None:
+        name = os.path.basename(self._path)
+        what = "records of another queue" if found.strangers else "damaged"
+        for start, end in found.damage:
+            self._damage.report(Damage(name, what, start, end - start), data[start:end])
+        if is_expected and not found.end:
+            self._damage.report(Damage(name, "the file is missing or empty"))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether what is in the file names its queue."""
+        return not self._wants_rewriting
 
     @property
     def wants_compaction(self) -> bool:
-        """Whether the file has grown to many times what it had after the last compaction."""
-        return self._file.size > max(COMPACT_BYTES_MIN, _GROWTH * self._compact_size)
+        """Whether the file has grown to many times what it had after the last compaction, is
+        damaged, or of an earlier version.
+        """
+        limit = max(COMPACT_BYTES_MIN, _GROWTH * self._compact_size)
+        return self._wants_rewriting or self._file.size > limit
 
-    def append(self, records: Sequence[bytes]) -> None:
+    def append(self, records: Sequence[bytes], extent: Extent = NOTHING) -> None:
         """Write records. Raises DiskFullError or StorageError; none of them is written then."""
-        self._file.append(_frame(records))
+        self._file.append(encode_frames(records, self._queue, extent))
+        self.extent = extent
+        self._is_marked = False
 
-    def replace(self, records: Sequence[bytes]) -> None:
-        """Write the journal anew with just these records."""
-        self._disk.replace_file(self._path, _frame(records))
+    def replace(self, records: Sequence[bytes], extent: Extent = NOTHING) -> None:
+        """Write the journal anew with just these records.
+
+        What was damaged in it is gone then, so that is written down before.
+        """
+        self._damage.save()
+        frames = encode_frames(records, self._queue, extent) + mark(self._queue, extent)
+        self._disk.replace_file(self._path, frames)
         replaced, self._file = self._file, self._disk.open(self._path)
         replaced.close()
         self._compact_size = self._file.size
+        self._wants_rewriting = False
+        self.extent = extent
+        self._is_marked = True
 
     def sync(self) -> None:
+        """Bring all to stable storage. Raises StorageError."""
         self._file.sync()
+        if not self._is_marked:
+            self._is_marked = True
+            with suppress(StorageError):  # then the last record's damage would pass for a torn tail
+                self._file.append(mark(self._queue, self.extent))
 
     def close(self) -> None:
         self._file.close()
-
-
-def _frame(records: Sequence[bytes]) -> bytes:
-    return b"".join(
-        [_FRAME.pack(len(record), xxh3_64_intdigest(record)) + record for record in records]
-    )
-
-
-def _read(data: bytes) -> tuple[list[bytes], int]:
-    """The whole records at the start of ``data`` and the position behind the last of them."""
-    records: list[bytes] = []
-    position = 0
-    while position + _FRAME.size <= len(data):
-        length, checksum = _FRAME.unpack_from(data, position)
-        start = position + _FRAME.size
-        record = data[start : start + length]
-        if len(record) < length or xxh3_64_intdigest(record) != checksum:
-            break
-        records.append(record)
-        position = start + length
-    return records, position

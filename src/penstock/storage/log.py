@@ -31,8 +31,10 @@ from penstock.core.errors import (
 )
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
+from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.durability import Durability
+from penstock.storage.extent import Extent
 from penstock.storage.retention import Retention
 from penstock.storage.segment import Segment
 from penstock.storage.tail import Tail
@@ -123,6 +125,7 @@ class Log:
         id_base: int,
         cache: BlockCache,
         options: LogOptions,
+        damage: DamageRecord | None = None,
     ) -> None:
         assert segments, "a log has at least the segment it appends to"
         self.disk = disk
@@ -130,8 +133,9 @@ class Log:
         self.id_base = id_base
         self.options = options
         self.failure: StorageError | None = None
-        self.damaged_bytes = 0
+        self.damage = damage or DamageRecord()
         self.unsynced_messages = 0
+        self.synced_offset = 0  # as far as is known: the log is synced up to there
         self.next_offset = self.append_offset = segments[-1].next_offset
         self._segments = segments
         self._starts = [segment.first_offset for segment in segments]
@@ -197,6 +201,9 @@ class Log:
         """
         if offset > self.append_offset:
             assert not self._unwritten, "this is for a log that was just opened"
+            gone = Damage("log", "ends before what channels have had", first=self.next_offset,
+                          next=offset)  # fmt: skip
+            self.damage.report(gone, is_loss=False)
             self._tail.clear()
             self._rotate(offset)
             self.disk.sync_directory(self.directory)
@@ -309,6 +316,7 @@ class Log:
             self._unseen_bytes -= len(batch.raw)
             self._tail.append(batch)
             shown.append(batch)
+        self.synced_offset = max(self.synced_offset, end)
         self.next_offset = max(self.next_offset, end)
         return shown
 
@@ -330,6 +338,13 @@ class Log:
     def start_offset(self) -> int:
         """The oldest offset that is still kept."""
         return self._segments[0].first_offset
+
+    @property
+    def extent(self) -> Extent:
+        """How far the log reaches; at the level ``memory`` only what is synced is promised."""
+        is_promised = self.options.durability is not Durability.MEMORY
+        end = self.next_offset if is_promised else self.synced_offset
+        return Extent(self.start_offset, self.synced_offset, end)
 
     @property
     def nbytes(self) -> int:
@@ -454,30 +469,46 @@ class Log:
         return len(self._segments) > 1
 
     def trim(
-        self, before_offset: int, now_ns: int, retention: Retention, ahead: Ahead = _never_set
+        self,
+        before_offset: int,
+        now_ns: int,
+        retention: Retention,
+        ahead: Ahead = _never_set,
+        about_to: Callable[[int], None] | None = None,
     ) -> int:
         """Delete the finished segments that end at or before an offset, as far as retention allows.
 
-        ``ahead`` tells by how much the stamp of a message is too late, where the system's time has
-        been set. Returns how many were deleted. The newest segment always stays.
+        ``ahead`` gives by how much the stamp of a message is too late, where the system's time has
+        been set. ``about_to`` is called with the log's new start before anything is deleted.
+        Returns how many were deleted. The newest segment always stays.
         """
-        deleted = 0
-        nbytes = self.nbytes
-        while len(self._segments) > 1 and self._segments[1].first_offset <= before_offset:
-            oldest = self._segments[0]
-            nbytes -= oldest.size
-            age_ns = now_ns + ahead(oldest.next_offset - 1) - oldest.last_timestamp_ns
-            if self._job is not None or not retention.expired(age_ns, nbytes):
-                break
-            if self._new_files:  # or a power cut might leave no file to tell where the log ends
-                self.disk.sync_directory(self.directory)
-                self._new_files = False
-            del self._segments[0], self._starts[0]
+        if self._job is not None:
+            return 0
+        count = self._expired(before_offset, now_ns, retention, ahead)
+        if not count:
+            return 0
+        if about_to is not None:
+            about_to(self._starts[count])
+        if self._new_files:  # or a power cut might leave no file to tell where the log ends
+            self.disk.sync_directory(self.directory)
+            self._new_files = False
+        for _ in range(count):
+            oldest = self._segments.pop(0)
+            del self._starts[0]
             if oldest in self._finished_unsynced:
                 self._finished_unsynced.remove(oldest)
             oldest.delete(self.disk)
-            deleted += 1
-        return deleted
+        return count
+
+    def _expired(self, before_offset: int, now_ns: int, retention: Retention, ahead: Ahead) -> int:
+        """How many of the oldest segments may go."""
+        nbytes = self.nbytes
+        for count, segment in enumerate(self._segments[:-1]):
+            nbytes -= segment.size
+            age_ns = now_ns + ahead(segment.next_offset - 1) - segment.last_timestamp_ns
+            if self._starts[count + 1] > before_offset or not retention.expired(age_ns, nbytes):
+                return count
+        return len(self._segments) - 1
 
     def close(self) -> None:
         """Write and sync what is left and close the files. Raises StorageError after closing

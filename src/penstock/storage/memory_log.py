@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
+from penstock.storage.damage import DamageRecord
 from penstock.storage.log import Ahead, BatchRun
 from penstock.storage.retention import Retention
 from penstock.storage.tail import Tail
@@ -23,8 +24,9 @@ class MemoryLog:
         self.id_base = id_base
         self.next_offset = first_offset
         self.failure = None
-        self.damaged_bytes = 0
+        self.damage = DamageRecord()
         self.unsynced_messages = 0
+        self.synced_offset = first_offset
         self._start_offset = first_offset
         self._tail = Tail(_NO_LIMIT, nbytes_max=_NO_LIMIT)
         self._held = 0  # messages
@@ -115,7 +117,12 @@ class MemoryLog:
         return self._held > 0
 
     def trim(
-        self, before_offset: int, now_ns: int, retention: Retention, ahead: Ahead | None = None
+        self,
+        before_offset: int,
+        now_ns: int,
+        retention: Retention,
+        ahead: Ahead | None = None,
+        about_to: Callable[[int], None] | None = None,
     ) -> int:
         """Let go of the batches that end at or before an offset; how many."""
         drop = 0

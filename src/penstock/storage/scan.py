@@ -15,7 +15,7 @@ from penstock.storage.batch import MAGIC, Batch, Buffer, CorruptBatchError, Trun
 
 
 @dataclass(slots=True)
-class Damage:
+class BadBytes:
     """Bytes ``start`` to ``end`` of the scanned buffer hold no valid batch."""
 
     start: int
@@ -28,7 +28,7 @@ class Scan:
 
     batches: list[Batch] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
-    damage: list[Damage] = field(default_factory=list)
+    damage: list[BadBytes] = field(default_factory=list)
     end: int = 0  # just behind the last valid batch
 
     @property
@@ -64,7 +64,7 @@ def scan(
             if found.damage and found.damage[-1].end == start:
                 found.damage[-1].end = position
             else:
-                found.damage.append(Damage(start, position))
+                found.damage.append(BadBytes(start, position))
             continue
         found.batches.append(batch)
         found.positions.append(position)

@@ -13,17 +13,18 @@ from collections.abc import Iterator
 
 from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
+from penstock.storage.damage import QUARANTINE, DamageRecord
 from penstock.storage.disk import Disk
-from penstock.storage.journal import Journal
+from penstock.storage.identity import note_journal, read_identity, segments_in
+from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queue_index import Queues, open_queues
-from penstock.storage.recovery import QUARANTINE, RecoveryReport, open_log
+from penstock.storage.recovery import RecoveryReport, recover
 from penstock.storage.temporary import remove_temporaries
 
 logger = logging.getLogger(__name__)
 
 _TOPICS = "topics"
-JOURNAL_FILE = "cursors.journal"
 
 
 def queue_directory(topic: str, queue: int) -> str:
@@ -75,10 +76,22 @@ class Store:
     def open_queue(
         self, topic: str, queue: int, new_id_base: int
     ) -> tuple[Log, Journal, RecoveryReport]:
-        """The log and cursor journal of a queue, made when they are not there."""
+        """The log and cursor journal of a queue, made when they are not there.
+
+        The journal comes first: it tells how far the log should reach. Raises StorageError.
+        """
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
-        log, report = open_log(self.disk, directory, new_id_base, self._cache, self.options)
-        return log, Journal(self.disk, os.path.join(directory, JOURNAL_FILE)), report
+        self.disk.make_directory(directory)
+        damage = DamageRecord(self.disk, directory)
+        identity = read_identity(self.disk, directory, new_id_base)
+        is_expected = identity.has_journal and bool(segments_in(self.disk, directory))
+        journal = Journal(self.disk, os.path.join(directory, JOURNAL_FILE), identity.id_base,
+                          damage, is_expected=is_expected)  # fmt: skip
+        if journal.is_named:
+            note_journal(self.disk, directory, identity)
+        log, report = recover(self.disk, directory, identity.id_base, self._cache, self.options,
+                              damage, journal.extent)  # fmt: skip
+        return log, journal, report
 
     def open_queues(self, topic: str, log: Log, *, several: bool = False) -> Queues:
         """Which queues the topic's log has; ``several`` makes an index for more than one.

@@ -19,6 +19,8 @@ from penstock.storage.batch import (
     CorruptBatchError,
     iter_batches,
 )
+from penstock.storage.extent import NOTHING, Extent
+from penstock.storage.frames import encode_frames
 from penstock.storage.hash_index import HashIndex
 from penstock.storage.index import BlockIndex
 from penstock.storage.journal import Journal
@@ -105,13 +107,14 @@ def index(data: bytes) -> None:
 
 
 def journal(data: bytes) -> None:
-    """A cursor journal: whole records are kept, the rest is cut off, new ones are added."""
+    """A cursor journal: whole records are kept wherever they stand, new ones are added."""
     disk = FaultyDisk("/data")
     disk.open(JOURNAL).append(data)
-    opened = Journal(disk, JOURNAL)
+    opened = Journal(disk, JOURNAL, 7)
+    opened.replace(opened.records)
     opened.append([b"new"])
     opened.close()
-    again = Journal(disk, JOURNAL)
+    again = Journal(disk, JOURNAL, 7)
     assert again.records == [*opened.records, b"new"]
     assert again.torn_bytes == 0
     again.close()
@@ -224,7 +227,14 @@ TARGETS = {
     ),
     "index": Target(index, [_index(), _SEALED + _index()], _WORDS),
     "journal": Target(
-        journal, [_framed(b"one", b"", b"three" * 20), _framed(b"x") + b"torn"], _WORDS
+        journal,
+        [
+            encode_frames([b"one", b"", b"three" * 20], 7, Extent(1, 2, 3)),
+            encode_frames([b"x"], 7, NOTHING) + b"torn" + encode_frames([b"y"], 8, NOTHING),
+            _framed(b"one", b"three" * 20),
+            _framed(b"x") + b"torn",
+        ],
+        [b"PSJ1", *_WORDS],
     ),
     "hashes": Target(
         hashes,

@@ -11,6 +11,7 @@ FORBIDDEN = (403, '{"message":"FORBIDDEN"}')
 CHANGES = [
     ("POST", "/api/topics", {"topic": "t"}),
     ("POST", "/api/topics/t", {"action": "pause"}),
+    ("POST", "/api/topics/t", {"action": "accept_damage"}),
     ("POST", "/api/topics/t/c", {"action": "empty"}),
     ("DELETE", "/api/topics/t", b""),
     ("DELETE", "/api/topics/t/c", b""),
@@ -21,7 +22,8 @@ CHANGES = [
 @pytest.fixture
 async def running(two: Two, admin: StartAdmin) -> Running:
     paths = ("/topic/create", "/topic/delete", "/topic/pause", "/topic/tombstone",
-             "/channel/create", "/channel/delete", "/channel/empty")  # fmt: skip
+             "/topic/damage/accept", "/channel/create", "/channel/delete",
+             "/channel/empty")  # fmt: skip
     for daemon in (two.lookupd, *two.nsqds):
         daemon.answers |= dict.fromkeys(paths, EMPTY)
     return await admin(lookupd_http_addresses=(two.lookupd.address,), admin_users=("alice",))
@@ -53,6 +55,7 @@ async def test_administrators_may_and_others_not(
         ("POST", "/api/topics", {"topic": "t", "channel": "!"}, "INVALID_CHANNEL"),
         ("POST", "/api/topics/t", {"action": "Pause"}, "INVALID_ACTION"),
         ("POST", "/api/topics/t/c", {"action": ""}, "INVALID_ACTION"),
+        ("POST", "/api/topics/t/c", {"action": "accept_damage"}, "INVALID_ACTION"),
         ("POST", "/api/topics/t/c", b"{", "unexpected EOF"),
         ("DELETE", "/api/nodes/n:1", b"x", "INVALID_BODY"),
         ("DELETE", "/api/nodes/n:1", {"topic": "!"}, "INVALID_TOPIC"),
@@ -86,3 +89,13 @@ async def test_nobody_knows_the_topic(running: Running, two: Two) -> None:
     assert status == 502
     assert "UPSTREAM_ERROR: failed to query any nsqlookupd: got response 404" in body
     assert posts(two) == 0
+
+
+async def test_damage_is_accepted_where_there_is_some(running: Running, two: Two) -> None:
+    two.nsqds[0].answers["/topic/damage/accept"] = error_response(404, "NOT_FOUND")  # one of Go's
+    body = {"action": "accept_damage"}
+    assert await running.ask("POST", "/api/topics/t", body, X_Forwarded_User="alice") == DONE
+    assert "POST /topic/damage/accept?topic=t" in two.nsqds[1].asked
+    two.nsqds[1].answers["/topic/damage/accept"] = error_response(500, "INTERNAL_ERROR")
+    _, answer = await running.ask("POST", "/api/topics/t", body, X_Forwarded_User="alice")
+    assert "INTERNAL_ERROR" in answer

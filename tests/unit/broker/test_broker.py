@@ -57,7 +57,7 @@ def test_a_torn_tail_is_reported(world: World, caplog: pytest.LogCaptureFixture)
     world.disk.crash("written")
     world.disk.cut(path, size - 3)
     world.open()
-    assert "TOPIC(t): recovered: torn tail of " in caplog.text
+    assert "t@0/00000000000000000000.log: a torn tail of 97 bytes from byte " in caplog.text
     assert log_of(world.topic).next_offset == 1
 
 

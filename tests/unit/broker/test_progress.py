@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -160,3 +162,58 @@ def test_old_writers_and_new_readers_agree_on_the_bytes() -> None:
     """What did not change is still written as it was."""
     assert encode_record(GroupRecord("g", 4)).hex() == "93a167a16704"
     assert encode_record(TopicRecord(12, paused=True)).hex() == "93a1740cc3"
+
+
+# --- where records are missing -------------------------------------------------------------------
+
+
+def gapped(*records: Record | None) -> Progress:
+    """The records but None, where some are missing."""
+    whole = [each for each in records if each is not None]
+    gaps = {number - records[:number].count(None) for number, r in enumerate(records) if r is None}
+    return Progress.replay([encode_record(record) for record in whole], gaps)
+
+
+def numbered(serial: int, cursor: int, *, reset: bool = False, **rest: Any) -> ChannelRecord:
+    record = channel(cursor=cursor, head=cursor, reset=reset, **rest)
+    record.serial = serial
+    return record
+
+
+def test_a_channel_whose_records_are_all_there_owes_nothing_more() -> None:
+    progress = gapped(numbered(4, 10), None, numbered(5, 30))
+    assert progress.doubtful("c") == []
+
+
+def test_what_a_missing_record_may_have_deferred_is_doubtful() -> None:
+    before = numbered(4, 10)
+    before.unfinished = [(3, 5, 1)]
+    after = numbered(6, 30, deferred=[(99, 20, 22, 1)])
+    after.unfinished = [(25, 26, 1)]
+    progress = gapped(before, None, after)
+    assert progress.doubtful("c") == [(3, 5), (10, 20), (22, 25), (26, 30)]
+    assert progress.deferred("c") == [(99, 20, 22, 1)]
+
+
+def test_a_reset_tells_all() -> None:
+    progress = gapped(numbered(4, 10), None, numbered(9, 30, reset=True))
+    assert progress.doubtful("c") == []
+    progress = gapped(numbered(4, 10), None, numbered(6, 30), numbered(7, 40, reset=True))
+    assert progress.doubtful("c") == []
+
+
+def test_a_channel_whose_first_records_are_missing_owes_all() -> None:
+    assert gapped(None, numbered(2, 30)).doubtful("c") == [(0, 30)]
+    assert gapped(None, numbered(1, 30, reset=True)).doubtful("c") == []
+
+
+def test_records_of_earlier_versions_have_no_numbers() -> None:
+    assert gapped(channel(cursor=10, head=10), channel(cursor=30, head=30)).doubtful("c") == []
+    progress = gapped(channel(cursor=10, head=10), None, channel(cursor=30, head=30))
+    assert progress.doubtful("c") == [(10, 30)]
+    old = msgspec.msgpack.encode(["c", "c", 7, 9, [], [], True, [], []])
+    assert Progress.replay([old]).channels["c"].serial == 0
+
+
+def test_deleted_channels_are_known() -> None:
+    assert replay(channel(), GoneRecord("c", None)).deleted == {"c"}

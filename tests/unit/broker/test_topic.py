@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.progress import TopicSettings
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
 from penstock.core.units import SECOND
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.damage import Damage
 from penstock.storage.journal import COMPACT_BYTES_MIN
 from penstock.storage.retention import Retention
 
 from .conftest import Reader, World, ignore, log_of
 
 JOURNAL = "/data/topics/t@0/cursors.journal"
+MARK_BYTES = 48
+"""What says, without a sync of its own, that all before it is synced."""
 
 
 def stage(topic: Topic, *bodies: bytes, delay: int = 0, done: Outcome = ignore) -> None:
@@ -413,6 +417,30 @@ def test_floor_is_what_the_slowest_needs(world: World) -> None:
     assert topic.floor() == 6
 
 
+def test_trim_says_before_it_deletes_where_the_log_will_start() -> None:
+    """Or a kill in the middle would leave a log that seems to have lost its first files."""
+    world = World(file_bytes=200)
+    world.fill(6)
+    world.restart()
+    topic = world.topic
+    topic.skip_to(6)
+    assert topic.trim(Retention()) > 0
+    start = topic.log.start_offset
+    assert start > 0
+    world.kill()
+    assert world.topic.log.start_offset == start
+    assert (world.topic.damage.pending, world.topic.damage.lost_messages) == ([], 0)
+
+
+def test_trim_goes_on_when_the_journal_cannot_be_written() -> None:
+    world = World(file_bytes=200)
+    world.fill(6)
+    topic = world.topic
+    topic.skip_to(6)
+    world.disk.fill()
+    assert topic.trim(Retention()) > 0
+
+
 def test_trim_keeps_what_retention_says() -> None:
     world = World(file_bytes=300)
     topic, channel = world.topic, world.channel()
@@ -609,7 +637,7 @@ def test_a_journal_whose_sync_failed_is_written_anew(world: World) -> None:
     world.publish(b"after")
     topic.save()
     topic.sync_journal()
-    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL))
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) - MARK_BYTES
 
 
 def test_the_journal_is_compacted(world: World) -> None:
@@ -665,8 +693,9 @@ def test_close_saves_and_syncs(world: World) -> None:
     reader.finish(*reader.offsets())
     topic.close()
     assert topic.exiting
-    for path in [JOURNAL, *world.disk.paths(".log")]:
-        assert world.disk.synced(path) == len(world.disk.content(path)) > 0
+    (path,) = world.disk.paths(".log")
+    assert world.disk.synced(path) == len(world.disk.content(path)) > 0
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) - MARK_BYTES > 0
 
 
 def test_close_closes_the_files_even_when_it_cannot_save(world: World) -> None:
@@ -702,3 +731,104 @@ def test_with_one_segment_there_is_nothing_to_trim(world: World) -> None:
     ephemeral.empty()
     assert ephemeral.log.trimmable
     assert ephemeral.trim(Retention()) == 1
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def spoil(world: World) -> None:
+    world.topic.damage.report(Damage("cursors.journal", "damaged", 1, 2))
+
+
+def test_a_channel_that_only_a_list_knows_begins_at_the_start(world: World) -> None:
+    world.channel("known")
+    world.fill(3)
+    channel = world.topic.listed_channel("lost")
+    assert (channel.cursor, channel.depth) == (0, 3)
+    assert "channel lost is not in the journal" in str(world.topic.damage.pending[0])
+    world.kill()
+    assert world.topic.channels["lost"].depth == 3
+
+
+@pytest.mark.parametrize("name", ["known", "deleted", "gone#ephemeral"])
+def test_one_that_the_journal_knows_of_begins_where_it_does_always(world: World, name: str) -> None:
+    world.channel("known")
+    world.channel("deleted")
+    world.fill(3)
+    world.topic.delete_channel("deleted")
+    world.restart()
+    channel = world.topic.listed_channel(name)
+    assert channel.depth == (3 if name == "known" else 0)
+    assert world.topic.damage.pending == []
+
+
+def test_a_topic_that_has_given_nothing_out_has_lost_no_channel(world: World) -> None:
+    world.fill(3)
+    channel = world.topic.listed_channel("first")
+    world.topic.distribute()
+    assert channel.depth == 3
+    assert world.topic.damage.pending == []
+
+
+def test_a_full_topic_drops_nothing_while_there_is_damage() -> None:
+    world = World()
+    world.channel()
+    world.topic.configure(TopicSettings(max_depth=5, overflow="drop-oldest"))
+    spoil(world)
+    world.fill(20)
+    assert (world.topic.channels["c"].depth, world.topic.dropped_count) == (20, 0)
+    assert world.topic.accept_damage()
+    world.fill(1)
+    assert world.topic.channels["c"].depth == 5
+
+
+def test_the_broker_is_not_healthy_until_damage_is_accepted(world: World) -> None:
+    spoil(world)
+    assert str(world.broker.health) == (
+        "topic t is damaged: cursors.journal at bytes 1 to 3: damaged; nothing of it is deleted "
+        "until POST /topic/damage/accept?topic=t"
+    )
+    world.topic.damage.report(Damage("cursors.journal", "damaged", 9, 2))
+    assert "damaged (and 1 more); nothing" in str(world.broker.health)
+    world.kill()
+    assert world.broker.health is not None
+    world.disk.fill()
+    assert not world.topic.accept_damage()
+    world.disk.heal()
+    assert world.topic.accept_damage()
+    assert world.broker.health is None
+    assert world.topic.accept_damage()
+
+
+def test_emptying_accepts_damage(world: World) -> None:
+    spoil(world)
+    world.topic.empty()
+    assert world.broker.health is None
+
+
+def test_what_is_synced_later_is_written_down(world: World) -> None:
+    """So that a damaged tail that was synced does not pass for a torn one."""
+    world.fill(2)
+    world.topic.save()
+    assert not world.topic.changed
+    log_of(world.topic).sync()
+    assert world.topic.changed
+    world.topic.save()
+    (path,) = world.disk.paths(".log")
+    world.disk.crash("written")
+    world.disk.overwrite(path, bytes(len(world.disk.content(path))))
+    world.open()
+    assert world.topic.damage.lost_messages == 2
+    assert [(each.first, each.next) for each in world.topic.damage.pending] == [(0, 2)]
+    assert world.topic.log.next_offset == 2
+
+
+def test_what_was_not_synced_is_counted_and_no_damage(world: World) -> None:
+    world.fill(2)
+    world.topic.save()
+    (path,) = world.disk.paths(".log")
+    world.disk.crash("written")
+    world.disk.cut(path, 0)
+    world.open()
+    assert (world.topic.damage.lost_messages, world.topic.damage.pending) == (2, [])
+    assert world.topic.log.next_offset == 2

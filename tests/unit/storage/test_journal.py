@@ -6,11 +6,17 @@ import pytest
 
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, StorageError
+from penstock.storage.damage import DamageRecord
+from penstock.storage.extent import NOTHING, UNKNOWN, Extent
+from penstock.storage.frames import HEADER_BYTES
 from penstock.storage.journal import COMPACT_BYTES_MIN, Journal
 from penstock.testing.disk import FaultyDisk
+from tests.unit.storage.test_frames import OLD_RECORDS, old_frames
 
 PATH = "/data/cursors.journal"
-RECORDS = [b"first", b"", b"\0" * 30, b"last"]
+QUEUE = 7
+RECORDS = [b"first", b"\0" * 30, b"last"]
+EXTENT = Extent(1, 2, 3)
 
 
 @pytest.fixture
@@ -18,70 +24,187 @@ def disk() -> FaultyDisk:
     return FaultyDisk("/data")
 
 
+def opened(disk: FaultyDisk, queue: int = QUEUE, *, is_expected: bool = False) -> Journal:
+    return Journal(disk, PATH, queue, is_expected=is_expected)
+
+
 def reopened(disk: FaultyDisk) -> Journal:
     disk.crash("written")
-    return Journal(disk, PATH)
+    return opened(disk)
+
+
+def pending(disk: FaultyDisk) -> list[str]:
+    return [str(each) for each in DamageRecord(disk, "/data").pending]
+
+
+def ends() -> list[int]:
+    """Where the mark of a new journal and its records end."""
+    sizes = [HEADER_BYTES, *(HEADER_BYTES + len(each) for each in RECORDS)]
+    return [sum(sizes[:n]) for n in range(1, len(sizes) + 1)]
 
 
 def test_what_was_appended_is_found_again(disk: FaultyDisk) -> None:
-    journal = Journal(disk, PATH)
-    assert (journal.records, journal.torn_bytes) == ([], 0)
+    journal = opened(disk)
+    assert (journal.records, journal.torn_bytes, journal.extent) == ([], 0, NOTHING)
     journal.append(RECORDS[:1])
     journal.append([])
-    journal.append(RECORDS[1:])
+    journal.append(RECORDS[1:], EXTENT)
     journal.close()
-    again = Journal(disk, PATH)
-    assert (again.records, again.torn_bytes) == (RECORDS, 0)
+    again = opened(disk)
+    assert (again.records, again.torn_bytes, again.extent) == (RECORDS, 0, EXTENT)
+    assert not again.wants_compaction
 
 
 def test_every_cut_leaves_the_whole_records_before_it(disk: FaultyDisk) -> None:
-    Journal(disk, PATH).append(RECORDS)
+    opened(disk).append(RECORDS, EXTENT)
     whole = disk.content(PATH)
-    ends = [0]
-    for record in RECORDS:
-        ends.append(ends[-1] + 12 + len(record))
-    assert ends[-1] == len(whole)
-    for size in range(len(whole)):
+    assert ends()[-1] == len(whole)
+    for size in range(HEADER_BYTES, len(whole)):
         disk.cut(PATH, 0)
         disk.overwrite(PATH, whole[:size])
         journal = reopened(disk)
-        kept = sum(end <= size for end in ends[1:])
+        kept = sum(end <= size for end in ends()) - 1
         assert journal.records == RECORDS[:kept]
-        assert journal.torn_bytes == size - ends[kept]
+        assert journal.torn_bytes == size - ends()[kept]
         journal.append([b"next"])
         assert reopened(disk).records == [*RECORDS[:kept], b"next"]
+    assert pending(disk) == []
 
 
-def test_every_flipped_bit_ends_the_reading_there(disk: FaultyDisk) -> None:
-    Journal(disk, PATH).append(RECORDS)
-    whole = disk.content(PATH)
-    ends = [12 + len(RECORDS[0])]
-    for record in RECORDS[1:]:
-        ends.append(ends[-1] + 12 + len(record))
-    for bit in range(8 * len(whole)):
-        disk.overwrite(PATH, whole)
-        disk.flip(PATH, bit)
-        kept = sum(end <= bit // 8 for end in ends)
-        assert reopened(disk).records == RECORDS[:kept]
-        if len(disk.content(PATH)) < len(whole):  # cut off: put it back for the next bit
-            disk.cut(PATH, 0)
-
-
-def test_zeros_behind_the_last_record_are_cut_off(
+def test_a_torn_tail_is_copied_before_it_is_cut(
     disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Journal(disk, PATH).append(RECORDS)
+    opened(disk).append(RECORDS, EXTENT)
+    size = len(disk.content(PATH))
+    disk.cut(PATH, size - 2)
+    journal = reopened(disk)
+    assert journal.extent == EXTENT._replace(start=UNKNOWN)
+    assert disk.content(f"/data/quarantine/cursors.journal-{ends()[2]}.torn").endswith(b"la")
+    assert "a torn tail of 50 bytes" in caplog.text
+    assert len(disk.content(PATH)) == ends()[2]
+
+
+def test_every_flipped_bit_costs_one_record_at_most(disk: FaultyDisk) -> None:
+    journal = opened(disk)
+    journal.append(RECORDS, EXTENT)
+    journal.sync()
+    whole = disk.content(PATH)
+    for bit in range(8 * ends()[-1]):
+        disk = FaultyDisk("/data")
+        disk.replace_file(PATH, whole)
+        disk.flip(PATH, bit)
+        hit = sum(end <= bit // 8 for end in ends()) - 1
+        journal = opened(disk)
+        expected = [each for number, each in enumerate(RECORDS) if number != hit]
+        assert journal.records == expected
+        assert journal.gaps == {max(hit, 0)}
+        assert journal.wants_compaction
+        start, end = ([0, *ends()][hit + 1], ends()[hit + 1])
+        assert pending(disk) == [
+            f"cursors.journal at bytes {start} to {end}: damaged; "
+            f"copied to quarantine/cursors.journal-{start}.bad"
+        ]
+        assert disk.content(PATH) != whole
+        assert len(disk.content(PATH)) == len(whole), "nothing is cut"
+
+
+def test_damage_goes_when_the_journal_is_written_anew(disk: FaultyDisk) -> None:
+    opened(disk).append(RECORDS)
+    disk.flip(PATH, 8 * ends()[0])
+    journal = reopened(disk)
+    journal.replace(journal.records, EXTENT)
+    assert not journal.wants_compaction
+    again = reopened(disk)
+    assert (again.records, again.extent, again.gaps) == (RECORDS[1:], EXTENT, set())
+    assert len(pending(disk)) == 1
+
+
+def test_nothing_is_written_anew_before_the_damage_is_written_down(disk: FaultyDisk) -> None:
+    opened(disk).append(RECORDS)
+    disk.flip(PATH, 8 * ends()[0])
+    disk.crash("written")
+    disk.fail("replace", times=2, within="damage.json")
+    journal = opened(disk)
+    with pytest.raises(StorageError):
+        journal.replace([b"new"])
+    journal.replace([b"newer"])
+    assert len(pending(disk)) == 1
+
+
+def test_a_journal_of_another_queue_is_noticed(disk: FaultyDisk) -> None:
+    journal = opened(disk)
+    journal.append(RECORDS, EXTENT)
+    journal.close()
+    other = opened(disk, 8)
+    assert (other.records, other.extent.end) == ([], 0)
+    (damage,) = pending(disk)
+    assert "records of another queue" in damage
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(100), b"rubbish"])
+def test_a_journal_that_should_be_there_is_missed(disk: FaultyDisk, content: bytes | None) -> None:
+    if content is not None:
+        disk.replace_file(PATH, content)
+    journal = opened(disk, is_expected=True)
+    assert journal.records == []
+    assert len(pending(disk)) == 1
+    journal.append([b"new"])
+    assert reopened(disk).records == [b"new"]
+
+
+def test_a_new_one_is_there_at_once(disk: FaultyDisk) -> None:
+    opened(disk)
+    disk.crash(SystemChance(1))
+    opened(disk, is_expected=True)
+    assert pending(disk) == []
+
+
+def test_zeros_behind_the_last_record_are_cut_off(disk: FaultyDisk) -> None:
+    opened(disk).append(RECORDS)
     size = len(disk.content(PATH))
     disk.overwrite(PATH, bytes(100), size)
     journal = reopened(disk)
     assert (journal.records, journal.torn_bytes) == (RECORDS, 100)
     assert len(disk.content(PATH)) == size
-    assert "cut off 100 bytes" in caplog.text
+    assert disk.paths() == [PATH]
+
+
+# --- of earlier versions -------------------------------------------------------------------------
+
+
+def test_a_journal_of_an_earlier_version_is_read_and_written_anew(disk: FaultyDisk) -> None:
+    disk.replace_file(PATH, old_frames(OLD_RECORDS))
+    journal = opened(disk)
+    assert (journal.records, journal.extent) == (OLD_RECORDS, NOTHING)
+    assert journal.wants_compaction
+    assert not journal.is_named
+    journal.replace(journal.records, EXTENT)
+    assert journal.is_named
+    again = reopened(disk)
+    assert (again.records, again.extent, again.is_named) == (OLD_RECORDS, EXTENT, True)
+    assert pending(disk) == []
+
+
+def test_an_empty_one_of_an_earlier_version_is_no_damage(disk: FaultyDisk) -> None:
+    disk.replace_file(PATH, b"")
+    assert opened(disk).is_named
+    assert pending(disk) == []
+
+
+def test_damage_in_one_of_an_earlier_version(disk: FaultyDisk) -> None:
+    disk.replace_file(PATH, old_frames(OLD_RECORDS))
+    disk.flip(PATH, 8 * 14)
+    journal = opened(disk)
+    assert (journal.records, journal.gaps) == (OLD_RECORDS[1:], {0})
+    assert len(pending(disk)) == 1
+
+
+# --- failures ------------------------------------------------------------------------------------
 
 
 def test_a_failed_append_leaves_nothing(disk: FaultyDisk) -> None:
     disk.leaves_partial_writes = True
-    journal = Journal(disk, PATH)
+    journal = opened(disk)
     journal.append([b"one"])
     disk.fill(5)
     with pytest.raises(DiskFullError):
@@ -92,7 +215,7 @@ def test_a_failed_append_leaves_nothing(disk: FaultyDisk) -> None:
 
 
 def test_replace_keeps_just_what_it_is_given(disk: FaultyDisk) -> None:
-    journal = Journal(disk, PATH)
+    journal = opened(disk)
     journal.append([b"old"] * 10)
     journal.replace([b"a", b"b"])
     journal.append([b"c"])
@@ -101,7 +224,7 @@ def test_replace_keeps_just_what_it_is_given(disk: FaultyDisk) -> None:
 
 
 def test_a_failed_replace_keeps_the_old_records(disk: FaultyDisk) -> None:
-    journal = Journal(disk, PATH)
+    journal = opened(disk)
     journal.append([b"old"])
     disk.fail("replace")
     with pytest.raises(StorageError):
@@ -112,7 +235,7 @@ def test_a_failed_replace_keeps_the_old_records(disk: FaultyDisk) -> None:
 
 def test_a_replace_that_failed_half_way_can_be_done_again(disk: FaultyDisk) -> None:
     """As the topic does: after a failed save the next one writes everything anew."""
-    journal = Journal(disk, PATH)
+    journal = opened(disk)
     journal.append([b"old"])
     disk.fail("sync_directory")
     with pytest.raises(StorageError):
@@ -123,20 +246,20 @@ def test_a_replace_that_failed_half_way_can_be_done_again(disk: FaultyDisk) -> N
 
 
 def test_when_it_wants_compaction(disk: FaultyDisk) -> None:
-    journal = Journal(disk, PATH)
-    journal.append([bytes(COMPACT_BYTES_MIN - 12)])
+    journal = opened(disk)
+    journal.append([bytes(COMPACT_BYTES_MIN - 2 * HEADER_BYTES)])
     assert not journal.wants_compaction
     journal.append([b""])
     assert journal.wants_compaction
     journal.replace([b"still counts"])
     assert not journal.wants_compaction
-    assert len(disk.content(PATH)) < 100
+    assert len(disk.content(PATH)) < 200
 
 
 def test_what_all_counts_is_not_compacted_over_and_over(disk: FaultyDisk) -> None:
-    journal = Journal(disk, PATH)
-    journal.replace([bytes(COMPACT_BYTES_MIN - 12)])
-    journal.append([bytes(7 * COMPACT_BYTES_MIN - 12)])
+    journal = opened(disk)
+    journal.replace([bytes(COMPACT_BYTES_MIN - 2 * HEADER_BYTES)])
+    journal.append([bytes(7 * COMPACT_BYTES_MIN - HEADER_BYTES)])
     assert not journal.wants_compaction
     journal.append([b""])
     assert journal.wants_compaction
@@ -144,7 +267,7 @@ def test_what_all_counts_is_not_compacted_over_and_over(disk: FaultyDisk) -> Non
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_was_synced_survives_a_power_cut(disk: FaultyDisk, seed: int) -> None:
-    journal = Journal(disk, PATH)
+    journal = opened(disk)
     journal.append([b"old"])
     journal.replace([b"kept"])
     journal.append([b"synced"])
@@ -152,13 +275,34 @@ def test_what_was_synced_survives_a_power_cut(disk: FaultyDisk, seed: int) -> No
     unsynced = [b"%d" % n * 40 for n in range(5)]
     journal.append(unsynced)
     disk.crash(SystemChance(seed))
-    records = Journal(disk, PATH).records
+    records = opened(disk).records
     assert records[:2] == [b"kept", b"synced"]
-    assert records[2:] == unsynced[: len(records) - 2]
+    assert set(records[2:]) <= set(unsynced)
+
+
+def test_a_sync_marks_how_far_it_went_once(disk: FaultyDisk) -> None:
+    """So the last record that was synced is never taken for a torn tail."""
+    journal = opened(disk)
+    journal.append([b"one"], EXTENT)
+    journal.sync()
+    size = len(disk.content(PATH))
+    journal.sync()
+    assert len(disk.content(PATH)) == size
+    disk.flip(PATH, 8 * (size - HEADER_BYTES - 1))
+    reopened(disk)
+    assert len(pending(disk)) == 1
+
+
+def test_a_full_disk_has_room_for_no_mark(disk: FaultyDisk) -> None:
+    journal = opened(disk)
+    journal.append([b"one"])
+    disk.fill()
+    journal.sync()
+    assert reopened(disk).records == [b"one"]
 
 
 def test_a_closed_journal_takes_nothing(disk: FaultyDisk) -> None:
-    journal = Journal(disk, PATH)
+    journal = opened(disk)
     journal.close()
     with pytest.raises(StorageError):
         journal.append([b"late"])

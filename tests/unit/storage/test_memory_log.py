@@ -118,7 +118,7 @@ def test_there_is_nothing_to_sync_and_nothing_is_left_in_the_end() -> None:
         log = filled((b"a",))
         log.flush()
         assert log.begin_sync(checkpoint=True) is None
-        assert (log.failure, log.unsynced_messages, log.damaged_bytes) == (None, 0, 0)
+        assert (log.failure, log.unsynced_messages, log.damage.pending) == (None, 0, [])
         end(log)
         assert log.nbytes == 0
 

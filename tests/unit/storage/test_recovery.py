@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from penstock.core.errors import StorageError
 from penstock.storage import recovery
-from penstock.storage.log import LogOptions
+from penstock.storage.cache import BlockCache
+from penstock.storage.damage import DamageRecord
+from penstock.storage.extent import NOTHING, UNKNOWN, Extent
+from penstock.storage.log import Log, LogOptions
+from penstock.storage.recovery import recover
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import (
     DIRECTORY,
@@ -30,46 +36,6 @@ def test_a_new_queue_is_made() -> None:
     log, report = reopen(disk)
     assert (log.start_offset, log.next_offset, log.id_base) == (0, 0, ID_BASE)
     assert (report.torn, report.damaged, report.scanned) == (0, 0, 0)
-
-
-def test_the_ids_of_a_queue_stay() -> None:
-    disk = new_disk()
-    fill(new_log(disk), 1)
-    assert reopen(disk, id_base=99)[0].id_base == ID_BASE
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        None,
-        b"",
-        b"{",
-        b'{"id_base":"x"}',
-        b'{"id_base":-1}',
-        b'{"id_base":9223372036854775808}',
-        b'{"id_base":5001}',
-    ],
-)
-def test_a_lost_identity_is_taken_from_the_messages(spoil: bytes | None) -> None:
-    disk = new_disk()
-    written = fill(new_log(disk, max_bytes_per_file=150), 1, 1)
-    disk.cut(FIRST, 70)  # the first segment tells nothing
-    path = f"{DIRECTORY}/queue.json"
-    if spoil is None:
-        disk.remove(path)
-    else:
-        disk.replace_file(path, spoil)
-    log, _ = reopen(disk, id_base=99)
-    assert log.id_base == ID_BASE
-    assert everything(log) == frames(written[1:])
-    assert reopen(disk, id_base=98)[0].id_base == ID_BASE
-
-
-def test_a_queue_without_identity_and_messages_is_new() -> None:
-    disk = new_disk()
-    new_log(disk)
-    disk.remove(f"{DIRECTORY}/queue.json")
-    assert reopen(disk, id_base=99)[0].id_base == 99
 
 
 def test_a_torn_tail_is_cut_off_at_every_length() -> None:
@@ -157,8 +123,13 @@ def test_every_flipped_bit_costs_its_batch_at_most() -> None:
             assert log.next_offset == written[hit].first_offset
         else:
             (copy,) = quarantined(disk)
-            assert len(copy) == log.damaged_bytes == len(written[hit].raw)
-            assert report.damage == [f"{0:020d}-{ends[hit]}.bad"]
+            assert len(copy) == report.damaged == len(written[hit].raw)
+            (damage,) = log.damage.pending
+            assert damage.copy == f"{0:020d}.log-{ends[hit]}.bad"
+            assert (damage.first, damage.next) == (
+                written[hit].first_offset,
+                written[hit].next_offset,
+            )
             assert log.next_offset == 7
             assert disk.content(FIRST)[ends[hit] : ends[hit + 1]] == copy
 
@@ -302,3 +273,108 @@ def test_other_files_in_the_directory_do_not_matter() -> None:
     written = fill(new_log(disk), 1)
     disk.replace_file(f"{DIRECTORY}/notes.log", b"mine")
     assert everything(reopen(disk)[0]) == frames(written)
+
+
+# --- messages that should be there ---------------------------------------------------------------
+
+
+def recovered(disk: FaultyDisk, known: Extent) -> Log:
+    disk.crash("written")
+    damage = DamageRecord(disk, DIRECTORY)
+    return recover(disk, DIRECTORY, ID_BASE, BlockCache(), LogOptions(), damage, known)[0]
+
+
+def lost(log: Log) -> list[tuple[int, int]]:
+    return [(each.first, each.next) for each in log.damage.pending]
+
+
+@pytest.mark.parametrize("zeros", [0, 9999])
+def test_a_synced_tail_that_is_cut_off_or_zeros_is_lost(zeros: int) -> None:
+    disk = new_disk()
+    written = fill(new_log(disk), 1, 2, 3)
+    disk.cut(FIRST, 150)
+    disk.overwrite(FIRST, bytes(zeros), 150)
+    log = recovered(disk, Extent(0, 6, 6))
+    assert lost(log) == [(1, 6)]
+    assert everything(log) == frames(written[:1])
+    assert log.next_offset == 6, "no offset is given twice"
+    more = fill(log, 1)
+    log = recovered(disk, Extent(0, 6, 7))
+    assert lost(log) == [(1, 6)], "and it is not reported twice"
+    assert everything(log) == frames([written[0], *more])
+
+
+def test_a_tail_that_was_not_synced_is_counted_and_not_pending() -> None:
+    disk = new_disk()
+    fill(new_log(disk), 1, 2, 3)
+    disk.cut(FIRST, 150)
+    log = recovered(disk, Extent(0, 1, 6))
+    assert (lost(log), log.damage.lost_messages, log.next_offset) == ([], 5, 6)
+
+
+def test_each_segment_that_is_gone_is_missed() -> None:
+    whole = new_disk()
+    log = new_log(whole, max_bytes_per_file=150)
+    fill(log, *[1] * 5)
+    log.close()
+    for gone in range(5):
+        disk = copy.deepcopy(whole)
+        disk.remove(f"{DIRECTORY}/{gone:020d}.log")
+        log = recovered(disk, Extent(0, 5, 5))
+        assert lost(log) == [(gone, gone + 1)]
+        assert log.next_offset == 5
+        log.damage.accept(log.start_offset)
+        assert lost(recovered(disk, log.extent)) == []
+
+
+def test_a_log_of_which_all_is_gone_goes_on_where_it_was() -> None:
+    disk = new_disk()
+    fill(new_log(disk), 4)
+    disk.remove(FIRST)
+    log = recovered(disk, Extent(2, 4, 4))
+    assert (lost(log), log.next_offset) == ([(2, 4)], 4)
+
+
+def test_what_was_deleted_on_purpose_is_not_missed() -> None:
+    disk = new_disk()
+    fill(new_log(disk, max_bytes_per_file=150), *[1] * 5)
+    disk.remove(FIRST)
+    assert lost(recovered(disk, Extent(1, 5, 5))) == []
+    disk.remove(f"{DIRECTORY}/{1:020d}.log")
+    assert lost(recovered(disk, Extent(UNKNOWN, 5, 5))) == []
+
+
+def test_gaps_of_an_earlier_versions_log_are_known_from_the_first_start_on() -> None:
+    disk = new_disk()
+    fill(new_log(disk, max_bytes_per_file=150), *[1] * 5)
+    disk.remove(f"{DIRECTORY}/{2:020d}.log")
+    assert lost(recovered(disk, NOTHING)) == []
+    assert lost(recovered(disk, Extent(0, 5, 5))) == []
+
+
+def test_an_index_that_knows_more_tells_how_many_are_lost() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    fill(log, 1, 2)
+    log.close()
+    disk.cut(FIRST, 150)
+    assert lost(recovered(disk, NOTHING)) == [(1, 3)]
+
+
+def test_a_torn_tail_is_copied_before_it_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    written = fill(new_log(disk), 2, 1)
+    disk.overwrite(FIRST, b"torn\0\0", len(disk.content(FIRST)))
+    reopen(disk)
+    (path,) = disk.paths(".torn")
+    assert disk.content(path) == b"torn"
+    assert f"quarantine/{path.rpartition('/')[2]} and cut off" in caplog.text
+    disk.overwrite(FIRST, b"torn", len(disk.content(FIRST)))
+    disk.crash("written")
+    disk.fill()
+    log, report = reopen(disk)
+    assert report.torn == 4
+    assert disk.content(FIRST).endswith(b"torn"), "what cannot be copied stays"
+    disk.heal()
+    more = fill(log, 1)
+    assert everything(reopen(disk)[0]) == frames([*written, *more])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from penstock.storage.batch import HEADER_BYTES
-from penstock.storage.scan import Damage, scan
+from penstock.storage.scan import BadBytes, scan
 from tests.unit.storage.samples import ID_BASE, bodies_of, make
 
 ONE = bytes(make(0, b"one", b"two").raw)
@@ -36,7 +36,7 @@ def test_a_torn_tail() -> None:
     for size in range(AT_THREE + 1, len(WHOLE)):
         found = scan(WHOLE[:size], 0, ID_BASE)
         assert found.positions == [0, AT_TWO]
-        assert found.damage == [Damage(AT_THREE, size)]
+        assert found.damage == [BadBytes(AT_THREE, size)]
         assert found.end == AT_THREE
         assert found.torn
 
@@ -44,16 +44,16 @@ def test_a_torn_tail() -> None:
 def test_damage_between_batches_is_stepped_over() -> None:
     found = scan(ONE + b"garbage" + THREE, 0, ID_BASE)
     assert found.positions == [0, len(ONE) + 7]
-    assert found.damage == [Damage(len(ONE), len(ONE) + 7)]
+    assert found.damage == [BadBytes(len(ONE), len(ONE) + 7)]
     assert not found.torn
 
 
 def test_damage_before_the_first_batch_and_nothing_but_damage() -> None:
     found = scan(b"\0" * 100 + WHOLE, 0, ID_BASE)
-    assert found.damage == [Damage(0, 100)]
+    assert found.damage == [BadBytes(0, 100)]
     assert len(found.batches) == 3
     found = scan(b"PSB1" * 100, 0, ID_BASE)
-    assert (found.batches, found.damage, found.end) == ([], [Damage(0, 400)], 0)
+    assert (found.batches, found.damage, found.end) == ([], [BadBytes(0, 400)], 0)
     assert found.torn
 
 
@@ -63,14 +63,14 @@ def test_two_damaged_places_are_told_apart() -> None:
     spoiled[-1] ^= 1
     found = scan(spoiled, 0, ID_BASE)
     assert [batch.first_offset for batch in found.batches] == [2]
-    assert found.damage == [Damage(0, AT_TWO), Damage(AT_THREE, len(WHOLE))]
+    assert found.damage == [BadBytes(0, AT_TWO), BadBytes(AT_THREE, len(WHOLE))]
     assert found.torn
 
 
 def test_a_stale_batch_is_damage() -> None:
     assert firsts(ONE + TWO + ONE + THREE) == [0, 2, 4]
     assert scan(ONE + TWO + ONE + THREE, 0, ID_BASE).damage == [
-        Damage(AT_THREE, AT_THREE + len(ONE))
+        BadBytes(AT_THREE, AT_THREE + len(ONE))
     ]
     assert firsts(WHOLE, expected=2) == [2, 4]
     assert firsts(WHOLE, expected=3) == [4]
@@ -110,10 +110,10 @@ def test_a_cut_batch_behind_damage_is_not_searched_either() -> None:
     data = ONE + b"garbage" + outer
     found = scan(data[:-1], 0, ID_BASE, more=True)
     assert [batch.first_offset for batch in found.batches] == [0]
-    assert found.damage == [Damage(len(ONE), len(data) - 1)]
+    assert found.damage == [BadBytes(len(ONE), len(data) - 1)]
     found = scan(data, 0, ID_BASE, more=True)
     assert [batch.first_offset for batch in found.batches] == [0, 5]
-    assert found.damage == [Damage(len(ONE), len(ONE) + 7)]
+    assert found.damage == [BadBytes(len(ONE), len(ONE) + 7)]
 
 
 def test_a_damaged_message_that_holds_a_batch_does_not_let_it_out() -> None:
@@ -130,17 +130,17 @@ def test_a_damaged_message_that_holds_a_batch_does_not_let_it_out() -> None:
             data = ONE + spoiled + last
             found = scan(data, 0, ID_BASE)
             assert [batch.first_offset for batch in found.batches] == [0, 8]
-            assert found.damage == [Damage(len(ONE), len(ONE) + len(outer))]
+            assert found.damage == [BadBytes(len(ONE), len(ONE) + len(outer))]
         spoiled = bytearray(ONE + outer + again)
         spoiled[len(ONE) + 8] ^= 1
         spoiled[len(ONE) + len(outer) + 8] ^= 1
         found = scan(spoiled + last, 0, ID_BASE)
         assert [batch.first_offset for batch in found.batches] == [0, 8]
-        assert found.damage == [Damage(len(ONE), len(spoiled))]
+        assert found.damage == [BadBytes(len(ONE), len(spoiled))]
         for tail in (b"", last[:20], last[:-1]):
             found = scan(spoiled + tail, 0, ID_BASE)
             assert [batch.first_offset for batch in found.batches] == [0]
-            assert found.damage == [Damage(len(ONE), len(spoiled) + len(tail))]
+            assert found.damage == [BadBytes(len(ONE), len(spoiled) + len(tail))]
             assert found.torn
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.admin.cluster.asker import UpstreamError, escaped
+from penstock.admin.cluster.asker import RefusedError, UpstreamError, escaped
 from penstock.admin.cluster.fanout import NoAnswerError, Warnings, try_all
 from penstock.admin.cluster.reads import Cluster
 
@@ -53,6 +53,19 @@ class Changes:
         nodes, errors = await self._nodes(topic)
         what = "channel" if channel else "topic"
         return errors + await self._tell(nodes, f"/{what}/{action}{_query(topic, channel)}")
+
+    async def accept_damage(self, topic: str) -> list[str]:
+        """An operator knows of a topic's damage, on all nodes that have some (nsqd's /damage)."""
+        nodes, errors = await self._nodes(topic)
+
+        async def accept(address: str) -> None:
+            try:
+                await self._cluster.asker.post(address, f"/topic/damage/accept{_query(topic)}")
+            except RefusedError as error:
+                if error.status != 404:  # one of Go's, or without the topic by now
+                    raise
+
+        return errors + (await try_all(nodes, accept)).errors
 
     async def tombstone(self, topic: str, node: str) -> list[str]:
         """Hides a node from consumers of a topic, and deletes the topic there."""

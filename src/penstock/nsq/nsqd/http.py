@@ -32,6 +32,7 @@ from penstock.nsq.nsqd import packed_stats
 from penstock.nsq.nsqd.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.browse_api import BrowseApi
 from penstock.nsq.nsqd.config import ConfigApi
+from penstock.nsq.nsqd.damage_api import DamageApi
 from penstock.nsq.nsqd.dead_topics import DeadTopics
 from penstock.nsq.nsqd.log_api import LogApi
 from penstock.nsq.nsqd.prometheus import Metrics
@@ -87,6 +88,7 @@ class NsqdApi:
         LogApi(self._nsqd).add_routes(router)
         ReplayApi(self._nsqd).add_routes(router)
         SettingsApi(self._nsqd).add_routes(router)
+        DamageApi(self._nsqd).add_routes(router)
         BrowseApi(self._nsqd).add_routes(router)
         router.v1("GET", "/deadletters/topics", DeadTopics(self._nsqd).handle)
         add_debug_pages(router, index="/debug/pprof/")

@@ -96,7 +96,7 @@ def load(broker: Broker) -> None:
         topic.paused = entry.paused
         for name, paused in entry.channels:
             if is_valid_name(name):
-                topic.channel(name).paused = paused
+                topic.listed_channel(name).paused = paused
             else:
                 logger.warning("skipping creation of invalid channel %s", name)
         topic.distribute()

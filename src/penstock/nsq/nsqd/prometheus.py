@@ -46,6 +46,10 @@ _TOPIC: Final[tuple[_TopicRow, ...]] = (
      lambda topic: topic.refused_count),
     ("nsqd_topic_dropped_total", "counter", "Messages dropped from a full topic, once a channel.",
      lambda topic: topic.dropped_count),
+    ("nsqd_topic_lost_total", "counter", "Messages that damage or a power cut took.",
+     lambda topic: topic.damage.lost_messages),
+    ("nsqd_topic_damages", "gauge", "Places of damage that no operator has accepted.",
+     lambda topic: len(topic.damage.pending)),
     ("nsqd_topic_paused", "gauge", "1 while the topic is paused.",
      lambda topic: topic.paused),
 )  # fmt: skip
@@ -104,7 +108,11 @@ class Metrics:
         versions = {"version": NSQ_VERSION, "penstock": penstock.__version__,
                     "python": platform.python_version()}  # fmt: skip
         yield _single("nsqd_build_info", "Versions; the value is always 1.", 1, versions)
-        yield _single("nsqd_healthy", "1 unless writing to disk failed.", nsqd.health == "OK")
+        yield _single(
+            "nsqd_healthy",
+            "1 unless writing failed or files are damaged.",
+            nsqd.health == "OK",
+        )
         yield _single("nsqd_topics", "Topics.", len(topics))
         yield _single("nsqd_channels", "Channels of all topics.",
                       sum(len(topic.channels) for topic in topics.values()))  # fmt: skip

@@ -21,6 +21,7 @@ from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import Query, json_response, text_response
 from penstock.nsq.nsqd import group_stats
+from penstock.nsq.nsqd.damage_api import damage_of
 from penstock.nsq.nsqd.tls_stats import tls_fields
 from penstock.nsq.version import NSQ_VERSION, version_line
 
@@ -137,6 +138,7 @@ def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) ->
         "message_bytes": topic.message_bytes,
         "paused": topic.paused,
         "e2e_processing_latency": _latency(topic.channels.values(), percentiles),
+        **damage_of(topic),
     }
     if nsqd.companions:
         stats["consumer_groups"] = group_stats.consumer_groups(
@@ -170,6 +172,8 @@ def _channel(
     }
     if channel.dead_letter_count:
         stats["dead_letter_count"] = channel.dead_letter_count
+    if channel.lost_count:
+        stats["lost_count"] = channel.lost_count
     return stats
 
 

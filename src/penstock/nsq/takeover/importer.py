@@ -35,11 +35,11 @@ from penstock.nsq.takeover.reader import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Queue
 from penstock.nsq.takeover.records import Records, batches
 from penstock.storage.cache import BlockCache
 from penstock.storage.durability import Durability
-from penstock.storage.journal import Journal
+from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import Log
 from penstock.storage.recovery import open_log
 from penstock.storage.segment import Segment
-from penstock.storage.store import JOURNAL_FILE, Store, queue_directory
+from penstock.storage.store import Store, queue_directory
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -176,9 +176,9 @@ class _Import:
         paused = progress.paused if topic.paused is None else topic.paused
         added = cursors.records(progress, queued, first, next_, start=start, paused=paused)
         staged = self._staging(topic.name)
-        journal = Journal(self._disk, os.path.join(staged, JOURNAL_FILE))
-        journal.append([*known, *map(encode_record, added)])
-        journal.sync()
+        journal = Journal(self._disk, os.path.join(staged, JOURNAL_FILE), log.id_base)
+        extent = log.extent._replace(start=start)
+        journal.replace([*known, *map(encode_record, added)], extent)
         journal.close()
         self._disk.sync_directory(staged)
         for name in self._disk.list(staged):

@@ -52,6 +52,24 @@ export function topicActions(page, stats, readers = 0) {
   ];
 }
 
+/** The button that ends the alarm about damage on so many nodes. */
+export function acceptAction(page, name, nodes) {
+  if (!settings.isAdmin) return null;
+  return button("Accept damage", {
+    onclick: () => ask({
+      title: `Accept the damage of topic ${name}?`,
+      body: "What was lost does not come back. From then on what all channels have done with is deleted " +
+        "again, and the nodes are healthy. Copies of damaged bytes stay in the folder quarantine of the " +
+        "topic's folder.",
+      losses: [],
+      action: "Accept damage",
+      kind: "primary",
+      run: () => done(page, post(pathOf("api", "topics", name), { action: "accept_damage" }),
+        `Damage on ${many(nodes, "node")} is accepted.`),
+    }),
+  });
+}
+
 function askToDeleteTopic(page, stats, readers) {
   const name = stats.topic_name;
   ask({

@@ -10,6 +10,7 @@ const AT_FIRST = 8;
 const TITLES = {
   silent: "no answer",
   missing: "missing",
+  damage: "damage",
   old: "out of date",
   unattended: "no consumers",
   backlog: "backlog",
@@ -31,6 +32,7 @@ const { limits: LIMITS } = settings;
 const RULES = [
   ["no answer", "a registered node that is silent"],
   ["missing", "a node that was there within the last hour"],
+  ["damage", "a topic whose files are damaged, until that is accepted on its page"],
   ["out of date", "a node of an older version than another"],
   ["no consumers", `messages and nobody to take them; red from ${count(LIMITS.backlog)} on`],
   ["backlog", `${count(LIMITS.backlog)} messages; red when they become more, else when it takes ` +
@@ -72,6 +74,8 @@ function textOf(item) {
   switch (kind) {
     case "silent": return "is registered and does not answer";
     case "missing": return "was there within the last hour and is not now";
+    case "damage": return `on ${item.node}: ${item.first}` +
+      (item.places > 1 ? `, and ${count(item.places - 1)} more` : "");
     case "old": return `runs ${item.version}, another node a newer version`;
     case "unattended": return `${waiting(depth)}${growing(growth)}; nobody consumes`;
     case "backlog": return waiting(depth) + (item.level === "bad" ? growing(growth) : outlook(left));

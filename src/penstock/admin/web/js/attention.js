@@ -13,20 +13,23 @@
  *   nodes: {address: string, version: string, isOld: boolean}[],
  *   silent: string[],     nodes that are registered and do not answer
  *   missing: string[],    nodes that were there within the hour
+ *   damage: {node: string, topic: string, damage: string[]}[],   that no operator has accepted
  *   letters: {topic: string, letters: number}[],   dead letters: they are told instead of their topics
  *   groups: {topic: string, group: string, lag: number, rate: number}[],
  *   lag: number,          from where on the lag of a group is told
  * }} cluster
  * @returns {{kind: string, level: "bad"|"warn", page: string, names: string[], weight: number, ...}[]}
- *   `kind` is one of "silent", "missing", "old", "unattended", "backlog", "requeues", "timeouts", "paused",
- *   "unchannelled", "letters", "lag"; what else it has are the figures that words are made of
+ *   `kind` is one of "silent", "missing", "damage", "old", "unattended", "backlog", "requeues", "timeouts",
+ *   "paused", "unchannelled", "letters", "lag"; what else it has are the figures that words are made of
  */
-export function attention({ queues, nodes, silent, missing, letters, groups, lag }) {
+export function attention({ queues, nodes, silent, missing, damage, letters, groups, lag }) {
   const dead = new Set(letters.map(({ topic }) => topic));
   const found = [
     ...silent.map((node) => item("silent", "bad", "node", [node], Infinity)),
     ...missing.filter((node) => !silent.includes(node)).map((node) =>
       item("missing", "bad", "node", [node], Infinity)),
+    ...damage.map(({ node, topic, damage }) =>
+      item("damage", "bad", "topic", [topic], Infinity, { node, places: damage.length, first: damage[0] })),
     ...nodes.filter(({ isOld }) => isOld).map(({ address, version }) =>
       item("old", "warn", "node", [address], 0, { version })),
     ...letters.filter(({ letters }) => letters > 0).map(({ topic, letters }) =>

@@ -20,7 +20,7 @@ const AGAIN_S = 10;
 export default function overview(page) {
   page.title = "Overview";
   const live = page.follow({ level: "overview" });
-  const seen = { nodes: null, topics: null, letters: [], groups: [], counter: null };
+  const seen = { nodes: null, topics: null, damage: [], letters: [], groups: [], counter: null };
   const hour = past(page);
   loadAll(page, seen);
 
@@ -47,6 +47,9 @@ function loadAll(page, seen) {
     seen.topics = (await get("/api/topics", {}, signal)).topics ?? [];
   }, AGAIN_S);
   page.load(async (signal) => {
+    seen.damage = (await get("/api/damage", {}, signal)).damage ?? [];
+  }, AGAIN_S);
+  page.load(async (signal) => {
     seen.letters = (await get("/api/deadletters", {}, signal)).topics ?? [];
   }, AGAIN_S);
   if (settings.historyInterval) return;
@@ -57,14 +60,14 @@ function loadAll(page, seen) {
 }
 
 /** What wants attention. */
-function found({ nodes: { nodes: told }, letters, groups }, live) {
+function found({ nodes: { nodes: told }, damage, letters, groups }, live) {
   const nodes = (told ?? []).map((node) =>
     ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
   const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
   const readers = [...live.rows()].filter(({ channel }) => channel.startsWith("@")).map((row) =>
     ({ topic: row.topic, group: row.channel.slice(1), lag: row.depth, rate: row.out }));
   return attention({
-    queues: live.attention, nodes, silent, missing: live.missing, letters,
+    queues: live.attention, nodes, silent, missing: live.missing, damage, letters,
     groups: live.at ? readers : groups, lag: settings.limits.lag,
   });
 }

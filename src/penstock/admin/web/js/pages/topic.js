@@ -1,6 +1,6 @@
 /** A topic: what waits in it, on which nodes, and the channels and readers that take from it. */
 
-import { createAction, createForm, tombstoneAction, topicActions } from "../actions.js";
+import { acceptAction, createAction, createForm, tombstoneAction, topicActions } from "../actions.js";
 import { ApiError, get, pathOf } from "../api.js";
 import { sparkline } from "../chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, number, pausedBadge, placeColumn,
@@ -29,7 +29,7 @@ export default function topic(page) {
   const [name] = page.names;
   page.title = name;
   page.follow({ topic: name });
-  const state = { page, name, stats: null, readers: null, isUnknown: false,
+  const state = { page, name, stats: null, readers: null, damage: [], isUnknown: false,
     speeds: measure(), hours: new Map() };
   const hour = past(page, { topic: name });
   const nodes = () => state.stats?.nodes.map((each) => each.node);
@@ -42,6 +42,10 @@ export default function topic(page) {
     state.speeds.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
   });
 
+  page.load(async (signal) => {
+    state.damage = (await get("/api/damage", { topic: name }, signal)).damage ?? [];
+  });
+
   return () => {
     const { stats } = state;
     if (!stats) return [head(state), state.isUnknown ? unknown(state) : !page.error && loading()];
@@ -50,6 +54,7 @@ export default function topic(page) {
     return [
       head(state),
       warning(stats.message, page),
+      damaged(state),
       tabs(page, TABS),
       isOverview ? overview(state, hour) : messages(),
     ];
@@ -108,6 +113,17 @@ function kinds(name) {
     RETRIES.test(name) && badge("retries", "", "Of a consumer group of RocketMQ"),
     DEAD_LETTERS.test(name) && h("a", { href: to.deadletter(name) }, badge("dead letters", "accent")),
   ];
+}
+
+/** What is damaged, and how to end the alarm. */
+function damaged({ page, name, damage }) {
+  if (!damage.length) return null;
+  return notice("bad",
+    h("p", {}, "Files of this topic are damaged. Nothing of it is deleted, and its nodes are not healthy, " +
+      "until that is accepted."),
+    h("ul", {}, damage.flatMap(({ node, damage: places }) =>
+      places.map((place) => h("li", { key: `${node}\n${place}` }, `${node}: ${place}`)))),
+    acceptAction(page, name, damage.length));
 }
 
 function unknown({ page, name }) {

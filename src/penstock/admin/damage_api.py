@@ -1,0 +1,64 @@
+"""/api/damage: the damage on all nodes that no operator has accepted. Ours, not upstream's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.admin.api import answering
+from penstock.admin.cluster.asker import RefusedError, escaped
+from penstock.admin.cluster.fanout import Warnings, try_all
+from penstock.admin.cluster.reads import Cluster
+from penstock.admin.router import AdminRouter
+from penstock.net.http import Request
+from penstock.nsq.http_api import Query
+
+
+class TopicDamage(Struct):
+    """A topic of a node."""
+
+    topic_name: str
+    lost_count: int = 0
+    damage: list[str] = []
+
+
+class NodeDamage(Struct):
+    """What a node answers."""
+
+    topics: list[TopicDamage]
+
+
+class DamageApi:
+    """The one endpoint. Nodes of Go, which do not know theirs, have no damage."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/damage", answering(self._damage))
+
+    async def _damage(self, request: Request) -> Any:
+        topic = Query.parse(request.query).get("topic") or ""
+        target = f"/damage?topic={escaped(topic)}"
+        warnings = Warnings()
+
+        async def ask(address: str) -> NodeDamage:
+            try:
+                return await self._cluster.asker.get(address, target, NodeDamage)
+            except RefusedError as error:
+                if error.status != 404:
+                    raise
+                return NodeDamage([])
+
+        producers = await self._cluster.producers(warnings, with_topics=False)
+        addresses = dict.fromkeys(each.http_address for each in producers)
+        found = await try_all(addresses, ask)
+        warnings.add(found.errors)
+        damage = [
+            {"node": node, "topic": each.topic_name, "lost": each.lost_count, "damage": each.damage}
+            for node, answer in found.answers
+            for each in answer.topics
+            if each.damage
+        ]
+        return {"damage": damage, "message": warnings.message}

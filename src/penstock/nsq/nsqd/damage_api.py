@@ -1,0 +1,56 @@
+"""/damage shows what of the topics is damaged or lost, /topic/damage/accept is the operator's word.
+
+Until it is given, nothing of a damaged topic is deleted, and the node is not healthy. Deleting or
+emptying the topic says the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.topic import Topic
+from penstock.net.http import Request
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.api_arguments import topic_named
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+logger = logging.getLogger("penstock.nsqd")
+
+
+class DamageApi:
+    """The endpoints of one nsqd."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("GET", "/damage", self._damage)
+        router.v1("POST", "/topic/damage/accept", self._accept)
+
+    def _damage(self, request: Request) -> Any:
+        """Of one topic or, without ``topic``, of all that have some."""
+        wanted = Query.parse(request.query).get("topic") or ""
+        topics = self._nsqd.broker.topics
+        shown = [{"topic_name": name, **damage_of(topics[name])} for name in sorted(topics)
+                 if wanted in ("", name)]  # fmt: skip
+        return {"topics": [each for each in shown if len(each) > 1]}
+
+    def _accept(self, request: Request) -> None:
+        topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
+        accepted = list(topic.damage.pending)
+        if not topic.accept_damage():
+            raise ApiError(500, "INTERNAL_ERROR")
+        for damage in accepted:
+            logger.warning("TOPIC(%s): damage accepted: %s", topic.name, damage)
+
+
+def damage_of(topic: Topic) -> dict[str, Any]:
+    """What /stats says of a topic's damage; nothing of one that is whole."""
+    pending, lost = topic.damage.pending, topic.damage.lost_messages
+    shown: dict[str, Any] = {"lost_count": lost} if lost else {}
+    if pending:
+        shown["damage"] = [str(damage) for damage in pending]
+    return shown

@@ -1,0 +1,103 @@
+"""What a queue keeps for life, in ``queue.json``: the base of its ids.
+
+When the file is lost or damaged, the messages say it: each batch has both its offset and its id.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from penstock.core.malformed import MALFORMED
+from penstock.storage.batch import OFFSET_MAX
+from penstock.storage.disk import Disk
+from penstock.storage.scan import scan
+from penstock.storage.segment import parse_segment_name, segment_name
+
+logger = logging.getLogger(__name__)
+
+WINDOW_BYTES: Final = 16 * 1024 * 1024
+_GLANCE_BYTES: Final = 64 * 1024
+"""Read of a log to see whether its first message has the id that it should have."""
+_FILE: Final = "queue.json"
+_NAMED: Final = 2
+"""The version from which on there is a journal whose records name their queue."""
+
+
+class QueueIdentity(msgspec.Struct):
+    """The content of the file."""
+
+    id_base: Annotated[int, msgspec.Meta(ge=0, le=OFFSET_MAX)]
+    version: int = 1
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether there was a journal beside the first segment, never empty."""
+        return self.version >= _NAMED
+
+
+def segments_in(disk: Disk, directory: str) -> list[int]:
+    """The first offsets of the segments in a directory, in order."""
+    found = [parse_segment_name(name) for name in disk.list(directory)]
+    return [first for first in found if first is not None]
+
+
+def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity:
+    """The identity of the queue in a directory; of a new one with ``new_id_base``.
+
+    Raises StorageError.
+    """
+    firsts = segments_in(disk, directory)
+    path = os.path.join(directory, _FILE)
+    data = disk.read_file(path)
+    if data is not None:
+        try:
+            identity = msgspec.json.decode(data, type=QueueIdentity)
+            if _fits(disk, directory, firsts, identity.id_base):
+                return identity
+            logger.error("%s: is of another queue; taking the ids from the messages", path)
+        except MALFORMED as error:
+            logger.error("%s: %s; taking the ids from the messages", path, error)
+    found = _id_base_of_messages(disk, directory, firsts)
+    identity = QueueIdentity(new_id_base if found is None else found, 1 if firsts else _NAMED)
+    disk.replace_file(path, msgspec.json.encode(identity))
+    return identity
+
+
+def note_journal(disk: Disk, directory: str, identity: QueueIdentity) -> None:
+    """Write down that the journal names its queue. Raises StorageError."""
+    if not identity.has_journal:
+        identity.version = _NAMED
+        disk.replace_file(os.path.join(directory, _FILE), msgspec.json.encode(identity))
+
+
+def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bool:
+    """Whether the messages have the ids that this base gives them.
+
+    With a wrong one all of them would pass for another queue's, and be cut off.
+    """
+    if not firsts:
+        return True
+    file = disk.open(os.path.join(directory, segment_name(firsts[0])))
+    found = scan(file.read(0, _GLANCE_BYTES), firsts[0], id_base, more=True)
+    file.close()
+    if found.batches:
+        return True
+    return _id_base_of_messages(disk, directory, firsts) in (None, id_base)
+
+
+def _id_base_of_messages(disk: Disk, directory: str, firsts: Sequence[int]) -> int | None:
+    for first in firsts:
+        file = disk.open(os.path.join(directory, segment_name(first)))
+        size = file.size
+        found = scan(file.read(0, WINDOW_BYTES), first, more=size > WINDOW_BYTES)
+        if not found.batches and size > WINDOW_BYTES:
+            found = scan(file.read(0, size), first)
+        file.close()
+        if found.batches:
+            return found.batches[0].first_id - found.batches[0].first_offset
+    return None
