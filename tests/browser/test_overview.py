@@ -39,6 +39,7 @@ def test_nodes_letters_and_groups_come_to_what_the_history_tells(page: Page) -> 
                   {"address": "n:2", "version": "1.3.0", "isOld": False}],
         "silent": ["n:4"],
         "missing": ["n:3", "n:4"],
+        "damage": [{"node": "n:1", "topic": "torn", "damage": ["one", "two"]}],
         "letters": [{"topic": "dead", "letters": 3}, {"topic": "none", "letters": 0}],
         "groups": [{"topic": "t", "group": "slow", "lag": 2500, "rate": 10},
                    {"topic": "t", "group": "dead", "lag": 1000, "rate": 0},
@@ -48,6 +49,7 @@ def test_nodes_letters_and_groups_come_to_what_the_history_tells(page: Page) -> 
     assert run(page, FIND, given) == [
         ["silent", "bad", "node", "n:4"],
         ["missing", "bad", "node", "n:3"],
+        ["damage", "bad", "topic", "torn"],
         ["unattended", "bad", "channel", "a/deeper"],
         ["unattended", "bad", "channel", "a/deep"],
         ["lag", "bad", "groups", "t/dead"],

@@ -27,6 +27,8 @@ class BeyondMachine(BrokerMachine):
     broker lives to hear of it, is drawn.
     """
 
+    rots = False  # what was cancelled or moved would come again
+
     # --- dead letters --------------------------------------------------------------------------
 
     @precondition(lambda self: self.model.channels)

@@ -75,6 +75,8 @@ class Reader:
 class BrokerMachine(RuleBasedStateMachine):
     """One durable topic, its channels and consumers, and everything that may befall them."""
 
+    rots = True  # bits flip in the journal
+
     @initialize(
         level=st.sampled_from([Durability.WRITE, Durability.FSYNC]),
         file_bytes=st.sampled_from([300, 2000, 100_000]),
@@ -449,6 +451,32 @@ class BrokerMachine(RuleBasedStateMachine):
         self.disk.crash(SystemChance(seed))
         self.reopen(clean=False, power_cut=True)
 
+    @precondition(lambda self: self.rots and not self.doubtful and not self.broken)
+    @rule(bit=st.integers(0, 2**20))
+    def rot_journal(self, bit: int) -> None:
+        """A kill, and a flipped bit in the journal: what was done may come again, nothing is lost."""
+        self.disk.crash("written")
+        path = "/data/topics/t@0/cursors.journal"
+        self.disk.flip(path, bit % (8 * len(self.disk.content(path))))
+        self.readers.clear()
+        self.job = None
+        self.open()
+        self.topic.paused = self.model.paused  # as nsqd.dat has it
+        for name in set(self.topic.channels) - set(self.model.channels):
+            self.topic.delete_channel(name)  # the record of its deletion was the one
+        for name, channel in self.model.channels.items():
+            self.topic.listed_channel(name).paused = channel.paused
+            channel.may_come_from(self.model.due)
+            channel.restart(set(self.model.bodies) - channel.owed, clean=False, power_cut=True)
+        self.topic.distribute()
+        self.compare_log(power_cut=False, is_rotten=True)
+        self.model.groups = dict(self.topic.groups)
+        self.model.distribute()
+        if bit % 2:
+            assert self.topic.accept_damage()
+        for name in list(self.model.channels)[:2]:
+            self.add_reader(name, 9)
+
     def reopen(self, *, clean: bool, power_cut: bool) -> None:
         self.readers.clear()
         self.job = None
@@ -475,7 +503,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for name in list(self.model.channels)[:2]:
             self.add_reader(name, 9)
 
-    def compare_log(self, power_cut: bool) -> None:
+    def compare_log(self, power_cut: bool, is_rotten: bool = False) -> None:
         found = self.read_log()
         start = self.log.start_offset
         for offset, body in found.items():
@@ -501,7 +529,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.model.next_offset = self.model.append_offset = self.log.next_offset
         assert self.topic.head <= self.log.next_offset
         self.model.head = min(self.model.head, self.log.next_offset)
-        if self.model.paused or not self.model.channels:
+        if (self.model.paused or not self.model.channels) and not is_rotten:
             assert self.topic.head == self.model.head
 
     def read_log(self) -> dict[int, bytes]:
