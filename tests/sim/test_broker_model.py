@@ -366,11 +366,11 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule()
     def save(self) -> None:
         self.broker.save()
-        if self.broker.health is not None:
+        if self.topic.changed:
+            assert self.broker.health is not None
             self.doubtful = True
-            assert self.topic.changed
             return
-        assert not self.topic.changed
+        assert self.broker.health is None or self.topic.damage.pending
         self.doubtful = False
         for channel in self.model.channels.values():
             channel.saved()
@@ -454,7 +454,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rots and not self.doubtful and not self.broken)
     @rule(bit=st.integers(0, 2**20))
     def rot_journal(self, bit: int) -> None:
-        """A kill, and a flipped bit in the journal: what was done may come again, nothing is lost."""
+        """A kill and a flipped bit: nothing is lost, though what was done may come again."""
         self.disk.crash("written")
         path = "/data/topics/t@0/cursors.journal"
         self.disk.flip(path, bit % (8 * len(self.disk.content(path))))

@@ -145,7 +145,8 @@ class DamageRecord:
 
     def _copy(self, name: str, data: bytes) -> str:
         """Copy bytes to the quarantine; the file's name there, empty when that is impossible."""
-        assert self._disk is not None
+        if self._disk is None:
+            return ""
         directory = os.path.join(self._directory, QUARANTINE)
         try:
             self._disk.make_directory(directory)

@@ -48,6 +48,11 @@ class BlockIndex:
         self.positions.append(position)
         self.timestamps.append(timestamp_ns)
 
+    def pop(self) -> tuple[int, int]:
+        """Forget the last block; its first offset and where it starts in the file."""
+        self.timestamps.pop()
+        return self.offsets.pop(), self.positions.pop()
+
     def block_of(self, offset: int) -> int:
         """Number of the block that holds ``offset`` or, in a gap, lies before it."""
         return max(0, bisect_right(self.offsets, offset) - 1)

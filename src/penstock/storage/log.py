@@ -235,6 +235,7 @@ class Log:
 
     def _rotate(self, first_offset: int) -> Segment:
         segment = Segment.create(self.disk, self.directory, first_offset, self.id_base)
+        segment.damage = self.damage
         self._segments[-1].file.release()
         self._finished_unsynced.append(self._segments[-1])
         self._segments.append(segment)

@@ -1,7 +1,7 @@
 """Opening a log: what its files really hold after a clean stop, a crash or a bad disk.
 
 Each segment's index file says how far the segment was known to be good; from there on the segment
-is read batch by batch. Then:
+is read batch by batch, and from where zeros are at the end of what it speaks of. Then:
 
 - bytes behind the last valid batch of the newest segment are a torn tail, a publish that was never
   acknowledged at the ``write`` level: they are copied to ``quarantine/`` and cut off;
@@ -17,8 +17,6 @@ is read batch by batch. Then:
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
@@ -34,8 +32,8 @@ from penstock.storage.extent import NOTHING, UNKNOWN, Extent, missing
 from penstock.storage.identity import read_identity, segments_in
 from penstock.storage.index import BlockIndex
 from penstock.storage.log import Log, LogOptions
-from penstock.storage.scan import BadBytes, Scan, scan
-from penstock.storage.segment import Segment, logger, segment_name
+from penstock.storage.scan import BadBytes, scan
+from penstock.storage.segment import STEPPED_OVER, Segment, logger, segment_name
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 
@@ -122,6 +120,7 @@ class _Recovery:
         for first, following in zip_longest(firsts, firsts[1:]):
             path = os.path.join(self._directory, segment_name(first))
             segment = Segment(self._disk.open(path), first, self._id_base)
+            segment.damage = self._damage
             before = self.segments[-1].next_offset if self.segments else first
             if self._read(segment, max(first, before), following):
                 self.unsynced.append(segment)
@@ -132,9 +131,14 @@ class _Recovery:
         was any. ``following`` is the first offset of the next segment, None for the newest.
         """
         indexed = position = self._load_index(segment)
+        if following is None:
+            position = segment.forget_zeros(indexed)
         expected = max(expected, segment.next_offset)
+        self._present.add(segment.first_offset, segment.next_offset)
         while position < segment.size:
             position, expected = self._take_window(segment, position, expected, following)
+        if segment.size < indexed:  # or it is believed once the file has grown again
+            self._disk.remove(segment.index_path)
         return position > indexed
 
     def _load_index(self, segment: Segment) -> int:
@@ -155,7 +159,6 @@ class _Recovery:
             return 0
         segment.index, segment.next_offset = index, next_offset
         segment.last_timestamp_ns = timestamp_ns
-        self._present.add(segment.first_offset, next_offset)
         return size
 
     def _take_window(
@@ -176,7 +179,7 @@ class _Recovery:
             segment.note(batch, position + start)
             self._present.add(batch.first_offset, batch.next_offset)
             expected = batch.next_offset
-        for bad, first, next_ in _gaps(found, before, following):
+        for bad, first, next_ in found.gaps(before, following or 0):
             if bad.start < found.end:
                 self._quarantine(segment, position, data, bad, first, next_)
             elif last_window:  # else it is only cut by the window, and the next one starts there
@@ -207,7 +210,7 @@ class _Recovery:
         nbytes = bad.end - bad.start
         self.report.damaged += nbytes
         name = os.path.basename(segment.file.path)
-        damage = Damage(name, "damaged, stepped over", position + bad.start, nbytes, first, next_)
+        damage = Damage(name, STEPPED_OVER, position + bad.start, nbytes, first, next_)
         is_loss = first < next_ and (first < self._synced or not any(self._known))
         self._damage.report(damage, data[bad.start : bad.end], is_loss=is_loss)
 
@@ -231,19 +234,6 @@ class _Recovery:
             what = "cut short, or without one of its files"
             self._damage.report(Damage("log", what, first=first, next=next_), is_loss=is_loss)
         return whole
-
-
-def _gaps(found: Scan, expected: int, following: int | None) -> Iterator[tuple[BadBytes, int, int]]:
-    """The bad bytes of a scan that expected this offset first, each with the offsets that it cost:
-    those between the batches around it.
-    """
-    for bad in found.damage:
-        behind = bisect_left(found.positions, bad.end)
-        first = found.batches[behind - 1].next_offset if behind else expected
-        if behind < len(found.batches):
-            yield bad, first, found.batches[behind].first_offset
-        else:
-            yield bad, first, max(first, following or first)
 
 
 def _keep_offsets_rising(disk: Disk, directory: str, segments: list[Segment]) -> None:

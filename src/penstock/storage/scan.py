@@ -9,6 +9,8 @@ can tell a torn tail (nothing valid follows) from corruption (something does).
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.storage.batch import MAGIC, Batch, Buffer, CorruptBatchError, TruncatedBatchError
@@ -35,6 +37,19 @@ class Scan:
     def torn(self) -> bool:
         """Whether the buffer ends in damage: bytes behind the last valid batch."""
         return bool(self.damage) and self.damage[-1].start == self.end
+
+    def gaps(self, expected: int, following: int) -> Iterator[tuple[BadBytes, int, int]]:
+        """The bad bytes, each with the offsets that it cost: those between the batches around it.
+
+        ``expected`` is the first offset of the buffer, ``following`` the one behind it.
+        """
+        for bad in self.damage:
+            behind = bisect_left(self.positions, bad.end)
+            first = self.batches[behind - 1].next_offset if behind else expected
+            if behind < len(self.batches):
+                yield bad, first, self.batches[behind].first_offset
+            else:
+                yield bad, first, max(first, following)
 
 
 def scan(

@@ -11,16 +11,20 @@ import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import count
+from typing import Final
 
 from penstock.storage.batch import Batch, Buffer, CorruptBatchError
 from penstock.storage.cache import Block, BlockCache
+from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
 from penstock.storage.outline import Outline
-from penstock.storage.scan import scan
+from penstock.storage.scan import Scan, scan
 
 logger = logging.getLogger(__name__)
 
+GLANCE_BYTES: Final = 512
+STEPPED_OVER: Final = "damaged, stepped over"
 _serials = count(1)
 
 
@@ -43,6 +47,7 @@ class Segment:
     """
 
     __slots__ = (
+        "damage",
         "file",
         "first_offset",
         "id_base",
@@ -59,6 +64,7 @@ class Segment:
         self.id_base = id_base
         self.index = BlockIndex()
         self.last_timestamp_ns = 0
+        self.damage = DamageRecord()
         self.serial = next(_serials)
 
     @property
@@ -115,11 +121,35 @@ class Segment:
             raw = self.file.read(start, end - start)
             found = scan(raw, self.index.offsets[number], self.id_base)
             if found.damage or len(raw) < end - start:
-                logger.error("%s: damaged between bytes %d and %d; what cannot be read is left out",
-                             self.file.path, start, end)  # fmt: skip
+                self._report(found, number, raw)
             block = Block(found.batches, raw)
             cache.put(key, block)
         return block
+
+    def _report(self, found: Scan, number: int, raw: bytes) -> None:
+        """Report what of a block cannot be read."""
+        (start, end), offsets = self.span(number), self.index.offsets
+        following = offsets[number + 1] if number + 1 < len(offsets) else self.next_offset
+        name = os.path.basename(self.file.path)
+        for bad, first, next_ in found.gaps(offsets[number], following):
+            damage = Damage(
+                name, STEPPED_OVER, start + bad.start, bad.end - bad.start, first, next_
+            )
+            self.damage.report(damage, raw[bad.start : bad.end], is_loss=first < next_)
+        if len(raw) < end - start and not found.torn:
+            first = found.batches[-1].next_offset if found.batches else offsets[number]
+            self.damage.report(Damage(name, "cut short", first=first, next=following))
+
+    def forget_zeros(self, end: int) -> int:
+        """Take the blocks out of the index before whose end are zeros, which is how a disk loses the
+        end of a file; where the index ends then, before it was at ``end``.
+        """
+        while len(self.index):
+            start = max(0, end - GLANCE_BYTES)
+            if self.file.read(start, end - start).strip(b"\0"):
+                break
+            self.next_offset, end = self.index.pop()
+        return end
 
     def batch(self, offset: int, cache: BlockCache) -> Batch | None:
         """The batch that holds ``offset``; None when that message is gone or damaged.

@@ -11,6 +11,7 @@ from penstock.storage.damage import DamageRecord
 from penstock.storage.extent import NOTHING, UNKNOWN, Extent
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.recovery import recover
+from penstock.storage.segment import GLANCE_BYTES
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import (
     DIRECTORY,
@@ -378,3 +379,48 @@ def test_a_torn_tail_is_copied_before_it_is_cut(caplog: pytest.LogCaptureFixture
     disk.heal()
     more = fill(log, 1)
     assert everything(reopen(disk)[0]) == frames([*written, *more])
+
+
+def test_zeros_within_what_the_index_speaks_of_are_seen_at_the_start() -> None:
+    """After a clean stop nothing else of an indexed segment is read."""
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, *[1] * 20, size=90)
+    log.close()
+    whole = disk.content(FIRST)
+    start = sum(len(one.raw) for one in written[:15])
+    assert len(whole) - start > GLANCE_BYTES
+    disk.overwrite(FIRST, bytes(len(whole) - start), start)
+    log = recovered(disk, Extent(0, 20, 20))
+    assert lost(log) == [(15, 20)]
+    assert everything(log) == frames(written[:15])
+    assert disk.paths(".index") == []
+    more = fill(log, 1)
+    log.close()
+    assert everything(recovered(disk, Extent(0, 21, 21))) == frames([*written[:15], *more])
+
+
+def test_bodies_of_zeros_are_no_damage() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 1, 1, size=2000)
+    log.close()
+    assert not disk.content(FIRST)[-600:].strip(b"\0_")
+    log = recovered(disk, Extent(0, 2, 2))
+    assert (lost(log), everything(log)) == ([], frames(written))
+
+
+def test_damage_that_is_met_when_it_is_read_is_reported_once() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    written = fill(log, 1, 1, 1)
+    log.close()
+    log = recovered(disk, Extent(0, 3, 3))
+    start = len(written[0].raw)
+    disk.flip(FIRST, 8 * (start + 70))
+    assert everything(log) == frames([written[0], written[2]])
+    assert lost(log) == [(1, 2)]
+    assert quarantined(disk) == [disk.content(FIRST)[start : start + len(written[1].raw)]]
+    log = recovered(disk, Extent(0, 3, 3))
+    assert everything(log) == frames([written[0], written[2]])
+    assert (lost(log), log.damage.lost_messages) == ([(1, 2)], 1)
