@@ -141,7 +141,7 @@ class Segment:
             self.damage.report(Damage(name, "cut short", first=first, next=following))
 
     def forget_zeros(self, end: int) -> int:
-        """Take the blocks out of the index before whose end are zeros, which is how a disk loses the
+        """Take the blocks that end in zeros out of the index, as that is how a disk loses the
         end of a file; where the index ends then, before it was at ``end``.
         """
         while len(self.index):
