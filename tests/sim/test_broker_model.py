@@ -478,6 +478,8 @@ class BrokerMachine(RuleBasedStateMachine):
         self.compare_log(power_cut=False)
         self.model.groups = dict(self.topic.groups)
         self.model.distribute()
+        assert self.topic.save_now()  # as housekeeping does, before anything else happens
+        self.progress_written()
         if bit % 2:
             assert self.topic.accept_damage()
         for name in list(self.model.channels)[:2]:
