@@ -68,6 +68,8 @@ class Session(Connection):
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
         self.pub_counts: dict[str, int] = {}
+        self._told = 0  # publishes that are answered
+        self._early: dict[int, tuple[str, StorageError | None]] = {}  # outcomes, by their turn
         self._mpub_topic: Topic | None = None  # of the MPUB whose body is read
         self._log_limit: LogLimit | None = None
         self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
@@ -95,7 +97,7 @@ class Session(Connection):
                 return
         self._owed += 1
         self.pub_counts[name] = self.pub_counts.get(name, 0) + bodies.count
-        done = partial(self._published, event.command)
+        done = partial(self._published, event.command, self._told + self._owed)
         self.nsqd.commits.publish(topic, bodies, event.delay_ns, done)
 
     def _on_mpub_line(self, event: MpubLine) -> None:
@@ -112,7 +114,21 @@ class Session(Connection):
             self._fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
             return None
 
-    def _published(self, command: str, failure: StorageError | None) -> None:
+    def _published(self, command: str, turn: int, failure: StorageError | None) -> None:
+        """The outcome of the publish whose answer has this turn.
+
+        Another topic may be stored or synced sooner: its answers wait, or the client would take
+        them for those of the publishes before.
+        """
+        if turn != self._told + 1:
+            self._early[turn] = command, failure
+            return
+        self._answer(command, failure)
+        while self._early and self._told + 1 in self._early:
+            self._answer(*self._early.pop(self._told + 1))
+
+    def _answer(self, command: str, failure: StorageError | None) -> None:
+        self._told += 1
         self._owed -= 1
         if self._ended:
             return

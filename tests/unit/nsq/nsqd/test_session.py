@@ -19,6 +19,7 @@ import uvloop
 
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.nsqd import connection, daemon
+from penstock.nsq.nsqd.commits import AT_ONCE
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.frames import error
 from penstock.storage.durability import Durability
@@ -73,6 +74,33 @@ async def test_pipelined_answers_come_in_the_order_of_the_commands(nsqd: Running
     )  # fmt: skip
     answers = [await client.frame() for _ in range(6)]
     assert answers == [(0, b"OK")] * 5 + [(0, b"CLOSE_WAIT")]
+
+
+async def test_an_ok_does_not_overtake_the_refusal_of_another_topic(nsqd: Running) -> None:
+    await nsqd.publish("full", b"x")
+    await nsqd.post("/topic/config?topic=full", b'{"max_depth": 1}')
+    client = await nsqd.connect()
+    before = AT_ONCE + 8  # so that the last ones share a commit
+    client.send(pub("t", b"x") * before + pub("full", b"x") + pub("t", b"x"))
+    assert [await client.frame() for _ in range(before)] == [(0, b"OK")] * before
+    assert "full" in await client.error()
+    assert await client.closed()
+
+
+async def test_an_ok_does_not_overtake_the_sync_of_another_topic(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, gate = slow_disk(monkeypatch, within="/slow@")
+    nsqd = await start(data_path="/data", durability=Durability.FSYNC)
+    await nsqd.publish("quick", b"x")
+    gate.clear()
+    client = await nsqd.connect()
+    client.send(pub("slow", b"1") + pub("quick", b"2") + pub("quick", b"3"))
+    log = nsqd.nsqd.broker.topics["quick"].log
+    await nsqd.until(lambda: log.next_offset == 3 and log.unsynced_messages == 0)
+    assert await client.silent(0.05)
+    gate.set()
+    assert [await client.frame() for _ in range(3)] == [(0, b"OK")] * 3
 
 
 async def test_a_failed_fin_does_not_overtake_an_owed_ok(nsqd: Running) -> None:
@@ -542,14 +570,18 @@ async def test_commands_behind_a_slow_sync_are_bounded(
 # --- trouble with the disk ------------------------------------------------------------------------
 
 
-def slow_disk(monkeypatch: pytest.MonkeyPatch) -> tuple[FaultyDisk, threading.Event]:
-    """nsqd gets a disk in memory whose files sync only while the event is set."""
+def slow_disk(
+    monkeypatch: pytest.MonkeyPatch, within: str = ""
+) -> tuple[FaultyDisk, threading.Event]:
+    """nsqd gets a disk in memory whose files, those with this text in their paths, sync only while
+    the event is set.
+    """
     disk, gate = faulty_disk(monkeypatch), threading.Event()
     gate.set()
     sync = FaultyFile.sync
 
     def waiting(file: FaultyFile) -> None:
-        assert gate.wait(TIMEOUT_S)
+        assert within not in file.path or gate.wait(TIMEOUT_S)
         sync(file)
 
     monkeypatch.setattr(FaultyFile, "sync", waiting)
