@@ -293,7 +293,11 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
     "KVConfigManagerTest": _unit("rocketmq/namesrv/kv_config", "they_survive"),
     # the broker
     "SendMessageProcessorTest": (
-        *_broker("send", "what_is_refused", "permissions_of_topic_and_broker"),
+        *_broker(
+            "send",
+            "what_is_refused",
+            "a_broker_without_permission_refuses_messages_of_ordered_topics",
+        ),
         *_broker("send_back", "dead_letters", "what_is_refused"),
     ),
     "PullMessageProcessorTest": _broker(

@@ -245,7 +245,7 @@ RESPONSES = (
     Response("VERSION_NOT_SUPPORTED", "obsolete; no server sends it"),
     Response("NO_PERMISSION", "permissions of broker, topic or group, the access rules, or a list "
              "of what no command may change",
-             _broker("send", "permissions_of_topic_and_broker")
+             _broker("send", "a_broker_without_permission_refuses_messages_of_ordered_topics")
              + _broker("pull", "who_may_not_pull_is_told_why")),
     Response("TOPIC_NOT_EXIST", "no such topic, and it may not be made",
              _broker("send", "what_is_refused")

@@ -311,7 +311,7 @@ BAD_BATCHES = {
     "size 0": entry(b"x", 0),
     "size beyond": entry(b"x", 1 << 30),
     "noise": bytes(range(256)),
-    "too many": entry(b"") * 100_000,
+    "too large": entry(b"") * 200_000,
 }
 
 

@@ -154,14 +154,14 @@ def _check_count(node: Node, count: int, shared: str) -> None:
 
 
 def _shared_text(node: Node, text: str) -> str:
-    """Properties that each message of a batch gets behind those it has: the batch's, the cluster.
+    """Properties that each message of a batch gets behind those it has: the cluster, the batch's.
 
     As in Java, but the batch's unique key stays out: each message has one, and keeps it.
     """
     found = properties.parse(text)
     for name in (properties.UNIQUE_KEY, properties.CLUSTER):
         found.pop(name, None)
-    return properties.join(found) + node.cluster_property
+    return _with(node.cluster_property, properties.join(found)).removesuffix(properties.VALUE_END)
 
 
 def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:

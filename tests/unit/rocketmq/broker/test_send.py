@@ -37,8 +37,21 @@ def test_a_batch_is_stored_as_messages_of_its_queue(client: RawClient) -> None:
     assert [m.flag for m in messages] == [0, 1, 2, 3, 4]
     assert answer.ext["msgId"].split(",") == [m.offset_id for m in messages]
     assert messages[3].properties == (
-        "TAGS\x01T3\x02WAIT\x01true\x02INSTANCE_ID\x01i\x02CLUSTER\x01DefaultCluster"
+        "TAGS\x01T3\x02WAIT\x01true\x02CLUSTER\x01DefaultCluster\x02INSTANCE_ID\x01i"
     )
+
+
+def test_batches_of_javas_client_are_stored_as_javas_broker_stores_them(client: RawClient) -> None:
+    texts = [f"KEYS\x01k{n}\x02UNIQ_KEY\x017F{n}\x02WAIT\x01true\x02TAGS\x01Tag" for n in range(9)]
+    for count in (2, 9):
+        bodies = [BatchedMessage(b"a", text) for text in texts[:count]]
+        assert (
+            batch(client, f"Java{count}", batch_body.encode(bodies), "WAIT\x01true\x02").code == 0
+        )
+        _, messages = pull(client, f"Java{count}", 2, 0)
+        assert [message.properties for message in messages] == [
+            f"{text}\x02CLUSTER\x01DefaultCluster\x02WAIT\x01true" for text in texts[:count]
+        ]
 
 
 def batch(client: RawClient, topic: str, body: bytes, text: str = "", queue: int = 2) -> Command:
