@@ -44,9 +44,17 @@ class Store:
         self.options = options
         self._cache = BlockCache()
         self._lock = disk.lock(data_path)
-        self._remove_doomed(os.path.join(data_path, _TOPICS))
+        try:
+            self._tidy()
+        except StorageError:
+            self._lock.release()
+            raise
+
+    def _tidy(self) -> None:
+        """Remove what a process that was killed has left. Raises StorageError."""
+        self._remove_doomed(os.path.join(self.data_path, _TOPICS))
         for directory in self._directories():
-            remove_temporaries(disk, directory)
+            remove_temporaries(self.disk, directory)
 
     def _directories(self) -> Iterator[str]:
         """All in which there are files of ours."""
