@@ -18,9 +18,10 @@ from penstock.core.web_options import WebOptions
 SMALL: Final = 64 * 1024
 """What a connection may hold whatever others do, so that small requests and answers always go."""
 STALL_S: Final = 5.0
-"""So long the first in turn may do nothing while others wait for it."""
+"""So long a connection may hold much and do little while others wait."""
 _READ: Final = 256 * 1024
 """What one read may bring."""
+_NEW: Final = -1
 
 
 class Budget:
@@ -68,7 +69,7 @@ class Turns:
         self.budget = budget
         self.first: TurnShare | None = None
         self._waiting: dict[TurnShare, None] = {}
-        self._seen: tuple[TurnShare | None, int] = None, 0
+        self._held: dict[TurnShare, int] = {}  # by those with more than little, at the last look
         self._watch: asyncio.TimerHandle | None = None
 
     def wait(self, share: TurnShare) -> None:
@@ -77,7 +78,8 @@ class Turns:
         self._waiting[share] = None
         share.waits = True
         if self._watch is None:
-            self._look()
+            self._held = {share: share.held for share in self._held}
+            self._watch = asyncio.get_running_loop().call_later(STALL_S, self._look)
 
     def forget(self, share: TurnShare) -> None:
         """The connection needs no turn now."""
@@ -93,18 +95,30 @@ class Turns:
             share = next(iter(self._waiting))
             del self._waiting[share]
             share.waits = False
+            self._held[share] = _NEW
             if room > 0:
                 room -= 1
             else:
                 self.first = share
             share.go_on()
 
+    def changed(self, share: TurnShare, before: int) -> None:
+        """A connection holds more or less than before."""
+        if before <= SMALL < share.held:
+            self._held[share] = _NEW
+        elif share.held <= SMALL < before:
+            del self._held[share]
+
     def _look(self) -> None:
-        """End the first where it holds up others and nothing much has come since the last look."""
-        first, (seen, held) = self.first, self._seen
-        if first is not None and first is seen and first.held - held < SMALL:
-            first.give_up()
-        self._seen = self.first, 0 if self.first is None else self.first.held
+        """While some wait, end those of the others of whom little has come since the last look."""
+        late = [
+            share
+            for share, held in self._held.items()
+            if not share.waits and held != _NEW and share.held - held < SMALL
+        ]
+        for share in late:
+            share.give_up()
+        self._held = {share: share.held for share in self._held}
         self.pass_on()  # HTTP gives back without a word
         self._watch = None
         if self._waiting:
@@ -133,6 +147,7 @@ class TurnShare(Share):
         """The connection holds so many bytes now; whether it may be read from, or must wait."""
         turns, before = self._turns, self.held
         has_room = super().hold(nbytes)
+        turns.changed(self, before)
         if self.waits or nbytes <= SMALL:
             turns.forget(self)
         if nbytes < before:
@@ -147,7 +162,6 @@ class TurnShare(Share):
     def close(self) -> None:
         """The connection has ended."""
         self.hold(0)
-        self._turns.pass_on()
 
 
 class Memory(NamedTuple):

@@ -300,6 +300,7 @@ class Connection(asyncio.Protocol):
         if self._ended:
             return
         self._ended = True
+        self.reader.forget()
         self._share.close()
         self._schedule_beat(0)
         self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)

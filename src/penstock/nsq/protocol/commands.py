@@ -160,6 +160,12 @@ class CommandReader:
         self._pos = 0
         return rest
 
+    def forget(self) -> None:
+        """Drop what is held: nothing is read any more."""
+        self._data = b""
+        self._pos = 0
+        self._scanner = None
+
     def eof(self) -> Failure | None:
         """The client will send no more: the error of the body cut short, or None inside a line."""
         resume, available = self._resume, self.unread

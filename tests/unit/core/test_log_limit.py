@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from penstock.core.log_limit import LINES, WINDOW_NS, LogLimit
+
+
+def test_so_many_lines_a_window_and_the_rest_is_counted() -> None:
+    limit = LogLimit()
+    said = [limit.allows(5) for _ in range(LINES + 7)]
+    assert said == [True] * LINES + [False] * 7
+    assert not limit.allows(5 + WINDOW_NS - 1)
+    assert limit.allows(5 + WINDOW_NS)
+    assert (limit.take_kept_back(), limit.take_kept_back()) == (8, 0)
