@@ -156,6 +156,24 @@ DIFFERENCES = (
         ),
     ),
     Difference(
+        "What clients hold together is bounded (`--max-request-memory`, `--max-answer-memory`); "
+        "`/stats` says beside Go's figures of memory how much that is.",
+        cases=(
+            (HTTP, "stats-json-fresh"),
+            (HTTP, "stats-client-other-value"),
+            (HTTP, "tls-required-tcp-https-get/stats"),
+        ),
+        tests=(
+            "hostile/test_memory.py::test_answers_that_nobody_reads",
+            "hostile/test_memory.py::test_commands_that_are_not_complete",
+        ),
+    ),
+    Difference(
+        "Of what a client complains of again and again, as wrong `FIN`s, 100 lines in 10 s are "
+        "logged, and the number of the others; the client hears of each.",
+        tests=("hostile/test_memory.py::test_wrong_fins_cost_answers_and_few_lines",),
+    ),
+    Difference(
         "`/info` has Penstock's own version at its end, as `penstock_version`.",
         cases=((HTTP, "info"),),
     ),

@@ -6,7 +6,12 @@ For commands and clients that have no event loop; those that have one use ``http
 from __future__ import annotations
 
 import http.client
-from typing import NamedTuple
+import time
+from typing import Final, NamedTuple
+
+BUSY_MAX: Final = 30
+"""How often a server may say that it has no room just now, before that is the answer."""
+_WAIT_S_MAX: Final = 5
 
 
 class Reply(NamedTuple):
@@ -33,8 +38,18 @@ class KeptConnection:
 
     def ask(self, method: str, target: str, body: bytes | None = None) -> Reply:
         """One exchange, of a request that may be repeated: the server may have closed a connection
-        that was kept, and then it is sent again. Raises OSError and http.client's HTTPException.
+        that was kept, or have no room just now, and then it is sent again. Raises OSError and
+        http.client's HTTPException.
         """
+        for _ in range(BUSY_MAX):
+            reply = self._ask_now(method, target, body)
+            wait = reply.headers.get("Retry-After", "")
+            if reply.status != 503 or not (wait.isascii() and wait.isdigit()):
+                break
+            time.sleep(min(int(wait), _WAIT_S_MAX))
+        return reply
+
+    def _ask_now(self, method: str, target: str, body: bytes | None) -> Reply:
         kept = self._connection.sock is not None
         try:
             return self._exchange(method, target, body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -99,3 +100,23 @@ def test_an_answer_has_a_limit(serve: Callable[..., list[bytes]], answer: bytes)
         kept.ask("GET", "/")
     assert kept.ask("GET", "/").body == b"hi"  # over another connection
     kept.close()
+
+
+def test_a_server_without_room_just_now_is_asked_again(
+    serve: Callable[..., list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 0\r\n\r\n"
+    heard = serve([busy % 1, busy % 3600, OK])
+    connection = KeptConnection("127.0.0.1", serve.port, 10, 100)  # type: ignore[attr-defined]
+    assert connection.ask("GET", "/x").status == 200
+    assert (len(heard), waits) == (3, [1, 5])
+    connection.close()
+
+
+def test_one_that_only_refuses_is_not(serve: Callable[..., list[bytes]]) -> None:
+    serve([b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"])
+    connection = KeptConnection("127.0.0.1", serve.port, 10, 100)  # type: ignore[attr-defined]
+    assert connection.ask("GET", "/x").status == 503
+    connection.close()

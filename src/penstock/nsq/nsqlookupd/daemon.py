@@ -8,7 +8,7 @@ import os
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.gojson import dumps
 from penstock.net import tcp
-from penstock.net.budget import Memory
+from penstock.net.budget import Memory, Turns
 from penstock.net.http import HttpServer
 from penstock.net.http_guard import Guard
 from penstock.nsq.nsqlookupd.http import LookupApi
@@ -28,10 +28,11 @@ class Nsqlookupd:
         self._registry = Registry(
             clock, options.inactive_producer_timeout, options.tombstone_lifetime
         )
-        self._lookups = LookupServer(self._registry, self._describe)
+        memory = Memory.of(options)
+        self._lookups = LookupServer(self._registry, self._describe, Turns(memory.requests))
         guard = Guard.of(options, options.broadcast_address)
         router = LookupApi(self._registry, guard).router()
-        self._http = HttpServer(router, log=_log, clock=clock, memory=Memory.of(options))
+        self._http = HttpServer(router, log=_log, clock=clock, memory=memory)
         self._tcp_listener: tcp.Listener
         self._http_listener: tcp.Listener
 

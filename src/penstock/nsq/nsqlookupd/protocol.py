@@ -100,6 +100,11 @@ class CommandReader:
         """Takes bytes from the peer."""
         self._buffer += data
 
+    @property
+    def unread(self) -> int:
+        """Bytes held that are part of no command yet."""
+        return len(self._buffer)
+
     def receive_eof(self) -> None:
         """The peer sends no more; what is missing of a body is now an error."""
         self._eof = True

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.net.address import show_address
+from penstock.net.budget import Turns, TurnShare
 from penstock.nsq.nsqlookupd.protocol import (
     OK,
     Command,
@@ -32,8 +33,9 @@ _log = logging.getLogger("penstock.nsqlookupd")
 class LookupServer:
     """What the connections share; its instance is the protocol factory for `net.tcp.listen`."""
 
-    def __init__(self, registry: Registry, describe: Callable[[], bytes]) -> None:
+    def __init__(self, registry: Registry, describe: Callable[[], bytes], turns: Turns) -> None:
         self.registry = registry
+        self.turns = turns
         self.describe = describe
         """Makes the answer to IDENTIFY: nsqlookupd's own addresses as JSON."""
         self.sessions: set[Session] = set()
@@ -58,6 +60,8 @@ class Session(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle
         self._name = ""
         self._closing = False
+        self._is_blocked = False
+        self._share = TurnShare(server.turns, self._on_turn, self.close)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream's is always one
@@ -69,6 +73,7 @@ class Session(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._deadline.cancel()
+        self._share.close()
         self._server.sessions.discard(self)
         if self._producer is not None:
             self._server.registry.disconnect(self._producer)
@@ -78,6 +83,8 @@ class Session(asyncio.Protocol):
         if not self._closing:
             self._reader.receive_data(data)
             self._handle_commands()
+            if not self._share.hold(self._reader.unread):
+                self._transport.pause_reading()
 
     def eof_received(self) -> bool:
         if not self._closing:
@@ -86,10 +93,18 @@ class Session(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
+        self._is_blocked = True
         self._transport.pause_reading()  # a peer that reads no answers sends no more commands
 
     def resume_writing(self) -> None:
-        self._transport.resume_reading()
+        self._is_blocked = False
+        if not self._share.waits:
+            self._transport.resume_reading()
+
+    def _on_turn(self) -> None:
+        """What peers have begun to send left room for more."""
+        if not self._is_blocked and not self._closing:
+            self._transport.resume_reading()
 
     def close(self) -> None:
         """Ends the connection after what was written."""
