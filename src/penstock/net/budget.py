@@ -103,11 +103,11 @@ class Turns:
             share.go_on()
 
     def changed(self, share: TurnShare, before: int) -> None:
-        """A connection holds more or less than before."""
-        if before <= SMALL < share.held:
+        """A connection holds more than before; or less, as it has completed something."""
+        if share.held <= SMALL:
+            self._held.pop(share, None)
+        elif not SMALL < before <= share.held:
             self._held[share] = _NEW
-        elif share.held <= SMALL < before:
-            del self._held[share]
 
     def _look(self) -> None:
         """While some wait, end those of the others of whom little has come since the last look."""
@@ -148,7 +148,7 @@ class TurnShare(Share):
         turns, before = self._turns, self.held
         has_room = super().hold(nbytes)
         turns.changed(self, before)
-        if self.waits or nbytes <= SMALL:
+        if self.waits or nbytes <= SMALL or nbytes < before:
             turns.forget(self)
         if nbytes < before:
             turns.pass_on()

@@ -83,6 +83,18 @@ async def test_the_first_may_finish_and_the_next_has_its_turn(turns: Turns) -> N
     assert turns.budget.used == 0
 
 
+async def test_the_first_is_first_for_one_request_only(turns: Turns) -> None:
+    full, first, waiting = (Peer(turns) for _ in range(3))
+    assert full.share.hold(LIMIT)
+    assert first.share.hold(LIMIT)
+    assert not waiting.share.hold(LIMIT)
+    assert first.share.hold(LIMIT + SMALL)
+    assert not first.share.hold(LIMIT - 1)  # one is complete, and much of the next is there
+    assert waiting.turns_had == 1
+    waiting.share.close()
+    assert first.turns_had == 1
+
+
 async def test_with_room_several_go_on_at_once(turns: Turns) -> None:
     full, first = Peer(turns), Peer(turns)
     assert full.share.hold(LIMIT)
@@ -120,6 +132,17 @@ async def test_those_that_get_on_are_left_alone_at_each_look(turns: Turns) -> No
         also_busy.share.hold(LIMIT + size * SMALL)
         turns._look()
     assert (busy.given_up, also_busy.given_up, waiting.given_up) == (0, 0, 0)
+
+
+async def test_one_that_completes_requests_is_left_alone_whatever_it_holds(turns: Turns) -> None:
+    busy, first, waiting = (Peer(turns) for _ in range(3))
+    assert busy.share.hold(LIMIT)
+    assert first.share.hold(SMALL + 1)
+    assert not waiting.share.hold(SMALL + 1)
+    busy.share.hold(LIMIT - 1)
+    first.share.hold(3 * SMALL)
+    turns._look()
+    assert (busy.given_up, first.given_up) == (0, 0)
 
 
 async def test_those_that_do_nothing_are_given_up_while_others_wait(
