@@ -1,0 +1,62 @@
+"""An nsqd that speaks both dialects, killed and started again over the same data path."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.testing.daemons import Daemon
+
+
+class Node(Daemon):
+    """The program, with RocketMQ's port beside NSQ's two; all three stay over a restart."""
+
+    rocketmq = "127.0.0.1:0"
+
+    @property
+    def port(self) -> int:
+        """Port of RocketMQ's protocol."""
+        return int(self.rocketmq.rpartition(":")[2])
+
+    @property
+    def store(self) -> Path:
+        """Where RocketMQ's broker has its files."""
+        return self.data_path
+
+    def command(self) -> list[str]:
+        """The whole command line of the next start."""
+        return [*super().command(), f"--rocketmq-address={self.rocketmq}"]
+
+    def _addresses(self) -> list[str]:
+        return [*super()._addresses(), self.rocketmq]
+
+    def _listens(self, found: dict[str, str]) -> bool:
+        self.rocketmq = found.get("RocketMQ", self.rocketmq)
+        return "RocketMQ" in found and super()._listens(found)
+
+
+@contextmanager
+def run_node(
+    *flags: str, data_path: Path | None = None, properties: dict[str, object] | None = None
+) -> Iterator[Node]:
+    """Run a node with these flags of nsqd and these properties of RocketMQ's broker.
+
+    It is killed at the end of the block; its data path goes too unless one is given.
+    """
+    home = Path(tempfile.mkdtemp(prefix="penstock-campaign-"))
+    data = data_path or home / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    config = home / "rocketmq.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in (properties or {}).items()))
+    own = [f"--data-path={data}", "--broadcast-address=127.0.0.1", f"--rocketmq-config={config}"]
+    node = Node([sys.executable, "-m", "penstock.cli.nsqd"], [*own, *flags], data, home)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.kill()
+        shutil.rmtree(home, ignore_errors=True)
