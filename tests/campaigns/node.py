@@ -5,17 +5,22 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from penstock.testing.daemons import Daemon
+
+from .program import Circumstance, Forked
 
 
 class Node(Daemon):
     """The program, with RocketMQ's port beside NSQ's two; all three stay over a restart."""
 
     rocketmq = "127.0.0.1:0"
+    circumstances: Sequence[Circumstance] | None = None
+    """Of a program that is forked; None: it is started by its command line, as a user does."""
 
     @property
     def port(self) -> int:
@@ -31,6 +36,12 @@ class Node(Daemon):
         """The whole command line of the next start."""
         return [*super().command(), f"--rocketmq-address={self.rocketmq}"]
 
+    def _launch(self, log: BinaryIO) -> Any:
+        if self.circumstances is None:
+            return super()._launch(log)
+        words = self.command()[len(self.program) :]
+        return Forked(words, self.log_path, self.circumstances)
+
     def _addresses(self) -> list[str]:
         return [*super()._addresses(), self.rocketmq]
 
@@ -41,7 +52,11 @@ class Node(Daemon):
 
 @contextmanager
 def run_node(
-    *flags: str, data_path: Path | None = None, properties: dict[str, object] | None = None
+    *flags: str,
+    data_path: Path | None = None,
+    properties: Mapping[str, object] | None = None,
+    circumstances: Sequence[Circumstance] | None = (),
+    program: Sequence[str] = (sys.executable, "-m", "penstock.cli.nsqd"),
 ) -> Iterator[Node]:
     """Run a node with these flags of nsqd and these properties of RocketMQ's broker.
 
@@ -53,7 +68,8 @@ def run_node(
     config = home / "rocketmq.properties"
     config.write_text("".join(f"{name}={value}\n" for name, value in (properties or {}).items()))
     own = [f"--data-path={data}", "--broadcast-address=127.0.0.1", f"--rocketmq-config={config}"]
-    node = Node([sys.executable, "-m", "penstock.cli.nsqd"], [*own, *flags], data, home)
+    node = Node(program, [*own, *flags], data, home)
+    node.circumstances = circumstances
     try:
         node.start()
         yield node

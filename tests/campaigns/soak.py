@@ -23,7 +23,6 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.testing.ledger import Ledger, make_body
 from tests.crash.load import Connection as NsqConnection
 from tests.crash.rocketmq_client import Connection as RocketConnection
-from tests.dialects.popping import popped
 
 from .node import Node
 
@@ -209,19 +208,12 @@ class Churn:
         assert answer.code == 0, answer
 
     async def _pop(self, rocket: RocketConnection, topic: str, count: int) -> None:
-        group = {"consumerGroup": f"pop-{topic}", "topic": topic}
+        group = f"pop-{topic}"
         while count > 0:
-            found = popped(await rocket.ask(RequestCode.POP_MESSAGE, {
-                **group, "queueId": -1, "maxMsgNums": 32, "invisibleTime": 60_000,
-                "pollTime": 500, "bornTime": int(time.time() * 1000), "initMode": 0,
-            }))  # fmt: skip
+            found = await rocket.pop(topic, group, 60_000, 500)
             for each in found:
                 assert self.ledger.see(each.body)
-                answer = await rocket.ask(RequestCode.ACK_MESSAGE, {
-                    **group, "queueId": each.message.queue, "offset": each.message.queue_offset,
-                    "extraInfo": each.receipt,
-                })  # fmt: skip
-                assert answer.code == 0, answer
+                await rocket.ack(group, each)
             count -= len(found)
 
     async def _leave(self, rocket: RocketConnection, topic: str) -> None:

@@ -81,15 +81,23 @@ class Load:
 
     async def run(self, daemon: Daemon, seconds: float) -> None:
         """Load the daemon, then SIGKILL it under load and let every client notice."""
+        async with asyncio.TaskGroup() as group:
+            for client in self.clients(daemon):
+                group.create_task(client)
+            await asyncio.sleep(seconds)
+            await self.lived()
+            await asyncio.to_thread(daemon.kill)
+
+    def clients(self, daemon: Daemon) -> list[Coroutine[Any, Any, None]]:
+        """All producers and consumers; each ends when the daemon does."""
         clients = [self.multi_publish, self.multi_publish, self.publish, self.publish]
         clients += [self.deferred_publish, self.consume, self.consume]
-        async with asyncio.TaskGroup() as group:
-            for client in clients:
-                group.create_task(self._until_closed(client(daemon)))
-            await asyncio.sleep(seconds)
-            self._lives += 1
-            await acknowledged(self.ledger, self._lives)
-            await asyncio.to_thread(daemon.kill)
+        return [self._until_closed(client(daemon)) for client in clients]
+
+    async def lived(self) -> None:
+        """Wait until something was acknowledged in this life."""
+        self._lives += 1
+        await acknowledged(self.ledger, self._lives)
 
     async def _until_closed(self, client: Coroutine[Any, Any, None]) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -150,14 +158,17 @@ class Load:
         finally:
             connection.writer.close()
 
-    async def _subscribe(self, daemon: Daemon, rdy: int) -> Connection:
+    async def _subscribe(self, daemon: Daemon, rdy: int, suffix: bytes = b"") -> Connection:
         connection = await Connection.open(daemon)
-        connection.writer.write(b"SUB %s ch\nRDY %d\n" % (self.topic, rdy))
+        connection.writer.write(b"SUB %s%s ch\nRDY %d\n" % (self.topic, suffix, rdy))
         return connection
 
-    async def drain(self, daemon: Daemon) -> None:
-        """Finish everything there is; ends in silence, sooner when nothing is outstanding."""
-        connection = await self._subscribe(daemon, DRAIN_RDY)
+    async def drain(self, daemon: Daemon, suffix: bytes = b"") -> None:
+        """Finish everything there is; ends in silence, sooner when nothing is outstanding.
+
+        With the suffix ``.dead`` it is the topic's dead letters.
+        """
+        connection = await self._subscribe(daemon, DRAIN_RDY, suffix)
         silent_s = 0.0
         try:
             while silent_s < SILENCE_S_MAX:

@@ -7,11 +7,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 START_S_MAX: Final = 60.0
 _POLL_S: Final = 0.005
 _BOOTED = re.compile(r"The broker\[.*:(\d+)\] boot success")
+
+
+class Broker(Protocol):
+    """What a load needs of the broker that it loads."""
+
+    port: int
+    store: Path
+
+    def kill(self) -> None: ...
 
 
 class Mqbroker:

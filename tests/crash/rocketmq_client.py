@@ -12,6 +12,7 @@ from penstock.rocketmq.protocol.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.message import StoredMessage
+from tests.dialects.popping import Popped, popped
 
 SUSPEND, SUBSCRIPTION = 2, 4
 PULLED_MAX = 32
@@ -124,6 +125,25 @@ class Connection:
         low = await self.ask(RequestCode.GET_MIN_OFFSET, fields)
         high = await self.ask(RequestCode.GET_MAX_OFFSET, fields)
         return low.int64("offset"), high.int64("offset")
+
+    async def pop(
+        self, topic: str, group: str, invisible_ms: int, poll_ms: int = 0
+    ) -> list[Popped]:
+        """Messages that nobody else of the group sees for so long; none within the time to poll."""
+        return popped(await self.ask(RequestCode.POP_MESSAGE, {
+            "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": PULLED_MAX,
+            "invisibleTime": invisible_ms, "pollTime": poll_ms,
+            "bornTime": int(time.time() * 1000), "initMode": 0,
+        }))  # fmt: skip
+
+    async def ack(self, group: str, each: Popped) -> None:
+        """Finish a message that was popped."""
+        message = each.message
+        answer = await self.ask(RequestCode.ACK_MESSAGE, {
+            "consumerGroup": group, "topic": message.topic, "queueId": message.queue,
+            "offset": message.queue_offset, "extraInfo": each.receipt,
+        })  # fmt: skip
+        assert answer.code == 0, answer
 
     async def commit(self, group: str, topic: str, queue: int, offset: int) -> None:
         fields = {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}

@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol.message import StoredMessage
 from penstock.testing.ledger import Ledger, make_body, read_body
 
 from .load import acknowledged
-from .mqbroker import Mqbroker
+from .mqbroker import Broker
 from .rocketmq_client import Connection, Sent
 
 TOPICS = {"kill-four": 4, "kill-one": 1}
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 class Load:
     """Producers and consumers over the life of several brokers, and what they know."""
 
-    def __init__(self, broker: Mqbroker, rng: random.Random) -> None:
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
         self.broker = broker
         self.rng = rng
         self.ledger = Ledger()
@@ -76,18 +76,26 @@ class Load:
 
     async def run(self, seconds: float) -> None:
         """Load the broker, kill it under load, and let every client notice."""
+        async with asyncio.TaskGroup() as group:
+            for client in self.clients():
+                group.create_task(client)
+            await asyncio.sleep(seconds)
+            await self.lived()
+            await asyncio.to_thread(self.broker.kill)
+
+    def clients(self) -> list[Coroutine[Any, Any, None]]:
+        """All producers and consumers; each ends when the broker does."""
         clients = [self._produce(kind) for kind in (self._single, self._pipelined, self._batch)]
         clients += [self._produce(self._single), *map(self._follow, self.stored)]
-        async with asyncio.TaskGroup() as group:
-            for client in clients:
-                group.create_task(_until_killed(client))
-            await asyncio.sleep(seconds)
-            self._lives += 1
-            await acknowledged(self.ledger, self._lives)
-            if self.rng.random() < 0.5:
-                await self._offsets_written()
-            self.durable = self._offsets_in_file()
-            await asyncio.to_thread(self.broker.kill)
+        return [until_killed(client) for client in clients]
+
+    async def lived(self) -> None:
+        """Wait until something was acknowledged in this life; note what is sure to outlive it."""
+        self._lives += 1
+        await acknowledged(self.ledger, self._lives)
+        if self.rng.random() < 0.5:
+            await self._offsets_written()
+        self.durable = self._offsets_in_file()
 
     # --- producers -----------------------------------------------------------------------------
 
@@ -241,6 +249,7 @@ class Load:
         connection.close()
 
 
-async def _until_killed(client: Coroutine[Any, Any, None]) -> None:
+async def until_killed(client: Coroutine[Any, Any, None]) -> None:
+    """Let a client work until the broker is gone."""
     with suppress(ConnectionError):
         await client

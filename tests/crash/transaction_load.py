@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from tests.unit.rocketmq.raw_client import RawClient
 
-from .mqbroker import Mqbroker
+from .mqbroker import Broker
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 GROUP: Final = "bad-producers"
@@ -36,7 +36,7 @@ _HALF: Final = properties.join({"TRAN_MSG": "true", "PGROUP": GROUP})
 class Load:
     """What the producer was told, over the lives of several brokers."""
 
-    def __init__(self, broker: Mqbroker, rng: random.Random) -> None:
+    def __init__(self, broker: Broker, rng: random.Random) -> None:
         self.broker = broker
         self.rng = rng
         self.begun: set[bytes] = set()
@@ -49,6 +49,7 @@ class Load:
         self.sent: set[bytes] = set()
         self.checks = 0
         self._next = 0
+        self._found: dict[str, tuple[Counter[bytes], list[int]]] = {}
 
     # --- while it lives and dies ---------------------------------------------------------------
 
@@ -63,6 +64,12 @@ class Load:
                 while True:
                     self._work(client)
         killer.join()
+
+    def work_until_killed(self) -> None:
+        """Work until another kills the broker."""
+        with suppress(EOFError, OSError), self._connected() as client:
+            while True:
+                self._work(client)
 
     def _connected(self) -> _Closing:
         client = RawClient(self.broker.port)
@@ -173,9 +180,9 @@ class Load:
         return answer
 
     def _bodies(self, client: RawClient, topic: str) -> Counter[bytes]:
-        found: Counter[bytes] = Counter()
-        for queue in range(QUEUES):
-            offset = 0
+        """All in the topic, of which only what is new since the last look is read."""
+        found, offsets = self._found.setdefault(topic, (Counter(), [0] * QUEUES))
+        for queue, offset in enumerate(offsets):
             while True:
                 answer = self._ask(client, RequestCode.PULL_MESSAGE, consumerGroup="CG",
                                    topic=topic, queueId=queue, queueOffset=offset, maxMsgNums=32,
@@ -185,12 +192,26 @@ class Load:
                     break
                 found.update(each.body for each in message.decode_all(answer.body))
                 offset = answer.int64("nextBeginOffset")
+            offsets[queue] = offset
         return found
 
     def delivered(self, topic: str) -> Counter[bytes]:
-        """How often each message is found by consumers."""
+        """How often each message is found by consumers who read from the start."""
+        self._found.pop(topic, None)
         with self._connected() as client:
             return self._bodies(client, topic)
+
+
+    def check(self, committed: Counter[bytes], delayed: Counter[bytes]) -> None:
+        """Hold what was delivered against what the producer was told."""
+        for body in self.begun:
+            ended = self.ended.get(body, set())
+            assert len(ended) <= 1, f"{body!r} has ended both ways"
+            if ended:
+                assert (body in committed) == (COMMIT in ended), (body, ended)
+            assert (COMMIT if body in committed else ROLLBACK) in self.asked[body]
+        assert not self.delayed.keys() - delayed.keys(), "delayed messages are lost"
+        assert not (committed.keys() | delayed.keys()) - self.sent, "invented messages"
 
 
 class _Closing:

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from penstock.core import java_properties
 
@@ -95,15 +95,18 @@ class Daemon:
             raise DaemonError("the daemon is already running")
         position = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self._process = self._launch(log)
         try:
             self._wait_until_listening(position, timeout_s)
         except BaseException:
             self.kill()
             raise
         _close_all(self._kept)
+
+    def _launch(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
         for _ in range(int(timeout_s / POLL_S)):

@@ -1,0 +1,91 @@
+"""Every kind of load at one node: NSQ's publishes, deferrals and dead letters; RocketMQ's sends,
+transactions, delays and pops. All of it dies together, and all of it is accounted for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+from penstock.testing.ledger import Ledger
+from tests.crash import load, pop_load, rocketmq_load, transaction_load
+from tests.crash.transaction_load import DELAYED, TRANSACTIONS
+
+from .node import Node
+
+FLAGS: Final = ("--max-attempts=3", "--max-bytes-per-file=4194304")
+"""What is requeued twice goes to the dead letters; segments end often."""
+PROPERTIES: Final = {
+    "flushConsumerOffsetInterval": rocketmq_load.OFFSET_FLUSH_MS,
+    "transactionTimeOut": 50, "transactionCheckInterval": 100, "transactionCheckMax": 1000,
+}  # fmt: skip
+
+
+class Everything:
+    """The loads, and what they were told over the lives of the node."""
+
+    def __init__(self, node: Node, rng: random.Random) -> None:
+        self.node = node
+        self.nsq = load.Load(Ledger(), rng)
+        self.rocketmq = rocketmq_load.Load(node, rng)
+        self.transactions = transaction_load.Load(node, rng)
+        self.pops = pop_load.Load(node, rng)
+
+    async def prepare(self) -> None:
+        """Make RocketMQ's topics."""
+        await self.rocketmq.make_topics()
+        await self.pops.make_topic()
+
+    async def run(self, seconds: float) -> None:
+        """Load the node in every way, kill it, and let every client notice."""
+        clients = [*self.nsq.clients(self.node), *self.rocketmq.clients(), *self.pops.clients()]
+        clients.append(asyncio.to_thread(self.transactions.work_until_killed))
+        async with asyncio.TaskGroup() as group:
+            for client in clients:
+                group.create_task(client)
+            await asyncio.sleep(seconds)
+            await self.nsq.lived()
+            await self.rocketmq.lived()
+            await asyncio.to_thread(self.node.kill)
+
+    async def check(self) -> None:
+        """After a new start: each queue of RocketMQ holds what it held, and what was sent since."""
+        await self.rocketmq.check()
+
+    async def settle(self) -> None:
+        """Take out all that is left, and hold it against what was acknowledged."""
+        await asyncio.gather(self.nsq.drain(self.node), self.nsq.drain(self.node, b".dead"))
+        await self.pops.drain()
+        await self.rocketmq.check_all()
+        await asyncio.to_thread(self._settle_transactions)
+
+    def _settle_transactions(self) -> None:
+        self.transactions.settle()
+        found = [self.transactions.delivered(topic) for topic in (TRANSACTIONS, DELAYED)]
+        self.transactions.check(*found)
+
+    @property
+    def acknowledged(self) -> int:
+        """Messages of all kinds."""
+        ledgers = (self.nsq.ledger, self.rocketmq.ledger, self.pops.ledger)
+        counted = sum(ledger.report().acknowledged for ledger in ledgers)
+        return counted + len(self.transactions.begun) + len(self.transactions.delayed)
+
+    def faults(self) -> list[str]:
+        """A line for each kind of load that lost or invented messages."""
+        ledgers = {"NSQ": self.nsq.ledger, "RocketMQ": self.rocketmq.ledger, "pop": self.pops.ledger}
+        found = []
+        for name, ledger in ledgers.items():
+            report = ledger.report()
+            if report.lost or report.invented:
+                found.append(f"{name}: {report}, the first lost: {ledger.lost()}")
+        return found
+
+    def __str__(self) -> str:
+        return (
+            f"NSQ {self.nsq.ledger.report().acknowledged}, "
+            f"RocketMQ {self.rocketmq.ledger.report().acknowledged}, "
+            f"popped {self.pops.ledger.report().acknowledged}, "
+            f"transactions {len(self.transactions.begun)}, delayed {len(self.transactions.delayed)}"
+        )

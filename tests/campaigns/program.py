@@ -1,0 +1,61 @@
+"""The program of a node in a forked process: all that is imported once, and no start of Python."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import penstock.cli.dialects
+import penstock.cli.nsqd
+import penstock.cli.rocketmq_companion
+import penstock.nsq.nsqd.daemon
+import penstock.nsq.nsqd.options  # noqa: F401  # the program imports these when it needs them
+
+Circumstance = Callable[[], None]
+"""Something done to the process before the program begins. It must be picklable."""
+
+_FORKS: Final = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
+
+
+def _run(arguments: Sequence[str], log: Path, circumstances: Sequence[Circumstance]) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    for circumstance in circumstances:
+        circumstance()
+    sys.argv = ["nsqd", *arguments]
+    penstock.cli.nsqd.main()
+
+
+class Forked:
+    """A running program, as a `subprocess.Popen` looks."""
+
+    def __init__(
+        self, arguments: Sequence[str], log: Path, circumstances: Sequence[Circumstance]
+    ) -> None:
+        self._process = _FORKS.Process(target=_run, args=(arguments, log, circumstances))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("nsqd", timeout or 0)
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
