@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 EVERY_S = 5.0
 """Least time between two lines of progress."""
@@ -36,6 +38,15 @@ def progress(rounds: int, state: Callable[[], object] = lambda: "") -> Iterator[
             shown = now
             left = (now - start) / number * (rounds - number)
             say(f"{number} of {rounds} rounds, {left:.0f} s to go; {state()}")
+
+
+def explained(error: BaseException) -> list[str]:
+    """What went wrong and where, a line for each error that is no group of others."""
+    if isinstance(error, BaseExceptionGroup):
+        return [line for each in error.exceptions for line in explained(each)]
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}: {place.line}"
+    return [f"{where}: {type(error).__name__}: {error}"]
 
 
 def say(line: str) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.testing.daemons import Daemon
-from penstock.testing.ledger import Ledger, make_body
+from penstock.testing.ledger import Ledger, make_body, read_body
 
 OK = b"OK"
 BATCH = 50
@@ -77,6 +77,8 @@ class Load:
         self.ledger = ledger
         self.rng = rng
         self.topic = topic.encode()
+        self.numbers_of_ids: dict[bytes, int] | None = None
+        """With a dictionary here, the number that each id came with; it must never be another."""
         self._lives = 0
 
     async def run(self, daemon: Daemon, seconds: float) -> None:
@@ -149,6 +151,7 @@ class Load:
                 kind, data = await connection.frame()
                 if kind != 2:
                     continue
+                self._told(data)
                 chance = self.rng.random()
                 if chance < FINISHED_SHARE:
                     self.ledger.see(data[26:])
@@ -157,6 +160,13 @@ class Load:
                     connection.writer.write(b"REQ %s %d\n" % (data[10:26], self.rng.randint(0, 50)))
         finally:
             connection.writer.close()
+
+    def _told(self, message: bytes) -> None:
+        if self.numbers_of_ids is not None:
+            number = read_body(message[26:])
+            assert number is not None, "a damaged body"
+            known = self.numbers_of_ids.setdefault(message[10:26], number)
+            assert known == number, f"the id of message {known} was given to {number} as well"
 
     async def _subscribe(self, daemon: Daemon, rdy: int, suffix: bytes = b"") -> Connection:
         connection = await Connection.open(daemon)
@@ -182,6 +192,7 @@ class Load:
                     continue
                 silent_s = 0.0
                 if kind == 2:
+                    self._told(data)
                     self.ledger.see(data[26:])
                     connection.writer.write(b"FIN %s\n" % data[10:26])
         finally:

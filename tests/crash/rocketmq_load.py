@@ -97,6 +97,10 @@ class Load:
             await self._offsets_written()
         self.durable = self._offsets_in_file()
 
+    def forget_durable(self) -> None:
+        """After a power cut: offsets that were in the file are not sure to be there still."""
+        self.durable = dict.fromkeys(self.stored, 0)
+
     # --- producers -----------------------------------------------------------------------------
 
     async def _produce(self, send: Any) -> None:

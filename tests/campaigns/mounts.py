@@ -1,0 +1,96 @@
+"""File systems of a campaign's own: mounted where nobody else sees them, gone when it ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_PRIVATE = "PENSTOCK_PRIVATE_MOUNTS"
+
+
+def enter_private_mounts() -> None:
+    """Run this program again where its mounts are its own. Needs root and util-linux's `unshare`."""
+    if os.environ.get(_PRIVATE):
+        return
+    if os.geteuid() != 0:
+        sys.exit("this campaign mounts file systems: run it as root")
+    need("unshare", "util-linux")
+    os.environ[_PRIVATE] = "1"
+    os.execvp("unshare", ["unshare", "--mount", *sys.orig_argv])
+
+
+def need(program: str, package: str) -> None:
+    """End with one line unless the program is there."""
+    if shutil.which(program) is None:
+        sys.exit(f"this campaign needs {program}: install the package {package}")
+
+
+def run(*words: str | Path) -> str:
+    """Run a command that must succeed; what it printed."""
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout.strip()
+
+
+@contextmanager
+def mounted(where: Path, *words: str | Path) -> Iterator[None]:
+    """A file system at this folder until the end of the block."""
+    where.mkdir(exist_ok=True)
+    run("mount", *words, where)
+    try:
+        yield
+    finally:
+        run("umount", where)
+
+
+class Image:
+    """An ext4 file system in a file, which can lose its power.
+
+    What the kernel holds back in its caches is not in the file: a copy of it is what a disk has
+    after a power cut. The copy is mounted in place of the original, as at the next boot.
+    """
+
+    def __init__(self, folder: Path, megabytes: int, options: Sequence[str] = ()) -> None:
+        need("mkfs.ext4", "e2fsprogs")
+        self.mount_point = folder / "mounted"
+        self.mount_point.mkdir()
+        self._options = ",".join(("loop", *options))
+        self._file = folder / "0.img"
+        self._copies = 0
+        with self._file.open("wb") as file:
+            file.truncate(megabytes << 20)
+        run("mkfs.ext4", "-q", "-F", self._file)
+        self._mount()
+
+    def _mount(self) -> None:
+        run("mount", "-o", self._options, self._file, self.mount_point)
+        device = run("findmnt", "-n", "-o", "SOURCE", self.mount_point)
+        self._figures = Path("/sys/block", Path(device).name, "stat")
+
+    def cut_power(self) -> None:
+        """Nothing may be writing any more. Mounts what was on the disk at one moment."""
+        self._copies += 1
+        copy = self._file.with_name(f"{self._copies}.img")
+        before = None
+        while before != (before := self._writes()):
+            run("cp", "--sparse=always", self._file, copy)
+        run("umount", self.mount_point)
+        self._file.unlink()
+        self._file = copy
+        self._mount()
+
+    def _writes(self) -> list[str]:
+        """Writes finished and requests on their way: the same before and after a copy of one
+        moment.
+        """
+        figures = self._figures.read_text().split()
+        return [figures[4], figures[8]]
+
+    def close(self) -> None:
+        run("umount", self.mount_point)
+        self._file.unlink()
