@@ -161,7 +161,7 @@ class Churn:
         await ask(self.node, "POST", f"/pub?{where}", b"x" * 1000)
         await ask(self.node, "POST", f"/mpub?{where}", b"a\nb\nc")
         await ask(self.node, "GET", f"/log/fetch?{where}&offset=0")
-        await ask(self.node, "POST", f"/log/commit?{where}&group=g&offset=2")
+        await ask(self.node, "POST", f"/log/commit?{where}&group=g", b'{"offsets":{"0":2}}')
         await ask(self.node, "GET", "/stats?format=json")
         await ask(self.node, "GET", "/metrics")
         await ask(self.node, "POST", f"/channel/pause?{where}&channel=c")

@@ -1,0 +1,177 @@
+"""Damage to every kind of file of a data path: never a wrong message, and never a silent loss.
+
+A node fills a data path and stops. Each case spoils one file of a copy, or swaps two, and starts a
+node on it. Messages may be missing only from the batches that were touched, and an ERROR must say
+so. A node that refuses to start, with one line, is right too.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from penstock.net.http_client import request
+from penstock.storage.scan import scan
+from penstock.testing.daemons import DaemonError
+
+from .furnished import FLAGS, PLAIN, ROCKET, ROCKET_FIRST, Contents, examine, furnish
+from .node import Node, run_node
+from .report import Result, explained, progress, say
+
+_FIRST: Final = {PLAIN: 0, ROCKET: ROCKET_FIRST}
+_TOLD: Final = re.compile(r" (?:ERROR|FATAL): ")
+_HINTED: Final = re.compile(r" (?:WARNING|ERROR|FATAL): ")
+ALL: Final = 1 << 62
+
+
+@dataclass
+class Case:
+    """One file to spoil."""
+
+    what: str
+    path: Path
+    """Below the data path."""
+    spoil: Callable[[Path], None]
+    """Done to the data path."""
+    touched: list[tuple[Path, int, int]] = field(default_factory=list)
+    """Files, with the first byte and the end of what is not what it was."""
+
+
+async def damage(samples: int, rng: random.Random) -> Result:
+    """Spoil each file in each way; flips of bits so often, at places drawn by lot."""
+    outcomes: Counter[str] = Counter()
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="penstock-damage-") as folder:
+        pristine = Path(folder, "pristine")
+        with run_node(*FLAGS, data_path=pristine) as node:
+            contents = await furnish(node, rng)
+            assert node.stop() == 0
+        cases = list(_cases(pristine, samples, rng))
+        for number in progress(len(cases), lambda: f"{dict(outcomes)}"):
+            case = cases[number - 1]
+            outcome = await _try(case, pristine, Path(folder, "spoiled"), contents)
+            if outcome.startswith("fault"):
+                faults.append(f"{case.path}: {case.what}: {outcome}")
+                say(faults[-1])
+            outcomes[outcome.partition(":")[0]] += 1
+    files = len({case.path for case in cases})
+    found = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    return Result("damaged files", f"{len(cases)} cases, {files} files", found, faults)
+
+
+# --- what is done to a file --------------------------------------------------------------------
+
+
+def _cases(pristine: Path, samples: int, rng: random.Random) -> Iterator[Case]:
+    paths = [path.relative_to(pristine) for path in sorted(pristine.rglob("*")) if path.is_file()]
+    for path in paths:
+        size = (pristine / path).stat().st_size
+        for _ in range(samples):
+            yield _flipped(path, rng.randrange(size), 1 << rng.randrange(8))
+        for left in {0, size // 2, rng.randrange(size), size - 1}:
+            yield _truncated(path, left)
+        start = rng.randrange(size)
+        yield _overwritten(path, "zeros", start, bytes(min(512, size - start)))
+        yield _overwritten(path, "noise", start, rng.randbytes(min(512, size - start)))
+        yield _overwritten(path, "noise behind its end", size, rng.randbytes(100))
+        yield Case("deleted", path, lambda root, path=path: (root / path).unlink(),
+                   [(path, 0, ALL)])  # fmt: skip
+        alike = [other for other in paths if other.suffix == path.suffix and other != path]
+        for other in rng.sample(alike, min(2, len(alike))):
+            yield _swapped(path, other)
+
+
+def _flipped(path: Path, position: int, bit: int) -> Case:
+    def spoil(root: Path) -> None:
+        data = bytearray((root / path).read_bytes())
+        data[position] ^= bit
+        (root / path).write_bytes(data)
+
+    return Case(f"bit {bit} of byte {position} flipped", path, spoil,
+                [(path, position, position + 1)])  # fmt: skip
+
+
+def _truncated(path: Path, left: int) -> Case:
+    def spoil(root: Path) -> None:
+        (root / path).write_bytes((root / path).read_bytes()[:left])
+
+    return Case(f"cut to {left} bytes", path, spoil, [(path, left, ALL)])
+
+
+def _overwritten(path: Path, what: str, start: int, junk: bytes) -> Case:
+    def spoil(root: Path) -> None:
+        data = (root / path).read_bytes()
+        (root / path).write_bytes(data[:start] + junk + data[start + len(junk) :])
+
+    return Case(f"{what} at {start}", path, spoil, [(path, start, start + len(junk))])
+
+
+def _swapped(path: Path, other: Path) -> Case:
+    def spoil(root: Path) -> None:
+        first, second = (root / path).read_bytes(), (root / other).read_bytes()
+        (root / path).write_bytes(second)
+        (root / other).write_bytes(first)
+
+    return Case(f"swapped with {other}", path, spoil, [(path, 0, ALL), (other, 0, ALL)])
+
+
+# --- what came of it ---------------------------------------------------------------------------
+
+
+async def _try(case: Case, pristine: Path, spoiled: Path, contents: Contents) -> str:
+    """An outcome in a word; `fault: ...` where a promise was broken."""
+    shutil.rmtree(spoiled, ignore_errors=True)
+    shutil.copytree(pristine, spoiled)
+    case.spoil(spoiled)
+    try:
+        with run_node(*FLAGS, data_path=spoiled) as node:
+            try:
+                return await _outcome(node, case, pristine, contents)
+            except Exception as error:
+                return f"fault: {explained(error)}, log:\n{node.log()[-2000:]}"
+    except DaemonError as error:
+        refused = _TOLD.search(str(error)) and "Traceback" not in str(error)
+        return "refused" if refused else f"fault: it did not start: {error}"
+
+
+async def _outcome(node: Node, case: Case, pristine: Path, contents: Contents) -> str:
+    health = await request("GET", f"http://{node.http}/ping", 30.0)
+    found = await examine(node, contents)
+    log = node.log()
+    missing = (contents.plain - found.unread) | (contents.unfinished - found.read)
+    missing |= set(contents.rocket.values()) - found.rocket
+    intact = missing - _touched(case, pristine)
+    if found.wrong:
+        return f"fault: wrong: {found.wrong[:3]}"
+    if "Traceback" in log:
+        return f"fault: {log[log.index('Traceback') :][:2000]}"
+    if intact:
+        return f"fault: {len(intact)} intact messages are lost, {sorted(intact)[:5]} ..."
+    if missing and not _TOLD.search(log):
+        return f"fault: {len(missing)} messages are lost without an ERROR; /ping: {health.body!r}"
+    if found.behind and not _HINTED.search(log):
+        return f"fault: groups are back without a word: {found.behind}"
+    if missing:
+        return "lost what was spoiled and said so"
+    return "nothing lost, and a word" if _HINTED.search(log) else "nothing lost"
+
+
+def _touched(case: Case, pristine: Path) -> set[int]:
+    """The numbers of the messages in batches that are not what they were."""
+    numbers: set[int] = set()
+    for path, start, end in case.touched:
+        first = _FIRST.get(path.parent.name.partition("@")[0])
+        if path.suffix != ".log" or first is None:
+            continue
+        found = scan((pristine / path).read_bytes())
+        for position, batch in zip(found.positions, found.batches, strict=True):
+            if position < end and position + len(batch.raw) > start:
+                numbers.update(range(first + batch.first_offset, first + batch.next_offset))
+    return numbers
