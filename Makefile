@@ -9,10 +9,10 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog crash sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## everything, console commands included, into .venv
 
@@ -72,6 +72,30 @@ bench-admin: install  ## nsqadmin and its pages over 1,000 topics, 10 channels e
 
 crash: install  ## kill nsqd, mqbroker and nsq_to_file under load, 300 rounds (ROUNDS=n for more)
 	@PENSTOCK_KILL_ROUNDS=$(or $(ROUNDS),300) $(PYTEST) tests/crash -s
+
+# Campaigns: what docs/trust.md shows. Each prints how far it is, and a row of the table at its end.
+CAMPAIGN = @$(BIN)/python -m tests.campaigns
+
+campaign-kill: install  ## kill -9 over everything at once, 1,000 times (ROUNDS=n, DURABILITY=fsync)
+	$(CAMPAIGN) kill $(or $(ROUNDS),1000) $(if $(DURABILITY),--durability=$(DURABILITY))
+
+campaign-power: install  ## 200 power cuts on an ext4 image, as root (ROUNDS=n; DURABILITY=write loses)
+	$(CAMPAIGN) power $(or $(ROUNDS),200) $(if $(DURABILITY),--durability=$(DURABILITY))
+
+campaign-faults: install  ## each write, sync, rename and truncate fails, or is the last (ROUNDS=n)
+	$(CAMPAIGN) faults $(or $(ROUNDS),1000)
+
+campaign-damage: install  ## every file of a data path, spoiled in every way (BITS=n flips a file)
+	$(CAMPAIGN) damage $(or $(BITS),20)
+
+campaign-full: install  ## a disk that is full and has room again, 100 times, as root (ROUNDS=n)
+	$(CAMPAIGN) full $(or $(ROUNDS),100)
+
+campaign-clocks: install  ## a clock that jumps by days, 100 times, with libfaketime (ROUNDS=n)
+	$(CAMPAIGN) clocks $(or $(ROUNDS),100)
+
+campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tasks (MINUTES=n)
+	$(CAMPAIGN) soak $(or $(MINUTES),120)
 
 sim: install  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

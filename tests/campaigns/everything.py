@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from penstock.testing.ledger import Ledger
 from tests.crash import load, pop_load, rocketmq_load, transaction_load
@@ -31,26 +32,56 @@ class Everything:
         self.rocketmq = rocketmq_load.Load(node, rng)
         self.transactions = transaction_load.Load(node, rng)
         self.pops = pop_load.Load(node, rng)
+        self._prepared = False
+
+    def move_to(self, node: Node) -> None:
+        """The same data path has another node now."""
+        self.node = self.rocketmq.broker = self.transactions.broker = self.pops.broker = node
 
     async def prepare(self) -> None:
         """Make RocketMQ's topics."""
         await self.rocketmq.make_topics()
         await self.pops.make_topic()
+        self._prepared = True
 
     async def run(self, seconds: float) -> None:
         """Load the node in every way, kill it, and let every client notice."""
-        clients = [*self.nsq.clients(self.node), *self.rocketmq.clients(), *self.pops.clients()]
-        clients.append(asyncio.to_thread(self.transactions.work_until_killed))
         async with asyncio.TaskGroup() as group:
-            for client in clients:
+            for client in self._clients():
                 group.create_task(client)
             await asyncio.sleep(seconds)
             await self.nsq.lived()
             await self.rocketmq.lived()
             await asyncio.to_thread(self.node.kill)
 
+    async def work(self, seconds: float) -> None:
+        """Load a node, which may refuse what it likes, for so long; it lives on."""
+        self.transactions.stopping.clear()
+        clients = [asyncio.ensure_future(client) for client in self._clients()]
+        await asyncio.sleep(seconds)
+        self.transactions.stopping.set()
+        for client in clients[:-1]:  # the last is the one of the transactions
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+
+    async def endure(self, seconds: float) -> bool:
+        """Load a node that may refuse, stall or die, then kill it; whether it was still there."""
+        clients = [asyncio.ensure_future(client) for client in self._clients()]
+        await asyncio.wait(clients, timeout=seconds)
+        lived = self.node.is_running
+        await asyncio.to_thread(self.node.kill)
+        await asyncio.gather(*clients, return_exceptions=True)
+        self.rocketmq.forget_durable()
+        return lived
+
+    def _clients(self) -> list[Coroutine[Any, Any, None]]:
+        clients = [*self.nsq.clients(self.node), *self.rocketmq.clients(), *self.pops.clients()]
+        return [*clients, asyncio.to_thread(self.transactions.work_until_killed)]
+
     async def check(self) -> None:
         """After a new start: each queue of RocketMQ holds what it held, and what was sent since."""
+        if not self._prepared:
+            await self.prepare()
         await self.rocketmq.check()
 
     async def settle(self) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from penstock.testing.daemons import Daemon
 
 from .program import Circumstance, Forked
+
+PROGRAM: Final = (sys.executable, "-m", "penstock.cli.nsqd")
 
 
 class Node(Daemon):
@@ -32,9 +36,21 @@ class Node(Daemon):
         """Where RocketMQ's broker has its files."""
         return self.data_path
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended, by itself or otherwise."""
+        return self._process is not None and self._process.poll() is None
+
     def command(self) -> list[str]:
         """The whole command line of the next start."""
         return [*super().command(), f"--rocketmq-address={self.rocketmq}"]
+
+    def kill(self) -> None:
+        """SIGKILL and wait; where the process is a tracer, what it traces goes first."""
+        if self.is_running:
+            for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+        super().kill()
 
     def _launch(self, log: BinaryIO) -> Any:
         if self.circumstances is None:
@@ -56,7 +72,7 @@ def run_node(
     data_path: Path | None = None,
     properties: Mapping[str, object] | None = None,
     circumstances: Sequence[Circumstance] | None = (),
-    program: Sequence[str] = (sys.executable, "-m", "penstock.cli.nsqd"),
+    program: Sequence[str] = PROGRAM,
 ) -> Iterator[Node]:
     """Run a node with these flags of nsqd and these properties of RocketMQ's broker.
 

@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 import re
+import statistics
 import struct
 import time
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,8 @@ from penstock.testing.ledger import Ledger, make_body
 from tests.crash.load import Connection as NsqConnection
 from tests.crash.rocketmq_client import Connection as RocketConnection
 
-from .node import Node
+from .node import Node, run_node
+from .report import Result, say
 
 REST_S = 0.5
 """Rest of each churner between two rounds."""
@@ -32,6 +34,8 @@ MESSAGES = 20
 SECONDS_MAX = 60.0
 HTTP_S_MAX = 30.0
 TASK = re.compile(r"^task ", re.MULTILINE)
+GROWTH = {"rss_kb": 8192, "descriptors": 20, "threads": 4, "tasks": 10}
+"""How much more the last quarter may show than the second."""
 FLAGS = ("--max-attempts=3", "--max-bytes-per-file=262144", "--metrics", "--retention-time=60s")
 
 
@@ -264,22 +268,41 @@ async def refuse(consumer: NsqConnection) -> None:
             consumer.writer.write(b"REQ %s 0\n" % data[10:26])
 
 
-async def soak(node: Node, seconds: float, every_s: float, table: Path, seed: int = 1) -> Churn:
+async def soak(seconds: float, every_s: float, table: Path, rng: random.Random) -> Result:
     """Churn for so long, and write a line of figures to the table at each look."""
-    churn = Churn(node, random.Random(seed))
-    start = time.monotonic()
-    running = asyncio.ensure_future(churn.run(seconds))
-    with table.open("w") as file:
-        print(*Sample._fields, sep=",", file=file, flush=True)
-        while True:
-            second = round(time.monotonic() - start)
-            report = churn.ledger.report()
-            sample = await Sample.take(node, second, churn.rounds, report.seen)
-            print(*sample, sep=",", file=file, flush=True)
-            print(f"{second} of {seconds:.0f} s: {sample.rss_kb / 1024:.1f} MiB, "
-                  f"{sample.descriptors} descriptors, {sample.threads} threads, "
-                  f"{sample.tasks} tasks, {report}", flush=True)  # fmt: skip
-            done, _ = await asyncio.wait([running], timeout=every_s)
-            if done:
-                running.result()
-                return churn
+    with run_node(*FLAGS, circumstances=None) as node:
+        churn = Churn(node, rng)
+        start = time.monotonic()
+        samples: list[Sample] = []
+        running = asyncio.ensure_future(churn.run(seconds))
+        with table.open("w") as file:
+            print(*Sample._fields, sep=",", file=file, flush=True)
+            while not running.done():
+                second = round(time.monotonic() - start)
+                seen = churn.ledger.report().seen
+                samples.append(await Sample.take(node, second, churn.rounds, seen))
+                print(*samples[-1], sep=",", file=file, flush=True)
+                say(f"{second} of {seconds:.0f} s: {samples[-1]}")
+                await asyncio.wait([running], timeout=every_s)
+        running.result()
+        assert node.stop() == 0
+    return _result(samples, churn)
+
+
+def _result(samples: list[Sample], churn: Churn) -> Result:
+    """Flat: what the last quarter shows is no more than what the second did, but for a little."""
+    quarter = max(1, len(samples) // 4)
+    faults = []
+    words = []
+    for name, allowed in GROWTH.items():
+        figures = [getattr(sample, name) for sample in samples]
+        early = statistics.median(figures[quarter : 2 * quarter] or figures)
+        late = statistics.median(figures[-quarter:])
+        words.append(f"{name} {early:.0f} to {late:.0f}")
+        if late > early + allowed:
+            faults.append(f"{name} grew from {early:.0f} to {late:.0f}")
+    report = churn.ledger.report()
+    if report.lost or report.invented:
+        faults.append(str(report))
+    return Result("soak with churn", f"{samples[-1].second} s, {churn.rounds} rounds",
+                  f"{report.seen} messages, all found; {', '.join(words)}", faults)  # fmt: skip

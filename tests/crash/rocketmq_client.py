@@ -170,7 +170,7 @@ class Connection:
         """The messages with a key."""
         answer = await self.ask(RequestCode.QUERY_MESSAGE, {
             "topic": topic, "key": key, "maxNum": 32, "beginTimestamp": 0,
-            "endTimestamp": int(time.time() * 1000) + 60_000,
+            "endTimestamp": 2**62,  # clocks may be set
             "_UNIQUE_KEY_QUERY": "true" if unique else "false",
         })  # fmt: skip
         return list(message.decode_all(answer.body)) if answer.code == 0 else []

@@ -1,0 +1,82 @@
+"""Run a campaign: `python -m tests.campaigns kill 1000`; the last line is its row of a table."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from . import clocks, damage, faults, full, kill, power, soak
+from .mounts import enter_private_mounts
+from .report import Result
+
+Campaign = Callable[[int, argparse.Namespace, random.Random], Coroutine[Any, Any, Result]]
+
+
+async def _kill(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await kill.kills(size, chosen.durability or "write", rng)
+
+
+async def _power(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await power.power_cuts(size, chosen.durability or "fsync", rng)
+
+
+async def _faults(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await faults.faults(size, rng)
+
+
+async def _damage(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await damage.damage(size, rng)
+
+
+async def _full(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    with full.tmpfs() as place:
+        return await full.full_disks(size, place, rng)
+
+
+async def _clocks(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await clocks.clock_jumps(size, clocks.Faketime, rng)
+
+
+async def _soak(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await soak.soak(60.0 * size, 30.0, Path(chosen.table), rng)
+
+
+CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
+    "kill": (_kill, "kills"), "power": (_power, "power cuts"), "faults": (_faults, "failing calls"),
+    "damage": (_damage, "flipped bits a file"), "full": (_full, "times full"),
+    "clocks": (_clocks, "jumps"), "soak": (_soak, "minutes"),
+}  # fmt: skip
+"""Each with the unit of its size."""
+MOUNTING: Final = ("power", "full")
+
+
+def main() -> None:
+    """Runs the campaign that is asked for; exit code 1 when it found something."""
+    sizes = ", ".join(f"{name}: {unit}" for name, (_, unit) in CAMPAIGNS.items())
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns", epilog=sizes)
+    parser.add_argument("name", choices=CAMPAIGNS)
+    parser.add_argument("size", type=int)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--durability", choices=("write", "fsync"))
+    table = Path(tempfile.gettempdir(), "penstock-soak.csv")
+    parser.add_argument("--table", default=table, help="where soak writes its figures")
+    chosen = parser.parse_args()
+    if chosen.name in MOUNTING:
+        enter_private_mounts()
+    print(f"seed {chosen.seed}", file=sys.stderr)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # writes to sockets of the killed
+    run, _ = CAMPAIGNS[chosen.name]
+    result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))
+    print(result)
+    sys.exit(1 if result.faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Clocks that jump, by an hour or a day and back, under load: nothing is lost or late for it."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from .circumstances import Clock
+from .everything import FLAGS, PROPERTIES, Everything
+from .node import PROGRAM, run_node
+from .program import Circumstance
+from .report import Result, explained, progress
+
+HOUR_S: Final = 3600
+JUMPS_S: Final = (24 * HOUR_S, -24 * HOUR_S, HOUR_S, -HOUR_S, 5 * 24 * HOUR_S, -5 * 24 * HOUR_S, 0)
+"""Where the clock is set to, seen from the right time; the files of RocketMQ are kept for 3 days."""
+WORK_S: Final = 0.4
+LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+class Wall(Protocol):
+    """A clock on the wall that a campaign sets, and how a node is started to look at it."""
+
+    circumstances: tuple[Circumstance, ...] | None
+    program: Sequence[str]
+
+    def set(self, seconds: int) -> None: ...
+
+
+class Patched:
+    """The clock of a forked node."""
+
+    program = PROGRAM
+
+    def __init__(self, folder: Path) -> None:
+        self._clock = Clock(folder / "offset")
+        self._clock.set(0)
+        self.circumstances = (self._clock,)
+
+    def set(self, seconds: int) -> None:
+        self._clock.set(seconds)
+
+
+class Faketime:
+    """What libfaketime makes of the system's clock, for a program started by its command line."""
+
+    circumstances = None
+
+    def __init__(self, folder: Path) -> None:
+        if not LIBRARY.exists():
+            sys.exit("this campaign needs libfaketime: install the package faketime")
+        self._file = folder / "offset"
+        self.set(0)
+        self.program = (
+            "env", f"LD_PRELOAD={LIBRARY}", f"FAKETIME_TIMESTAMP_FILE={self._file}",
+            "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", *PROGRAM,
+        )  # fmt: skip
+
+    def set(self, seconds: int) -> None:
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{seconds:+d}s\n")
+        new.rename(self._file)
+
+
+async def clock_jumps(rounds: int, kind: type[Wall], rng: random.Random) -> Result:
+    """So many jumps under load; every fourth time the node is killed and starts at another time."""
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="penstock-clock-") as folder:
+        wall = kind(Path(folder))
+        with run_node(*FLAGS, properties=PROPERTIES, circumstances=wall.circumstances,
+                      program=wall.program) as node:  # fmt: skip
+            everything = Everything(node, rng)
+            try:
+                await everything.prepare()
+                for number in progress(rounds, lambda: everything):
+                    await everything.work(WORK_S)
+                    wall.set(rng.choice(JUMPS_S))
+                    if number % 4 == 0:
+                        await everything.endure(WORK_S)
+                        wall.set(rng.choice(JUMPS_S))
+                        node.start()
+                    await everything.work(WORK_S)
+                    await everything.check()
+                await everything.settle()
+                faults += everything.faults()
+            except Exception as error:
+                faults += [*explained(error), node.log()[-3000:]]
+    return Result("clock jumps", f"{rounds} jumps", f"{everything.acknowledged} acknowledged",
+                  faults)  # fmt: skip

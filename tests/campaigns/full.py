@@ -1,0 +1,131 @@
+"""A disk that is full and has room again: publishes are refused, consumers go on, nothing is lost,
+and once there is room all goes on without a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from penstock.net.http_client import request
+
+from .circumstances import Full
+from .everything import FLAGS, PROPERTIES, Everything
+from .mounts import mounted
+from .node import Node, run_node
+from .program import Circumstance
+from .report import Result, explained, progress
+
+WORK_S: Final = 0.3
+SECONDS_MAX: Final = 60.0
+TMPFS_MB: Final = 64
+PIECE: Final = 1 << 16
+PUBLISH: Final = "/pub?topic=probe"
+
+
+class Place(Protocol):
+    """Where a data path is."""
+
+    folder: Path
+    circumstances: tuple[Circumstance, ...]
+
+    def fill(self) -> None: ...
+
+    def free(self) -> None: ...
+
+
+class Pretended:
+    """A folder whose node is told that the disk is full."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "data"
+        self._mark = folder / "full"
+        self.circumstances = (Full(self._mark),)
+
+    def fill(self) -> None:
+        self._mark.touch()
+
+    def free(self) -> None:
+        self._mark.unlink()
+
+
+class Tmpfs:
+    """A small file system in memory, which a file of ballast fills to the last byte."""
+
+    circumstances = ()
+
+    def __init__(self, mount_point: Path) -> None:
+        self.folder = mount_point / "data"
+        self._ballast = mount_point / "ballast"
+
+    def fill(self) -> None:
+        with self._ballast.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(PIECE))
+            except OSError as error:
+                assert error.errno == errno.ENOSPC
+
+    def free(self) -> None:
+        self._ballast.unlink()
+
+
+@contextmanager
+def tmpfs() -> Iterator[Tmpfs]:
+    """One that nobody else sees."""
+    with tempfile.TemporaryDirectory(prefix="penstock-full-") as folder:
+        point = Path(folder, "mounted")
+        with mounted(point, "-t", "tmpfs", "-o", f"size={TMPFS_MB}m", "tmpfs"):
+            yield Tmpfs(point)
+
+
+async def full_disks(rounds: int, place: Place, rng: random.Random) -> Result:
+    """So often the disk is full for a while; every third time the node is killed then."""
+    faults: list[str] = []
+    os.makedirs(place.folder, exist_ok=True)
+    with run_node(*FLAGS, data_path=place.folder, properties=PROPERTIES,
+                  circumstances=place.circumstances) as node:  # fmt: skip
+        everything = Everything(node, rng)
+        try:
+            await everything.prepare()
+            for number in progress(rounds, lambda: everything):
+                await everything.work(WORK_S)
+                await _fill_and_free(place, everything, killed=number % 3 == 0)
+                await everything.check()
+            await everything.settle()
+            faults += everything.faults()
+        except Exception as error:
+            faults += [*explained(error), node.log()[-3000:]]
+    return Result("full disk", f"{rounds} times full", f"{everything.acknowledged} acknowledged",
+                  faults)  # fmt: skip
+
+
+async def _fill_and_free(place: Place, everything: Everything, *, killed: bool) -> None:
+    node = everything.node
+    place.fill()
+    try:
+        await everything.work(WORK_S)
+        assert await _status(node, "POST", PUBLISH, b"no room") == 503
+        if killed:
+            await everything.endure(0.0)
+    finally:
+        place.free()
+    if killed:
+        node.start()
+    end = time.monotonic() + SECONDS_MAX
+    while await _status(node, "POST", PUBLISH, b"room") != 200:
+        assert time.monotonic() < end, "it does not recover"
+        await asyncio.sleep(0.05)
+    assert await _status(node, "GET", "/ping") == 200, "a publish went well, and /ping is not OK"
+
+
+async def _status(node: Node, method: str, path: str, body: bytes = b"") -> int:
+    return (await request(method, f"http://{node.http}{path}", SECONDS_MAX, body=body)).status
