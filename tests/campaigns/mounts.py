@@ -55,10 +55,13 @@ class Image:
     after a power cut. The copy is mounted in place of the original, as at the next boot.
     """
 
+    circumstances = ()
+
     def __init__(self, folder: Path, megabytes: int, options: Sequence[str] = ()) -> None:
         need("mkfs.ext4", "e2fsprogs")
-        self.mount_point = folder / "mounted"
-        self.mount_point.mkdir()
+        self._point = folder / "mounted"
+        self._point.mkdir()
+        self.data = self._point / "data"
         self._options = ",".join(("loop", *options))
         self._file = folder / "0.img"
         self._copies = 0
@@ -68,18 +71,18 @@ class Image:
         self._mount()
 
     def _mount(self) -> None:
-        run("mount", "-o", self._options, self._file, self.mount_point)
-        device = run("findmnt", "-n", "-o", "SOURCE", self.mount_point)
+        run("mount", "-o", self._options, self._file, self._point)
+        device = run("findmnt", "-n", "-o", "SOURCE", self._point)
         self._figures = Path("/sys/block", Path(device).name, "stat")
 
-    def cut_power(self) -> None:
+    def cut_power(self, _: object = None) -> None:
         """Nothing may be writing any more. Mounts what was on the disk at one moment."""
         self._copies += 1
         copy = self._file.with_name(f"{self._copies}.img")
         before = None
         while before != (before := self._writes()):
             run("cp", "--sparse=always", self._file, copy)
-        run("umount", self.mount_point)
+        run("umount", self._point)
         self._file.unlink()
         self._file = copy
         self._mount()
@@ -92,5 +95,5 @@ class Image:
         return [figures[4], figures[8]]
 
     def close(self) -> None:
-        run("umount", self.mount_point)
+        run("umount", self._point)
         self._file.unlink()

@@ -11,13 +11,16 @@ import math
 import os
 import random
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from .everything import FLAGS, PROPERTIES, Everything
 from .mounts import Image
 from .node import run_node
+from .program import Circumstance
 from .report import Result, explained, progress
+from .stable import Noted
 
 LIFE_S: Final = (0.2, 0.6)
 CUTS_OF_AN_IMAGE: Final = 10
@@ -30,42 +33,86 @@ size and not its new content.
 
 async def power_cuts(cuts: int, level: str, rng: random.Random) -> Result:
     """So many cuts, on a fresh image after every few."""
-    faults: list[str] = []
-    acknowledged = 0
+    tally = _Tally()
     series = math.ceil(cuts / CUTS_OF_AN_IMAGE)
-    for _ in progress(series, lambda: f"{acknowledged} acknowledged, {len(faults)} faults"):
+    for _ in progress(series, lambda: tally):
         with tempfile.TemporaryDirectory(dir=_memory()) as folder:
             image = Image(Path(folder), IMAGE_MB, rng.choice(OPTIONS))
             try:
-                count, found = await _series(image, level, rng)
+                tally.add(*await _series(image, CUTS_OF_AN_IMAGE, level, rng))
             finally:
                 image.close()
-        acknowledged += count
-        faults += found
-    size = f"{series * CUTS_OF_AN_IMAGE} cuts, ext4"
-    return Result(f"power cut at `{level}`", size, f"{acknowledged} acknowledged", faults)
+    return tally.result(level, f"{series * CUTS_OF_AN_IMAGE} cuts, ext4")
 
 
-async def _series(image: Image, level: str, rng: random.Random) -> tuple[int, list[str]]:
-    """How many messages were acknowledged over the cuts of one image, and what went wrong."""
+async def pretended_cuts(cuts: int, level: str, rng: random.Random) -> Result:
+    """So many cuts of a disk that is pretended to lose what was not synced."""
+    tally = _Tally()
+    with tempfile.TemporaryDirectory(prefix="penstock-power-") as folder:
+        tally.add(*await _series(Pretended(Path(folder)), cuts, level, rng))
+    return tally.result(level, f"{cuts} cuts, pretended")
+
+
+class Disk(Protocol):
+    """A disk that can lose its power while nothing writes to it."""
+
+    data: Path
+    circumstances: tuple[Circumstance, ...]
+
+    def cut_power(self, rng: random.Random) -> None: ...
+
+
+class Pretended:
+    """A folder whose node notes what is synced."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self._noted = Noted(self.data, folder / "notes")
+        self.circumstances = (self._noted,)
+
+    def cut_power(self, rng: random.Random) -> None:
+        self._noted.cut_power(rng)
+
+
+async def _series(
+    disk: Disk, cuts: int, level: str, rng: random.Random
+) -> tuple[int, list[str]]:
+    """How many messages were acknowledged over the cuts of one disk, and what went wrong."""
     flags = (*FLAGS, f"--durability={level}")
-    data = image.mount_point / "data"
-    with run_node(*flags, data_path=data, properties=PROPERTIES) as node:
+    with run_node(*flags, data_path=disk.data, properties=PROPERTIES,
+                  circumstances=disk.circumstances) as node:  # fmt: skip
         everything = Everything(node, rng)
         everything.nsq.numbers_of_ids = {}
         try:
             await everything.prepare()
-            for _ in range(CUTS_OF_AN_IMAGE):
+            for _ in range(cuts):
                 await everything.run(rng.uniform(*LIFE_S))
-                image.cut_power()
+                disk.cut_power(rng)
                 everything.rocketmq.forget_durable()
                 node.start()
                 await everything.check()
             await everything.settle()
             found = everything.faults()
         except Exception as error:
-            found = explained(error)
+            found = [*explained(error), node.log()[-3000:]]
     return everything.acknowledged, found
+
+
+@dataclass
+class _Tally:
+    acknowledged: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def add(self, acknowledged: int, faults: list[str]) -> None:
+        self.acknowledged += acknowledged
+        self.faults += faults
+
+    def result(self, level: str, size: str) -> Result:
+        return Result(f"power cut at `{level}`", size, f"{self.acknowledged} acknowledged",
+                      self.faults)  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.acknowledged} acknowledged, {len(self.faults)} faults"
 
 
 def _memory() -> str | None:
