@@ -1,1 +1,1 @@
-"""Campaigns: long attacks on real daemons, each with a short form among the tests (docs/trust.md)."""
+"""Campaigns: long attacks on real daemons, each with a short form here (docs/trust.md)."""

@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,15 @@ CALLS: Final = {
     "fsync": ("EIO",), "rename": ("EIO", "ENOSPC"), "ftruncate": ("EIO",), "unlink": ("EIO",),
     "mkdir": ("ENOSPC",),
 }  # fmt: skip
-"""The calls that change files, and how each may go wrong. `TORN`: half of the bytes are written, and
-the process is killed.
+"""The calls that change files, and how each may go wrong. `TORN`: half of the bytes are written,
+and the process is killed.
 """
 KILL: Final = "KILL"
 _GROWING: Final = ("pwrite", "write", "mkdir")
 
 
 class _Calls:
-    """The module `os` as `penstock.storage.disk` sees it, with a look at calls that change files."""
+    """The module `os` as `penstock.storage.disk` sees it: calls that change files are looked at."""
 
     def __init__(self, before: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._before = before
@@ -89,6 +90,10 @@ class Failing:
                 self._strike(arguments)
 
         _Calls(before).apply()
+
+    def counted(self) -> Counter[str]:
+        """How many calls of each kind there were."""
+        return Counter({name: (self.counts / name).stat().st_size for name in CALLS})
 
     def _strike(self, arguments: tuple[Any, ...]) -> None:
         if self.what in (KILL, "TORN"):

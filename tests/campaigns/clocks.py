@@ -16,8 +16,9 @@ from .program import Circumstance
 from .report import Result, explained, progress
 
 HOUR_S: Final = 3600
-JUMPS_S: Final = (24 * HOUR_S, -24 * HOUR_S, HOUR_S, -HOUR_S, 5 * 24 * HOUR_S, -5 * 24 * HOUR_S, 0)
-"""Where the clock is set to, seen from the right time; the files of RocketMQ are kept for 3 days."""
+DAY_S: Final = 24 * HOUR_S
+JUMPS_S: Final = (DAY_S, -DAY_S, HOUR_S, -HOUR_S, 5 * DAY_S, -5 * DAY_S, 0)
+"""Where the clock is set to, seen from the right time. RocketMQ keeps its messages for 3 days."""
 WORK_S: Final = 0.4
 LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 

@@ -44,8 +44,11 @@ class Case:
     """Files, with the first byte and the end of what is not what it was."""
 
 
-async def damage(samples: int, rng: random.Random) -> Result:
-    """Spoil each file in each way; flips of bits so often, at places drawn by lot."""
+async def damage(samples: int, rng: random.Random, cases_max: int = 1 << 30) -> Result:
+    """Spoil each file in each way; flips of bits so often, at places drawn by lot.
+
+    Where there are more cases than the most that are wanted, they are drawn by lot too.
+    """
     outcomes: Counter[str] = Counter()
     faults: list[str] = []
     with tempfile.TemporaryDirectory(prefix="penstock-damage-") as folder:
@@ -54,6 +57,8 @@ async def damage(samples: int, rng: random.Random) -> Result:
             contents = await furnish(node, rng)
             assert node.stop() == 0
         cases = list(_cases(pristine, samples, rng))
+        if len(cases) > cases_max:
+            cases = rng.sample(cases, cases_max)
         for number in progress(len(cases), lambda: f"{dict(outcomes)}"):
             case = cases[number - 1]
             outcome = await _try(case, pristine, Path(folder, "spoiled"), contents)

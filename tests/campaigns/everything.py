@@ -105,7 +105,11 @@ class Everything:
 
     def faults(self) -> list[str]:
         """A line for each kind of load that lost or invented messages."""
-        ledgers = {"NSQ": self.nsq.ledger, "RocketMQ": self.rocketmq.ledger, "pop": self.pops.ledger}
+        ledgers = {
+            "NSQ": self.nsq.ledger,
+            "RocketMQ": self.rocketmq.ledger,
+            "pop": self.pops.ledger,
+        }
         found = []
         for name, ledger in ledgers.items():
             report = ledger.report()

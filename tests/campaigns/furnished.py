@@ -32,7 +32,7 @@ SILENCE_S: Final = 0.02
 _BOUNDS: Final = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 SECONDS_MAX: Final = 20.0
 ROCKET_FIRST: Final = 100_000
-"""The first number of RocketMQ's topic. In both topics the numbers follow the offsets of the log."""
+"""The first number of RocketMQ's topic. In both topics numbers follow the offsets of the log."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ async def _furnish_nsq(node: Node, rng: random.Random, contents: Contents) -> No
     }  # fmt: skip
     async with asyncio.timeout(SECONDS_MAX):
         while await _unfinished(node, "read") > len(contents.unfinished):
-            await asyncio.sleep(0.01)
+            pass
     consumer.writer.close()
     offsets = json.dumps({"offsets": {"0": COMMITTED}}).encode()
     await _ask(node, "POST", f"/log/commit?topic={PLAIN}&group=g", offsets)

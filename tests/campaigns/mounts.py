@@ -14,7 +14,7 @@ _PRIVATE = "PENSTOCK_PRIVATE_MOUNTS"
 
 
 def enter_private_mounts() -> None:
-    """Run this program again where its mounts are its own. Needs root and util-linux's `unshare`."""
+    """Run this program again where its mounts are its own. Needs root and `unshare`."""
     if os.environ.get(_PRIVATE):
         return
     if os.geteuid() != 0:

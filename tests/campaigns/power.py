@@ -74,9 +74,7 @@ class Pretended:
         self._noted.cut_power(rng)
 
 
-async def _series(
-    disk: Disk, cuts: int, level: str, rng: random.Random
-) -> tuple[int, list[str]]:
+async def _series(disk: Disk, cuts: int, level: str, rng: random.Random) -> tuple[int, list[str]]:
     """How many messages were acknowledged over the cuts of one disk, and what went wrong."""
     flags = (*FLAGS, f"--durability={level}")
     with run_node(*flags, data_path=disk.data, properties=PROPERTIES,

@@ -14,7 +14,7 @@ import penstock.cli.dialects
 import penstock.cli.nsqd
 import penstock.cli.rocketmq_companion
 import penstock.nsq.nsqd.daemon
-import penstock.nsq.nsqd.options  # noqa: F401  # the program imports these when it needs them
+import penstock.nsq.nsqd.options  # the program imports these when it needs them
 
 Circumstance = Callable[[], None]
 """Something done to the process before the program begins. It must be picklable."""

@@ -75,7 +75,11 @@ class Load:
     def _connected(self) -> _Closing:
         client = RawClient(self.broker.port)
         beat = {"clientID": "bad", "producerDataSet": [{"groupName": GROUP}]}
-        assert client.ask(RequestCode.HEART_BEAT, json.dumps(beat).encode()).code == 0
+        try:
+            assert client.ask(RequestCode.HEART_BEAT, json.dumps(beat).encode()).code == 0
+        except BaseException:
+            client.close()
+            raise
         return _Closing(client)
 
     def _work(self, client: RawClient) -> None:
@@ -204,7 +208,6 @@ class Load:
         self._found.pop(topic, None)
         with self._connected() as client:
             return self._bodies(client, topic)
-
 
     def check(self, committed: Counter[bytes], delayed: Counter[bytes]) -> None:
         """Hold what was delivered against what the producer was told."""

@@ -104,9 +104,7 @@ class Daemon:
         _close_all(self._kept)
 
     def _launch(self, log: BinaryIO) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+        return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
         for _ in range(int(timeout_s / POLL_S)):
