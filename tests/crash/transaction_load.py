@@ -27,8 +27,8 @@ GROUP: Final = "bad-producers"
 TRANSACTIONS: Final = "kill-transactions"
 DELAYED: Final = "kill-delayed"
 GIVEN_UP: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Where transactions go that are older than what the broker keeps, as Java's does it: for one that a
-clock is set ahead for, that is at once.
+"""Where transactions go that are older than what the broker keeps, as at Java's: at once, when the
+clock is set ahead by days.
 """
 QUEUES: Final = 4
 AT_ONCE: Final = 40
