@@ -16,6 +16,8 @@ from .node import Node
 
 FLAGS: Final = ("--max-attempts=3", "--max-bytes-per-file=4194304")
 """What is requeued twice goes to the dead letters; segments end often."""
+BATCH: Final = 400
+"""Messages of an MPUB; a life is short, and most of it goes into small requests."""
 PROPERTIES: Final = {
     "flushConsumerOffsetInterval": rocketmq_load.OFFSET_FLUSH_MS,
     "transactionTimeOut": 50, "transactionCheckInterval": 100, "transactionCheckMax": 1000,
@@ -27,7 +29,7 @@ class Everything:
 
     def __init__(self, node: Node, rng: random.Random) -> None:
         self.node = node
-        self.nsq = load.Load(Ledger(), rng)
+        self.nsq = load.Load(Ledger(), rng, batch=BATCH)
         self.rocketmq = rocketmq_load.Load(node, rng)
         self.transactions = transaction_load.Load(node, rng)
         self.pops = pop_load.Load(node, rng)

@@ -73,8 +73,11 @@ async def acknowledged(ledger: Ledger, lives: int) -> None:
 class Load:
     """Producers and consumers of one topic and channel, over the life of several daemons."""
 
-    def __init__(self, ledger: Ledger, rng: random.Random, topic: str = "kill") -> None:
+    def __init__(
+        self, ledger: Ledger, rng: random.Random, topic: str = "kill", batch: int = BATCH
+    ) -> None:
         self.ledger = ledger
+        self.batch = batch
         self.rng = rng
         self.topic = topic.encode()
         self.numbers_of_ids: dict[bytes, int] | None = None
@@ -106,11 +109,11 @@ class Load:
             await client
 
     async def multi_publish(self, daemon: Daemon) -> None:
-        """MPUB of 50 bodies of mixed sizes."""
+        """MPUB of bodies of mixed sizes."""
         connection = await Connection.open(daemon)
         try:
             while True:
-                numbers = self.ledger.attempt(BATCH)
+                numbers = self.ledger.attempt(self.batch)
                 await connection.ask(b"MPUB %s\n" % self.topic, self._multi_body(numbers))
                 self.ledger.acknowledge(numbers)
                 await asyncio.sleep(self.rng.uniform(0, REST_S_MAX))
