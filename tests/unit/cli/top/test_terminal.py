@@ -11,6 +11,7 @@ import pytest
 from rich.text import Text
 
 from penstock.cli.top.terminal import Terminal, is_terminal, styled
+from tests.processes import text_on
 
 
 def test_lines_with_colours_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,12 +50,11 @@ def test_the_terminal_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
         assert termios.tcgetattr(reader) == before
         terminal.leave()  # again does nothing
         terminal.draw([Text("unseen")], 20)
-        seen = os.read(master, 4096)
-        assert seen.startswith(b"\x1b[?1049h\x1b[?25l")
-        assert b"hello" in seen
-        assert seen.endswith(b"\x1b[?25h\x1b[?1049l")
         monkeypatch.setenv("TERM", "dumb")
         assert not is_terminal()
         reader.close()
         writer.close()
-    os.close(master)
+    seen = text_on(master)
+    assert seen.startswith("\x1b[?1049h\x1b[?25l")
+    assert "hello" in seen
+    assert seen.endswith("\x1b[?25h\x1b[?1049l")
