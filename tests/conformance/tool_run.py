@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from .admin_scenes import eventually
 from .connection import Miss
 from .samples import Case, matches
 from .tool_process import ToolProcess
@@ -146,10 +147,7 @@ class Run:
 
     def until_known(self, topic: str) -> None:
         """Wait until nsqlookupd has heard of the topic."""
-        deadline = time.monotonic() + WAIT_S
-        while not self.scene.lookupd.knows_producer(topic):
-            assert time.monotonic() < deadline, f"nsqlookupd never heard of {topic}"
-            time.sleep(POLL_S)
+        eventually(f"nsqlookupd knows {topic}", lambda: bool(self.scene.lookupd.producers(topic)))
 
     def delivered(self) -> None:
         """Wait until nothing waits in the channels of the first nsqd.

@@ -14,12 +14,13 @@ from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 
-from .admin_scenes import nowhere
+from .admin_scenes import eventually, nowhere
 from .tool_peers import run_fake_nsqd, run_sinks
 from .tool_process import OURS, PROGRAMS
 
 WAIT_S = 30.0
 POLL_S = 0.01
+LAST = "registered-last"
 
 
 class Node:
@@ -47,10 +48,18 @@ class Node:
         found = self.topics(topic).get(topic)
         return list(found["channels"]) if found else []
 
-    def knows_producer(self, topic: str) -> bool:
-        """Whether this nsqlookupd can tell where the topic is."""
+    def delete(self, topic: str) -> None:
+        """Delete the topic, if there is one."""
+        self.post(f"/topic/delete?topic={urllib.parse.quote(topic)}")
+
+    def names(self) -> list[str]:
+        """All topics that this nsqlookupd knows."""
+        return list(json.loads(self._request("GET", "/topics")[1])["topics"])
+
+    def producers(self, topic: str) -> int:
+        """How many nsqds this nsqlookupd knows for the topic."""
         status, body = self._request("GET", f"/lookup?topic={topic}")
-        return status == 200 and bool(json.loads(body)["producers"])
+        return len(json.loads(body)["producers"]) if status == 200 else 0
 
     def waiting(self, topic: str, *, in_flight: bool) -> int:
         """How many messages wait in the topic and its channels; with those in flight if asked."""
@@ -132,10 +141,22 @@ class Scene:
         """Forget all topics and requests."""
         for nsqd in self.nsqds:
             for topic in nsqd.topics():
-                name = urllib.parse.quote(topic)
-                nsqd.post(f"/topic/delete?topic={name}")
-                self.lookupd.post(f"/topic/delete?topic={name}")
+                nsqd.delete(topic)
+        self._registrations_arrived()
+        for topic in self.lookupd.names():
+            self.lookupd.delete(topic)
         for sink in self.sinks.values():
             sink.reset()
         self.fake.reset("OK")
         self.requests.clear()
+
+    def _registrations_arrived(self) -> None:
+        """Wait until nsqlookupd has heard all that the nsqds have to say so far: what is on the way
+        would bring a deleted topic back.
+        """
+        for each in self.nsqds:
+            each.post(f"/topic/create?topic={LAST}")
+        eventually("registered", lambda: self.lookupd.producers(LAST) == len(self.nsqds))
+        for each in self.nsqds:
+            each.delete(LAST)
+        eventually("unregistered", lambda: self.lookupd.producers(LAST) == 0)

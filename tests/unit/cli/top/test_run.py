@@ -23,6 +23,7 @@ from penstock.testing.daemons import run_nsqd
 from tests.unit.cli.nodes_at_work import Commands, make, publish
 
 WAIT_NS = 60 * 10**9
+END = b"\x06"
 
 
 class Screen:
@@ -67,7 +68,11 @@ class Screen:
         while self.process.poll() is None:
             assert SYSTEM_CLOCK.monotonic_ns() < end, self.text()
             self._read(0.02)
-        self._read(0)
+        os.write(self._slave, END)  # comes behind all that the program wrote
+        while not self.raw.endswith(END):
+            assert SYSTEM_CLOCK.monotonic_ns() < end, self.text()
+            self._read(0.1)
+        self.raw = self.raw.removesuffix(END)
         return self.process.returncode
 
     def modes(self) -> list[object]:
