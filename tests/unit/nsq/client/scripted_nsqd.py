@@ -2,8 +2,8 @@
 
 It answers IDENTIFY and SUB, then sends one message after the other, each a little after the last
 was finished or requeued, while its own count of RDY is above 0; and writes down every command line.
-After the last message it waits for ``quiet`` seconds without any command and hangs up. The next
-connection is played the next script.
+When as many commands have come as the script has lines, it waits a little for one too many and
+hangs up. The next connection is played the next script.
 """
 
 from __future__ import annotations
@@ -13,18 +13,28 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from penstock.nsq.protocol import frames
 
+GAP_S = 0.01
+QUIET_S = 0.1
+PATIENCE_S = 30.0
+
+
+class Script(NamedTuple):
+    """The bodies of the messages of a session, and the commands that it is to see."""
+
+    bodies: Sequence[bytes]
+    lines: Sequence[str]
+
 
 class ScriptedNsqd:
-    """A script is the bodies of its messages; ``sessions`` are the commands that came in each."""
+    """``sessions`` are the commands that came in each connection."""
 
-    def __init__(self, scripts: Sequence[Sequence[bytes]], gap: float, quiet: float) -> None:
+    def __init__(self, scripts: Sequence[Script]) -> None:
         self.sessions: list[list[str]] = []
         self._scripts = scripts
-        self._gap = gap
-        self._quiet = quiet
         self._ready = 0
         self._answered = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -35,7 +45,11 @@ class ScriptedNsqd:
     @property
     def lines(self) -> list[str]:
         """The commands of this session."""
-        return self.sessions[-1]
+        return self.sessions[-1] if self.sessions else []
+
+    def until_heard(self, count: int) -> None:
+        """Wait for this number of commands in this session."""
+        self._until(lambda: len(self.lines) >= count, self.thread)
 
     def _run(self) -> None:
         with self._listener:
@@ -46,7 +60,7 @@ class ScriptedNsqd:
                     self._play(peer, script)
                     peer.shutdown(socket.SHUT_RDWR)
 
-    def _play(self, peer: socket.socket, script: Sequence[bytes]) -> None:
+    def _play(self, peer: socket.socket, script: Script) -> None:
         reader = peer.makefile("rb")
         assert reader.read(4) == b"  V2"
         self._expect(reader.readline(), "IDENTIFY")
@@ -56,26 +70,24 @@ class ScriptedNsqd:
         peer.sendall(frames.OK_FRAME)
         listening = threading.Thread(target=self._listen, args=(reader,), daemon=True)
         listening.start()
-        for number, body in enumerate(script):
+        for number, body in enumerate(script.bodies):
             if not self._until(lambda number=number: self._answered == number, listening):
                 return
-            time.sleep(self._gap)
+            time.sleep(GAP_S)
             if not self._until(lambda: self._ready > 0, listening):
                 return
             self._ready -= 1
             peer.sendall(frames.message(0, 0, b"%016d" % number, body))
-        self._until(lambda: self._answered == len(script), listening)
-        heard = -1
-        while heard != len(self.lines):
-            heard = len(self.lines)
-            time.sleep(self._quiet)
+        self._until(lambda: len(self.lines) >= len(script.lines), listening)
+        time.sleep(QUIET_S)
 
     @staticmethod
-    def _until(look: Callable[[], bool], listening: threading.Thread) -> bool:
-        """Waits for what the client does; False when it has hung up before."""
+    def _until(look: Callable[[], bool], working: threading.Thread) -> bool:
+        """Waits for what the client does; False when it does not, or this thread ended before."""
+        deadline = time.monotonic() + PATIENCE_S
         while not look():
             time.sleep(0.001)
-            if not listening.is_alive():
+            if not working.is_alive() or time.monotonic() > deadline:
                 return False
         return True
 
@@ -97,11 +109,10 @@ class ScriptedNsqd:
 
 
 @contextlib.contextmanager
-def scripted_nsqd(
-    *scripts: Sequence[bytes], gap: float = 0.01, quiet: float = 0.1
-) -> Iterator[ScriptedNsqd]:
-    """Such a node; the block ends when it has ended."""
-    node = ScriptedNsqd(scripts, gap, quiet)
+def scripted_nsqd(*scripts: Script) -> Iterator[ScriptedNsqd]:
+    """Such a node; the block ends when it has ended, and has seen what the scripts say."""
+    node = ScriptedNsqd(scripts)
     yield node
-    node.thread.join(30)
+    node.thread.join(2 * PATIENCE_S)
     assert not node.thread.is_alive(), node.sessions
+    assert node.sessions == [list(script.lines) for script in scripts]

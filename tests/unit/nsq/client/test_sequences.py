@@ -11,11 +11,11 @@ import pytest
 from penstock.nsq.client import aio, blocking
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.message import Message
-from tests.unit.nsq.client.scripted_nsqd import ScriptedNsqd, scripted_nsqd
+from tests.unit.nsq.client.scripted_nsqd import PATIENCE_S, Script, ScriptedNsqd, scripted_nsqd
 
 Play = Callable[..., None]
-Changes = Sequence[tuple[float, int]]
-"""After so many seconds another ``max_in_flight``."""
+Changes = Sequence[tuple[int, int]]
+"""When the node has heard this number of commands, another ``max_in_flight``."""
 QUICK = Config(max_in_flight=5, backoff_multiplier=0.01)
 
 
@@ -37,10 +37,10 @@ def play_aio(config: Config, node: ScriptedNsqd, changes: Changes = ()) -> None:
         addresses = [node.address]
         async with aio.Consumer("t", "ch", nsqd_tcp_addresses=addresses, config=config) as consumer:
             running = asyncio.ensure_future(consumer.run(handle))
-            for seconds, count in changes:
-                await asyncio.sleep(seconds)
+            for heard, count in changes:
+                await asyncio.to_thread(node.until_heard, heard)
                 consumer.max_in_flight = count
-            await asyncio.to_thread(node.thread.join, 5)
+            await asyncio.to_thread(node.thread.join, 2 * PATIENCE_S)
             await consumer.close(0)
             await running
 
@@ -52,11 +52,11 @@ def play_blocking(config: Config, node: ScriptedNsqd, changes: Changes = ()) -> 
     addresses = [node.address]
     with blocking.Consumer("t", "ch", nsqd_tcp_addresses=addresses, config=config) as consumer:
         while node.thread.is_alive():
-            message = consumer.get(left[0][0] if left else 0.02)
+            if left and len(node.lines) >= left[0][0]:
+                consumer.max_in_flight = left.pop(0)[1]
+            message = consumer.get(0.02)
             if message is not None:
                 consumer._handle(handle, message)  # what ``run`` does with each
-            elif left:
-                consumer.max_in_flight = left.pop(0)[1]
 
 
 @pytest.fixture(params=[play_aio, play_blocking], ids=["aio", "blocking"])
@@ -66,22 +66,22 @@ def play(request: pytest.FixtureRequest) -> Any:
 
 def test_consumer_backoff(play: Play) -> None:
     messages = [b"good"] * 3 + [b"bad"] * 2 + [b"good"] * 2
-    with scripted_nsqd(messages) as node:
-        play(QUICK, node)
-    assert node.lines == [
+    lines = [
         "IDENTIFY", "SUB", "RDY 5", "FIN", "FIN", "FIN",
         "RDY 0", "REQ 0", "RDY 1", "RDY 0", "REQ 0", "RDY 1", "RDY 0", "FIN", "RDY 1", "RDY 5",
         "FIN",
     ]  # fmt: skip
+    with scripted_nsqd(Script(messages, lines)) as node:
+        play(QUICK, node)
 
 
 def test_requeue_no_backoff(play: Play) -> None:
     config = Config(max_in_flight=1, backoff_multiplier=0.01)
-    with scripted_nsqd([b"requeue", b"again", b"good"]) as node:
-        play(config, node)
-    assert node.lines == [
+    lines = [
         "IDENTIFY", "SUB", "RDY 1", "RDY 0", "REQ 0", "RDY 1", "RDY 0", "REQ 0", "RDY 1", "FIN",
     ]  # fmt: skip
+    with scripted_nsqd(Script([b"requeue", b"again", b"good"], lines)) as node:
+        play(config, node)
 
 
 def test_backoff_disconnect(play: Play) -> None:
@@ -91,18 +91,19 @@ def test_backoff_disconnect(play: Play) -> None:
         lookupd_poll_interval=0.01,
         rdy_redistribute_interval=0.01,
     )
-
-    with scripted_nsqd([b"good", b"requeue", b"requeue", b"good"], [b"good", b"good"]) as node:
-        play(config, node)
-    first, second = node.sessions
-    assert first == [
+    first = [
         "IDENTIFY", "SUB", "RDY 5", "FIN", "RDY 0", "REQ 0", "RDY 1", "RDY 0", "REQ 0",
         "RDY 1", "RDY 0", "FIN", "RDY 1",
     ]  # fmt: skip
-    assert second == ["IDENTIFY", "SUB", "RDY 1", "RDY 5", "FIN", "FIN"]
+    second = ["IDENTIFY", "SUB", "RDY 1", "RDY 5", "FIN", "FIN"]
+    with scripted_nsqd(
+        Script([b"good", b"requeue", b"requeue", b"good"], first),
+        Script([b"good", b"good"], second),
+    ) as node:
+        play(config, node)
 
 
 def test_pause(play: Play) -> None:
-    with scripted_nsqd([b"good"], quiet=0.6) as node:
-        play(QUICK, node, changes=[(0.3, 0), (0.1, 5)])
-    assert node.lines == ["IDENTIFY", "SUB", "RDY 5", "FIN", "RDY 0", "RDY 5"]
+    lines = ["IDENTIFY", "SUB", "RDY 5", "FIN", "RDY 0", "RDY 5"]
+    with scripted_nsqd(Script([b"good"], lines)) as node:
+        play(QUICK, node, changes=[(4, 0), (5, 5)])
