@@ -32,6 +32,10 @@ class Sink:
 
     def note(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers.get("Content-Length", 0))
+        redirected = handler.path == "/redirected"
+        # Before it is noted: the case that waits for it may end then, and the next one has others.
+        status = 200 if redirected else self.statuses.pop(0) if self.statuses else self.status
+        headers, body, delay_s = self.headers, self.body, self.delay_s
         self.requests.append(
             {
                 "method": handler.command,
@@ -41,19 +45,17 @@ class Sink:
                 "body": handler.rfile.read(length).decode(),
             }
         )
-        time.sleep(self.delay_s)
-        redirected = handler.path == "/redirected"
-        status = 200 if redirected else self.statuses.pop(0) if self.statuses else self.status
+        time.sleep(delay_s)
         handler.send_response(status)
         if 300 <= status < 400:
             handler.send_header("Location", "/redirected")
-        for name, value in self.headers.items():
+        for name, value in headers.items():
             handler.send_header(name, value)
         if status != 204:
-            handler.send_header("Content-Length", str(len(self.body)))
+            handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         if status != 204:
-            handler.wfile.write(self.body)
+            handler.wfile.write(body)
 
 
 @contextmanager
@@ -102,12 +104,13 @@ class FakeNsqd:
             return
 
     def _serve(self, connection: Any) -> None:
+        identify, rest = self.identify, self.rest  # of this case, however late its last bytes come
         magic = _exactly(connection, len("  V2IDENTIFY\n") + 4)
         size = struct.unpack(">I", magic[-4:])[0]
-        self.identify.append(_exactly(connection, size))
+        identify.append(_exactly(connection, size))
         connection.sendall(_frame(self.answer.encode()))
         while data := connection.recv(65536):
-            self.rest.append(data)
+            rest.append(data)
             if data.startswith((b"SUB", b"PUB")):
                 connection.sendall(_frame(b"OK"))
 
