@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.http_client import request
 from penstock.nsq.nsqd import daemon
 from penstock.nsq.nsqd.daemon import Nsqd
@@ -219,9 +220,9 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     """Starts an nsqd with options changed; all are stopped in the end."""
     started = []
 
-    async def start_one(**changes: Any) -> Running:
+    async def start_one(clock: Clock = SYSTEM_CLOCK, **changes: Any) -> Running:
         path = changes.pop("data_path", tmp_path)
-        running = Running(await Nsqd.start(options(path, **changes)))
+        running = Running(await Nsqd.start(options(path, **changes), clock))
         started.append(running)
         return running
 

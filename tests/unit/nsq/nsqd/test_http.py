@@ -8,6 +8,7 @@ import pytest
 
 from penstock import __version__
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.testing.clock import FakeClock
 
 from .conftest import Running, Start, mpub_body
 
@@ -51,12 +52,14 @@ async def test_publish_many(nsqd: Running, path: str, body: bytes, bodies: list[
 
 
 async def test_deferred(start: Start) -> None:
-    nsqd = await start(output_buffer_timeout=25 * MILLISECOND)
+    clock = FakeClock()
+    nsqd = await start(clock, output_buffer_timeout=25 * MILLISECOND)
     consumer = await nsqd.consumer("t", ready=2)
     assert await nsqd.post("/pub?topic=t&defer=1000", b"later") == (200, b"OK")
     assert await nsqd.post("/pub?topic=t&defer=0", b"now") == (200, b"OK")
     assert (await consumer.message()).body == b"now"
     assert (await nsqd.channel("t"))["deferred_count"] == 1
+    clock.advance(1000 * MILLISECOND)
     assert (await consumer.message()).body == b"later"
 
 

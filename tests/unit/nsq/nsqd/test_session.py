@@ -24,6 +24,7 @@ from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.frames import error
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
+from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk, FaultyFile
 
 from .conftest import (
@@ -299,7 +300,8 @@ async def test_a_line_too_long_is_dropped_without_a_word(nsqd: Running) -> None:
 
 
 async def test_finish_requeue_and_touch(start: Start) -> None:
-    nsqd = await start(msg_timeout=SECOND)
+    clock = FakeClock()
+    nsqd = await start(clock, msg_timeout=SECOND)
     await nsqd.publish("t", b"x")
     consumer = await nsqd.consumer("t")
     first = await consumer.message()
@@ -308,8 +310,9 @@ async def test_finish_requeue_and_touch(start: Start) -> None:
     second = await consumer.message()
     assert second == first._replace(attempts=2)
     for _ in range(3):
-        await asyncio.sleep(0.4)
-        consumer.send(b"TOUCH %s\n" % second.id)
+        clock.advance(400 * MILLISECOND)
+        touched = b"TOUCH %s\nFIN ffffffffffffffff\n" % second.id
+        assert (await consumer.error(touched)).startswith("E_FIN_FAILED")
     assert await consumer.silent(0.05)
     consumer.send(b"FIN %s\nNOP\nFIN %s\n" % (first.id, first.id))
     text = f"E_FIN_FAILED FIN {first.id.decode()} failed ID not in flight"
@@ -319,10 +322,12 @@ async def test_finish_requeue_and_touch(start: Start) -> None:
 
 
 async def test_a_time_out_delivers_again(start: Start) -> None:
-    nsqd = await start(msg_timeout=400 * MILLISECOND)
+    clock = FakeClock()
+    nsqd = await start(clock, msg_timeout=400 * MILLISECOND)
     await nsqd.publish("t", b"x")
     consumer = await nsqd.consumer("t")
     first = await consumer.message()
+    clock.advance(400 * MILLISECOND)
     assert await consumer.message() == first._replace(attempts=2)
     assert (await nsqd.channel("t"))["timeout_count"] == 1
 
