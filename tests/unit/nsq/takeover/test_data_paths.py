@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -125,30 +125,39 @@ async def test_a_refusal_is_one_line_and_changes_nothing(
     assert found == content
 
 
-def import_started(path: Path) -> subprocess.Popen[bytes]:
-    """An nsqd that has begun to import; the caller ends it."""
-    command = [sys.executable, "-m", "penstock.cli.nsqd", f"--data-path={path}",
+STOPS_ITSELF = """
+import os, signal, sys
+from penstock.cli import nsqd
+from penstock.nsq.takeover.moves import STAGING
+from penstock.storage.disk import OsLogFile
+
+left = int(sys.argv.pop(1))
+append = OsLogFile.append
+
+def counted(file, data):
+    global left
+    left -= STAGING in file.path
+    if left == 0:
+        left = -1
+        os.kill(os.getpid(), signal.SIGSTOP)
+    append(file, data)
+
+OsLogFile.append = counted
+nsqd.main()
+"""
+"""An nsqd that stops itself (SIGSTOP) before a write of its import, the first, the second, ..."""
+
+
+def import_stopped(path: Path, at_write: int) -> subprocess.Popen[bytes]:
+    """An nsqd in the middle of its import; the caller ends it."""
+    command = [sys.executable, "-c", STOPS_ITSELF, str(at_write), f"--data-path={path}",
                "--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        while not (path / STAGING).exists():
-            assert process.poll() is None
-            assert not (path / IMPORTED).exists(), "it was quicker than we look"
-            time.sleep(0.001)
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
+    state = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert state is not None
+    assert state.si_code == os.CLD_STOPPED, process.wait()
+    assert (path / STAGING).exists()
     return process
-
-
-def start_and_kill(path: Path, after_s: float) -> bool:
-    """Start nsqd and kill it so long after the import began; whether it was still importing."""
-    process = import_started(path)
-    time.sleep(after_s)
-    process.kill()
-    process.wait()
-    return (path / STAGING).exists()
 
 
 def test_a_stop_during_the_import_is_heard_and_changes_nothing(tmp_path: Path) -> None:
@@ -158,13 +167,11 @@ def test_a_stop_during_the_import_is_heard_and_changes_nothing(tmp_path: Path) -
     content = {**nsqd_dat({"t": ["a"]}), **queue("t:a", queued)}
     for name, data in content.items():
         (path / name).write_bytes(data)
-    process = import_started(path)
-    while not list((path / STAGING).glob("*")) and not (path / IMPORTED).exists():
-        time.sleep(0.001)
+    process = import_stopped(path, 1)
     process.terminate()
+    process.send_signal(signal.SIGCONT)
     assert process.wait(60) == 0
-    if not (path / IMPORTED).exists():  # else the machine is so quick that it was done by then
-        assert {name: (path / name).read_bytes() for name in os.listdir(path)} == content
+    assert {name: (path / name).read_bytes() for name in os.listdir(path)} == content
     with run_nsqd(data_path=path):
         assert (path / IMPORTED).exists()
     assert delivered(OsDisk(), str(path)) == {"t": {"a": expected(queued)}}
@@ -182,12 +189,10 @@ def test_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     }
     for name, data in content.items():
         (path / name).write_bytes(data)
-    kills = 0
-    for after_s in (0, 0.03, 0.08, 0.15):
-        if not start_and_kill(path, after_s):
-            break  # a quick machine: it was done by then
-        kills += 1
-    assert kills
+    for at_write in (1, 2, 5, 9):
+        process = import_stopped(path, at_write)
+        process.kill()
+        process.wait()
     with run_nsqd(data_path=path):
         assert STAGING not in os.listdir(path)
     assert delivered(OsDisk(), str(path)) == {
