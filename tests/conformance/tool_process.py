@@ -117,6 +117,10 @@ class ToolProcess:
             with suppress(ProcessLookupError):  # it ends in this very moment
                 os.kill(self.pid, number)
 
+    def state(self) -> str:
+        """Its letter in /proc: S while it waits for something, T while it is stopped."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2][0]
+
     def end(self) -> None:
         """Make sure that it does not run any more."""
         if self.code() is None:

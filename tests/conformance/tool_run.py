@@ -6,7 +6,8 @@ import re
 import shlex
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,15 @@ class Run:
                 return happened()
             time.sleep(POLL_S)
         return True
+
+    @contextmanager
+    def halted(self) -> Iterator[None]:
+        """The tool stands still, from where it waits for something."""
+        self.until(lambda: self.process.state() == "S")
+        self.process.signal(signal.SIGSTOP)
+        self.until(lambda: self.process.state() == "T")
+        yield
+        self.process.signal(signal.SIGCONT)
 
     def subscribed(self) -> None:
         """Wait until the tool consumes its topics on the first nsqd."""
