@@ -18,7 +18,7 @@ from .connection import CLOSED, FRAME_S_MAX, Connection, Miss
 from .layers import Deflate, Layer, LayerError, Snappy
 from .parts import Names, pick
 
-PICK_S_MAX = 5.0
+PICK_S_MAX = 30.0
 """How long statistics may lag behind the exchange they count."""
 HASTE = {"touch-extends": 0.5}
 """Cases in which something is done ever again before a time is over: on a busy machine the recorded

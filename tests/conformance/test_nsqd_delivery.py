@@ -49,11 +49,11 @@ async def test_ready_lowered_below_what_is_in_flight(nsqd: Server, topic: str) -
 
 
 async def test_touch_puts_the_deadline_off(start: Start, topic: str) -> None:
-    nsqd = await start(SOON_TIMED_OUT)
+    nsqd = await start("--msg-timeout=3s")
     await nsqd.publish(topic, b"x")
     consumer = await nsqd.consumer(topic, ready=1)
     message = await consumer.message()
-    for _ in range(3):
+    for _ in range(6):
         await asyncio.sleep(0.6)
         await consumer.send(b"TOUCH %s\n" % message.id)
     await consumer.finish(message)

@@ -82,7 +82,7 @@ async def test_packets_are_small_and_spread_over_the_interval(
         times.append(loop.time() - started)
         assert packet.count("\n") == 1
     assert times[0] >= 2
-    assert 0.4 <= times[-1] - times[0] < 2  # eight ninths of a second
+    assert times[-1] - times[0] >= 0.4  # eight ninths of a second
 
 
 async def test_what_is_left_of_a_push_goes_out_when_nsqd_stops(

@@ -111,7 +111,7 @@ async def test_progress_is_saved_soon_and_not_often(monkeypatch: pytest.MonkeyPa
     work.loop.start()
     for _ in range(50):
         work.loop.changed()
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     await until(lambda: work.saves)
     assert len(work.saves) == 1
     await work.loop.close()
