@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from typing import Any, BinaryIO
 
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.ports import unused_address
 
 from .replay_lookupd import Peer
 from .tool_peers import Request, Sink, run_sink
@@ -57,7 +58,7 @@ class Cluster:
         _, notify = stack.enter_context(run_sink("notify", self.noted))
         self.peers: list[Any] = []
         stack.callback(self._close)
-        dead, dead2, dead_tcp, nosuch = (stack.enter_context(nowhere()) for _ in range(4))
+        dead, dead2, dead_tcp, nosuch = (unused_address() for _ in range(4))
         self.values = {
             "host": socket.gethostname(),
             "lookupd_http": self.lookupd.http,
@@ -154,17 +155,6 @@ def _addresses(suffix: str, daemon: Daemon) -> dict[str, str]:
         f"tcp{suffix}_port": str(daemon.tcp_port),
         f"http{suffix}_port": str(daemon.http_port),
     }
-
-
-@contextlib.contextmanager
-def nowhere() -> Iterator[str]:
-    """An address where nothing listens, until a program is told to listen there: nobody else is
-    given the port meanwhile.
-    """
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 # --- what happens before a case ------------------------------------------------------------------

@@ -22,8 +22,9 @@ from typing import Any
 
 from penstock.core.gojson import dumps
 from penstock.testing.daemons import DaemonError, run_nsqadmin, run_nsqd
+from tests.ports import unused_address
 
-from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually, nowhere
+from .admin_scenes import BEFORE, WAIT_S, Cluster, eventually
 from .certificates import Certificates
 from .page_settings import page_problem
 from .samples import Case, load, matches
@@ -121,7 +122,7 @@ class _Play:
             flags += notify
         if flags not in self._admins:
             words = filled(flags, self.cluster.values).replace("'", "").split()
-            address = self._stack.enter_context(nowhere())  # as the configuration shows it
+            address = unused_address()  # as the configuration shows it
             words.append(f"--http-address={address}")
             words += _OURS
             admin = self._stack.enter_context(run_nsqadmin(*words))
@@ -235,7 +236,7 @@ def _upstream_problem(case: Case, values: dict[str, str], noted: list[Request]) 
 def _startup_scene(stack: ExitStack, cases: list[Case]) -> Outcomes:
     cluster = Cluster(stack)
     with ThreadPoolExecutor(4) as pool:
-        admins = [stack.enter_context(nowhere()) for _ in cases]
+        admins = [unused_address() for _ in cases]
         values = [{**cluster.values, "admin": address} for address in admins]
         problems = pool.map(_startup_problem, cases, values)
         return {case["name"]: problem for case, problem in zip(cases, problems, strict=True)}

@@ -29,7 +29,7 @@ TOGETHER = 4
 LIFE_S_MAX = 180.0
 POLL_S = 0.005
 LOOK_S = 0.25
-REFUSES_S_MAX = 5.0
+REFUSES_S_MAX = 60.0
 """Some refuse only after they listen, but then at once."""
 SETTLE_S = 0.05
 """Go's nsqd heeds signals only a moment after it listens."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Iterable, Iterator
@@ -20,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from penstock.testing.daemons import Daemon, DaemonError, run_nsqd
+from tests.ports import unused_address
 
 from .auth_server import run_auth_server
 from .certificates import Certificates
@@ -36,7 +36,6 @@ FILES = (TCP, HTTP, CLI)
 CASE_S_MAX = 60.0
 TOGETHER = 150
 """How many TCP cases of one daemon run at the same time."""
-START_TRIES = 3
 DAEMONS = 6
 """How many daemons run at the same time."""
 
@@ -57,11 +56,7 @@ def group(cases: Iterable[Case]) -> list[tuple[list[str], list[Case]]]:
 
 def free_ports() -> dict[str, str]:
     """A port for each of the three servers: some answers show the address as it was asked for."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    ports = [str(server.getsockname()[1]) for server in sockets]
-    for server in sockets:
-        server.close()
-    return dict(zip(("tcp", "http", "https"), ports, strict=True))
+    return {name: unused_address().rpartition(":")[2] for name in ("tcp", "http", "https")}
 
 
 async def _judge(case: Case, play: Awaitable[None], report: Report) -> None:
@@ -143,19 +138,13 @@ class Replay:
                 await play(cases, daemon, names, self._peers, report)
 
     async def _start(self, flags: list[str], stack: ExitStack) -> tuple[Daemon, dict[str, str]]:
-        """A daemon, and what stands for its ports; a port may be taken before it gets there."""
-        for tries_left in reversed(range(START_TRIES)):
-            ports = free_ports()
-            names = {**ports, **placeholders(self._peers)}
-            addresses = [f"--{name}-address=127.0.0.1:{port}" for name, port in ports.items()]
-            words = [Names(names).fill(flag) for flag in flags]
-            context = run_nsqd(*addresses, *words, program=self._program)
-            try:
-                return await asyncio.to_thread(stack.enter_context, context), names
-            except DaemonError as error:
-                if not tries_left or "address already in use" not in str(error):
-                    raise
-        raise AssertionError("not reached")
+        """A daemon, and what stands for its ports."""
+        ports = free_ports()
+        names = {**ports, **placeholders(self._peers)}
+        addresses = [f"--{name}-address=127.0.0.1:{port}" for name, port in ports.items()]
+        words = [Names(names).fill(flag) for flag in flags]
+        context = run_nsqd(*addresses, *words, program=self._program)
+        return await asyncio.to_thread(stack.enter_context, context), names
 
 
 def placeholders(peers: Peers) -> dict[str, str]:

@@ -15,7 +15,7 @@ from penstock.nsq.client import Config, Consumer, Message, ServerError, blocking
 from penstock.nsq.client.errors import HandshakeFailed
 from penstock.nsq.protocol import frames
 from penstock.testing.daemons import Daemon
-from tests.unit.nsq.client.fakes import unused_address
+from tests.ports import unused_address
 
 from .auth_server import run_auth_server
 from .client_site import (

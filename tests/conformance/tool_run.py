@@ -29,6 +29,7 @@ _LIFE_CYCLE = re.compile(
 """Lines about goroutines and the end of connections, whose order and number vary in Go as well."""
 _OURS = re.compile("the server offers no TLS|is none of round-robin")
 """Warnings that only ours log: the option asked for TLS, or for a mode, that is not to be had."""
+HOURLY = "%Y-%m-%d_%H"
 ONE_BY_ONE = ("nsq_to_http", "nsq_to_nsq")
 """Tools whose lines come as often as recorded."""
 _CLIENT_LINE = re.compile(r"\d{6,}|INF|WRN|ERR")
@@ -47,7 +48,7 @@ class Run:
         self.dir.mkdir()
         self.patience_s = patience_s
         self._folder = folder
-        self._hour = time.localtime()
+        self._begun = time.localtime()
         self.values = {**scene.values, "dir": str(self.dir)}
         self.command = self.fill(case["request"]["command"])
         self.tool = self.command.split()[0]
@@ -59,9 +60,15 @@ class Run:
         """The text with the addresses and names of this run."""
         for name, value in self.values.items():
             text = text.replace("{" + name + "}", value)
-        for pattern in ("%Y-%m-%d_%H", "%Y"):
-            text = text.replace("{" + pattern + "}", time.strftime(pattern, self._hour))
+        for pattern in (HOURLY, "%Y"):
+            text = text.replace("{" + pattern + "}", time.strftime(pattern, self._hour()))
         return text
+
+    def _hour(self) -> time.struct_time:
+        """Now where a file is named so, for an hour may have ended since the case began."""
+        now = time.localtime()
+        name = time.strftime(HOURLY, now)
+        return now if any(name in path.name for path in self.dir.rglob("*")) else self._begun
 
     def start(self) -> None:
         """Start the tool."""

@@ -13,8 +13,9 @@ from typing import Any
 from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.ports import unused_address
 
-from .admin_scenes import eventually, nowhere
+from .admin_scenes import eventually
 from .tool_peers import run_fake_nsqd, run_sinks
 from .tool_process import OURS, PROGRAMS
 
@@ -132,7 +133,7 @@ class Scene:
             "host": host,
             "short_host": host.partition(".")[0],
             "path": PROGRAMS or OURS,
-            "dead": stack.enter_context(nowhere()),
+            "dead": unused_address(),
             "free": "127.0.0.1:0",
             **addresses,
         }

@@ -321,7 +321,7 @@ async def test_a_stalled_request_is_given_up(
 async def test_who_is_idle_or_goes_on_is_not_given_up(
     router: Router, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "STALL_S", 0.3)
+    monkeypatch.setattr(http_connection, "STALL_S", 1.0)
     monkeypatch.setattr(http_connection, "STALL_BYTES", 1)
     wire = await (await serve(router))()
     data = post("/echo", b"slow but sure")
@@ -329,12 +329,12 @@ async def test_who_is_idle_or_goes_on_is_not_given_up(
     wire.send(GET + data[:head])
     for byte in data[head:]:
         wire.send(bytes([byte]))
-        await asyncio.sleep(0.04)
+        await asyncio.sleep(0.09)
     wire.send(GET[:5])
-    await asyncio.sleep(0.04)
+    await asyncio.sleep(0.09)
     wire.send(GET[5:])
     assert [(await wire.read_response())[2] for _ in range(3)] == [b"OK", b"slow but sure", b"OK"]
-    assert await wire.is_silent(0.5)
+    assert await wire.is_silent(1.2)
 
 
 async def test_a_half_closed_client_gets_what_is_owed(serve: Serve) -> None:

@@ -294,9 +294,3 @@ def lookup_answer(*addresses: str) -> dict[str, Any]:
         for address in addresses
     ]
     return {"channels": [], "producers": producers}
-
-
-def unused_address() -> str:
-    """An address where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"

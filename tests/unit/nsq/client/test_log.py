@@ -16,8 +16,9 @@ from penstock.nsq.client.log import (
     QueueBounds,
     TopicNotFound,
 )
+from tests.ports import unused_address
 
-from .fakes import FakeHttp, fake_http, unused_address
+from .fakes import FakeHttp, fake_http
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 
 from penstock.nsq.client.errors import LookupFailed
 from penstock.nsq.client.lookup import Node, lookup, lookup_url, parse_answer
+from tests.ports import unused_address
 
-from .fakes import fake_http, lookup_answer, unused_address
+from .fakes import fake_http, lookup_answer
 
 
 @pytest.mark.parametrize(

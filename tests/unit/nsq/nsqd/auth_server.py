@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 SLOW = b""
+TIMEOUT_S = 60.0
 
 
 class Asked(NamedTuple):
@@ -102,7 +103,7 @@ def run_auth_server(tls: ssl.SSLContext | None = None) -> Iterator[AuthServer]:
     auth = AuthServer()
 
     class Handler(socketserver.StreamRequestHandler):
-        timeout = 10
+        timeout = TIMEOUT_S
 
         def handle(self) -> None:
             if tls is not None:
@@ -122,10 +123,10 @@ def run_auth_server(tls: ssl.SSLContext | None = None) -> Iterator[AuthServer]:
             answer = auth.begin(Asked(words[0], words[1], headers, body))
             try:
                 if answer == SLOW:
-                    auth.released.wait(10)
+                    auth.released.wait(TIMEOUT_S)
                 self.connection.sendall(answer)
                 if auth.stalls:
-                    auth.released.wait(10)
+                    auth.released.wait(TIMEOUT_S)
             except OSError:
                 pass  # it did not want to hear it all
             finally:

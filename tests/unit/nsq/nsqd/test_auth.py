@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 import trustme
 
+from penstock.core.units import SECOND
 from penstock.nsq.nsqd import auth as auth_module
 from penstock.nsq.nsqd.auth import GuardedSession
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.ports import unused_address
 
 from .auth_server import SLOW, AuthServer, chunked, entry, granted, http, run_auth_server
-from .conftest import Client, Running, Start, dpub, identify, mpub, pub
+from .conftest import TIMEOUT_S, Client, Running, Start, dpub, identify, mpub, pub
 
 ANSWER = b'{"identity":"","identity_url":"","permission_count":1}'
 
@@ -38,7 +40,7 @@ def auth() -> Iterator[AuthServer]:
 
 @pytest.fixture
 async def nsqd(start: Start, auth: AuthServer) -> Running:
-    return await start(auth_http_addresses=(auth.address,))
+    return await start(auth_http_addresses=(auth.address,), http_client_request_timeout=60 * SECOND)
 
 
 async def session_of(running: Running, client: Client) -> GuardedSession:
@@ -364,7 +366,7 @@ async def test_nsqd_stops_meanwhile(nsqd: Running, auth: AuthServer) -> None:
     client.send(auth_command("slow"))
     own = await session_of(nsqd, client)
     await nsqd.until(lambda: len(auth.asked) == 1)
-    async with asyncio.timeout(4):  # a query may take 5 s
+    async with asyncio.timeout(TIMEOUT_S):  # a query may take twice as long
         await nsqd.stop()
     assert await client.closed()
     assert own._query is None
@@ -541,9 +543,8 @@ async def test_a_real_expiry(program: Program) -> None:
 
 async def test_posting_to_several_addresses(tmp_path: Path) -> None:
     config = tmp_path / "nsqd.toml"
-    with socket.socket() as taken, run_auth_server() as auth, run_auth_server() as other:
-        taken.bind(("127.0.0.1", 0))  # but does not listen
-        dead = f"127.0.0.1:{taken.getsockname()[1]}"
+    dead = unused_address()
+    with run_auth_server() as auth, run_auth_server() as other:
         auth.answers["s"] = http(b"", "500 Oh")
         other.answers["s"] = granted()
         addresses = [dead, auth.address, f"http://{other.address}/ask"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from penstock.net.tls import client_context
 from penstock.nsq.nsqd import auth_servers
 from penstock.nsq.nsqd.auth_servers import AuthServers
 from penstock.nsq.protocol.auth import Credentials
+from tests.ports import unused_address
 
 from .auth_server import SLOW, AuthServer, chunked, granted, http, run_auth_server
 from .conftest import options
@@ -58,9 +58,7 @@ def auth() -> Iterator[AuthServer]:
 @pytest.fixture
 def dead() -> str:
     """An address where nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
+    return unused_address()
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -12,13 +12,13 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.net import tcp
-from penstock.net.address import show_address
 from penstock.net.http import HttpServer, Response, Router
 from penstock.net.http_client import get, post
 from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions
+from tests.ports import unused_address
 
 from .conftest import TIMEOUT_S, Running, Start, pub
 
@@ -37,16 +37,16 @@ class Scripted:
         self.connections = 0
         self.info: dict[str, Any] = {}
         self.answer: Answer = self.properly
-        self.address = ""
+        self.address = unused_address()
         self._writers: list[asyncio.StreamWriter] = []
         self._server: asyncio.Server | None = None
 
     def properly(self, line: bytes) -> bytes:
         return framed(json.dumps(self.info).encode() if line == b"IDENTIFY" else b"OK")
 
-    async def open(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
-        self.address = show_address(self._server.sockets[0].getsockname())
+    async def open(self) -> None:
+        host, _, port = self.address.rpartition(":")
+        self._server = await asyncio.start_server(self._serve, host, int(port))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -253,12 +253,10 @@ async def test_after_a_loss_everything_is_registered_again(
     nsqd = await with_lookupd(start, scripted.address)
     await nsqd.publish("t", b"x")
     await nsqd.until(lambda: b"REGISTER t" in scripted.heard)
-    port = int(scripted.address.rpartition(":")[2])
     await scripted.close()
     await nsqd.publish("u", b"x")
-    await asyncio.sleep(0.15)
     scripted.heard.clear()
-    await scripted.open(port)
+    await scripted.open()
     await nsqd.until(lambda: {b"IDENTIFY", b"REGISTER t", b"REGISTER u"} <= set(scripted.heard))
 
 

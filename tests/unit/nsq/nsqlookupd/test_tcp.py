@@ -67,7 +67,7 @@ async def test_the_end_inside_a_body(lookupd: Running) -> None:
 async def test_who_never_identifies_is_let_go(
     lookupd: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tcp, "UNIDENTIFIED_LIMIT_S", 0.05)
+    monkeypatch.setattr(tcp, "UNIDENTIFIED_LIMIT_S", 0.5)
     silent, identified = await lookupd.connect(b""), await lookupd.connect()
     await identified.identify()
     assert await silent.ended()

@@ -20,6 +20,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.remoting import Connection, RemotingServer
 from penstock.rocketmq.remoting_client import connect
+from tests.ports import unused_address
 
 from .conftest import broker_settings
 
@@ -39,7 +40,8 @@ class Servers:
 
     async def name_server(self, port: int = 0) -> NameServer:
         settings = NamesrvSettings()
-        settings.listen_port, settings.bind_address = port, "127.0.0.1"
+        settings.listen_port = port or int(unused_address().rpartition(":")[2])
+        settings.bind_address = "127.0.0.1"
         settings.kv_config_path = str(self._path / f"kv{len(self.running)}.json")
         self.running.append(await NameServer.start(settings))
         return self.running[-1]

@@ -25,7 +25,8 @@ from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Finish, Ready
 from penstock.nsq.protocol.events import Nop
 from penstock.nsq.protocol.frames import Frame, Response
-from tests.unit.nsq.client.fakes import fake_nsqd, unused_address
+from tests.ports import unused_address
+from tests.unit.nsq.client.fakes import fake_nsqd
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 

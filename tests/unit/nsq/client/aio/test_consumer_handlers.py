@@ -15,13 +15,13 @@ from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected, SubFailed
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol.commands import Close, Ready
+from tests.ports import unused_address
 from tests.unit.nsq.client.aio.test_consumer import consume, until
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
     fake_http,
     fake_nsqd,
     lookup_answer,
-    unused_address,
 )
 
 

@@ -26,7 +26,8 @@ from penstock.nsq.client.errors import (
 )
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Identify, Nop, Publish
-from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd, unused_address
+from tests.ports import unused_address
+from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 
 
 @pytest.fixture

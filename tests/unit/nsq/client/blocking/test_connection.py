@@ -22,7 +22,8 @@ from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Ready
 from penstock.nsq.protocol.events import Nop
 from penstock.nsq.protocol.frames import MessageBlock, Response
-from tests.unit.nsq.client.fakes import fake_nsqd, unused_address
+from tests.ports import unused_address
+from tests.unit.nsq.client.fakes import fake_nsqd
 
 
 @contextlib.contextmanager

@@ -15,12 +15,12 @@ from penstock.nsq.client.errors import NotConnected, SubFailed
 from penstock.nsq.client.message import Message
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Close, Nop, Ready, Subscribe, Touch
+from tests.ports import unused_address
 from tests.unit.nsq.client.fakes import (
     FakeNsqd,
     fake_http,
     fake_nsqd,
     lookup_answer,
-    unused_address,
 )
 
 

@@ -20,7 +20,8 @@ from penstock.nsq.client.errors import (
 )
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import Auth, Nop, Publish
-from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd, unused_address
+from tests.ports import unused_address
+from tests.unit.nsq.client.fakes import FakeNsqd, fake_nsqd
 
 QUICK = Config(read_timeout=0.5, heartbeat_interval=0.5)
 

@@ -1,15 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
-from contextlib import closing
 
 import pytest
 
 from penstock.nsq.tools.to_http.hops import Endpoint
 from penstock.nsq.tools.to_http.publisher import Publisher, PublishFailed
 from tests.forwarding import Sink, serving
+from tests.ports import unused_address
 
 
 @pytest.fixture
@@ -78,12 +77,10 @@ async def test_an_endpoint_that_hangs() -> None:
 
 
 async def test_nobody_there(publisher: Publisher) -> None:
-    with closing(socket.socket()) as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-        assert await failure(publisher, post(f"http://u:p@{address}/")) == (
-            f'Post "http://u:***@{address}/": dial tcp {address}: connect: connection refused'
-        )
+    address = unused_address()
+    assert await failure(publisher, post(f"http://u:p@{address}/")) == (
+        f'Post "http://u:***@{address}/": dial tcp {address}: connect: connection refused'
+    )
 
 
 @pytest.mark.parametrize(
