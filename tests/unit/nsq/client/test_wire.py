@@ -30,6 +30,7 @@ from penstock.nsq.protocol.commands import Identify, Subscribe
 from penstock.nsq.protocol.events import Auth, Finish, Nop, Ready, Requeue, Touch
 from penstock.nsq.protocol.frames import Error, MessageBlock, Response
 from penstock.testing.clock import FakeClock
+from tests.conftest import BUSY
 from tests.unit.net.certificates import Certificates
 from tests.unit.nsq.client.memory_node import OK, MemoryNode, all_events, talk
 
@@ -78,7 +79,7 @@ def messages(found: list[frames.Frame]) -> int:
 
 
 @pytest.mark.parametrize("names", COMBINATIONS, ids="+".join)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[*BUSY, HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 40), max_size=60))
 def test_every_layer_however_the_stream_is_cut(
     files: Certificates, names: tuple[str, ...], sizes: list[int]
@@ -354,7 +355,7 @@ def test_messages_that_are_too_long() -> None:
 
 @pytest.mark.parametrize("names", [(), ("deflate",), ("snappy",), ("tls_v1",)], ids="+".join)
 @given(garbage=st.binary(min_size=8, max_size=300))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[*BUSY, HealthCheck.function_scoped_fixture])
 def test_garbage_ends_a_connection_with_a_reason(
     files: Certificates, names: tuple[str, ...], garbage: bytes
 ) -> None:
