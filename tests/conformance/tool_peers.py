@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
+from tests.streams import exactly
+
 Request = dict[str, Any]
 
 
@@ -100,14 +102,14 @@ class FakeNsqd:
         connection.settimeout(2.0)
         try:
             self._serve(connection)
-        except (OSError, EOFError):
+        except OSError:
             return
 
     def _serve(self, connection: Any) -> None:
         identify, rest = self.identify, self.rest  # of this case, however late its last bytes come
-        magic = _exactly(connection, len("  V2IDENTIFY\n") + 4)
+        magic = exactly(connection, len("  V2IDENTIFY\n") + 4)
         size = struct.unpack(">I", magic[-4:])[0]
-        identify.append(_exactly(connection, size))
+        identify.append(exactly(connection, size))
         connection.sendall(_frame(self.answer.encode()))
         while data := connection.recv(65536):
             rest.append(data)
@@ -165,16 +167,6 @@ def statuses_of(case_name: str, setup: str) -> list[int]:
 
 def _frame(data: bytes) -> bytes:
     return struct.pack(">II", len(data) + 4, 0) + data
-
-
-def _exactly(connection: Any, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return data
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import pytest
 
 from penstock.nsq.protocol.encode import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
+from tests.streams import nsq_frame
 
 PATIENCE_S = 30.0
 STALL_S = 0.5
@@ -102,8 +103,7 @@ def publish(topic: str, body: bytes) -> bytes:
 def read_frame(sock: socket.socket) -> tuple[int, bytes]:
     """Type and data of the next frame that is no heartbeat."""
     while True:
-        size, kind = struct.unpack(">ii", _exactly(sock, 8))
-        data = _exactly(sock, size - 4)
+        kind, data = nsq_frame(sock)
         if data != b"_heartbeat_":
             return kind, data
 
@@ -125,16 +125,6 @@ def read_to_end(sock: socket.socket) -> bytes:
     except ConnectionError:
         pass
     return b"".join(parts)
-
-
-def _exactly(sock: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = sock.recv(count - len(data))
-        if not part:
-            raise ConnectionError(f"the connection ended, {len(data)} of {count} bytes had come")
-        data += part
-    return data
 
 
 def send_until_blocked(

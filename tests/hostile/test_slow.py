@@ -7,6 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.streams import exactly
+
 from .conftest import Victim, ask, publish, read_frame, read_to_end, wait_until
 
 
@@ -61,7 +63,7 @@ def test_slow_requests_hold_up_nobody(victim: Victim, stack: ExitStack) -> None:
     assert time.monotonic() - started < 20
     for sock in slow[50:100]:
         sock.sendall(b"defghi")
-        assert sock.recv(1000).startswith(b"HTTP/1.1 200 OK")
+        assert exactly(sock, 15) == b"HTTP/1.1 200 OK"
 
 
 def test_half_closed_connections_get_their_answers_and_go(victim: Victim) -> None:

@@ -21,6 +21,7 @@ from penstock import __version__
 from penstock.net.http_client import get
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.processes import children_cpu_s
+from tests.streams import nsq_frame
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsqd"]
 ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]
@@ -104,7 +105,7 @@ def test_it_runs_on_either_loop(loop: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PENSTOCK_LOOP", loop)
     with run_nsqd() as daemon, socket.create_connection(("127.0.0.1", daemon.tcp_port), 30) as peer:
         peer.sendall(b"  V2PUB t\n" + struct.pack(">i", 1) + b"x")
-        assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
+        assert nsq_frame(peer) == (0, b"OK")
 
 
 def test_it_takes_all_the_files_that_it_may() -> None:
@@ -114,7 +115,7 @@ def test_it_takes_all_the_files_that_it_may() -> None:
         for number, peer in enumerate(peers):
             peer.sendall(b"  V2PUB t%d\n" % number + struct.pack(">i", 1) + b"x")
         for peer in peers:
-            assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
+            assert nsq_frame(peer) == (0, b"OK")
             peer.close()
 
 
@@ -127,7 +128,7 @@ def test_options_come_from_a_file(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", daemon.tcp_port), 30) as peer,
     ):
         peer.sendall(b"  V2IDENTIFY\n" + struct.pack(">i", len(body)) + body)
-        answer = json.loads(peer.recv(10_000)[8:])
+        answer = json.loads(nsq_frame(peer)[1])
     assert (answer["max_rdy_count"], answer["msg_timeout"]) == (5, 9000)
 
 
@@ -145,7 +146,7 @@ def test_idle_and_silent_connections_do_not_hold_it_up(number: int, tmp_path: Pa
             ports += [int(found[1])] if found else []
         peers = [socket.create_connection(("127.0.0.1", port), 30) for port in (*ports, ports[0])]
         peers[0].sendall(b"  V2SUB t c\nRDY 5\n")
-        assert peers[0].recv(100)
+        assert nsq_frame(peers[0]) == (0, b"OK")
         process.send_signal(number)
         process.send_signal(number)
         assert process.wait(20) == 0  # by force it would be 30 s, by silence longer
@@ -164,7 +165,7 @@ def test_a_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(str(path))
             peer.sendall(b"  V2SUB t c\n")
-            assert peer.recv(100) == b"\0\0\0\6\0\0\0\0OK"
+            assert nsq_frame(peer) == (0, b"OK")
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert not path.exists()

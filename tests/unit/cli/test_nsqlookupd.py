@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.processes import children_cpu_s
+from tests.streams import exactly
 
 PROGRAM = [sys.executable, "-m", "penstock.cli.nsqlookupd"]
 ANYWHERE = ["--tcp-address=127.0.0.1:0", "--http-address=127.0.0.1:0"]
@@ -48,7 +49,7 @@ def test_starts_and_ends_cleanly(started: subprocess.Popen[str], number: int) ->
     ports = listening(started)
     with socket.create_connection(("127.0.0.1", ports["TCP"]), 30) as peer:
         peer.sendall(b"  V1PING\n")
-        assert peer.recv(100) == b"\0\0\0\2OK"
+        assert exactly(peer, 6) == b"\0\0\0\2OK"
         started.send_signal(number)
         assert started.wait(60) == 0
     assert started.stderr is not None

@@ -13,6 +13,7 @@ import pytest
 from penstock.cli.live.wire import Wire, WireError
 from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, OK_FRAME, MessageBlock, Response, error
 from penstock.testing.daemons import run_nsqd
+from tests.streams import exactly
 
 Script = Callable[[socket.socket], None]
 
@@ -36,15 +37,6 @@ def scripted(script: Script) -> Iterator[str]:
 
 def message(body: bytes) -> bytes:
     return struct.pack(">IIqH", 30 + len(body), 2, 1, 1) + b"%016x" % 7 + body
-
-
-def exactly(peer: socket.socket, count: int) -> bytes:
-    read = b""
-    while len(read) < count:
-        part = peer.recv(count - len(read))
-        assert part
-        read += part
-    return read
 
 
 def test_heartbeats_are_answered_and_the_rest_comes_in_order() -> None:
