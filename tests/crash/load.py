@@ -28,7 +28,7 @@ REST_S_MAX = 0.005
 """Longest rest of a producer between two batches: the backlog is to stay small."""
 SILENCE_S = 1.0
 """After the last acknowledged message was found: how long to wait for messages nobody sent."""
-SILENCE_S_MAX = 8.0
+SILENCE_S_MAX = 30.0
 """How long to wait for one that is missing."""
 ANSWER_S_MAX = 60.0
 
