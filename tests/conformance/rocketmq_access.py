@@ -89,7 +89,7 @@ firewall), or want certificates of them (`tls.server.mode=enforcing`,
 
 
 def java(code: C) -> str:
-    """What Java's broker wants, in words."""
+    """The needs of Java's broker, in words."""
     return "not in 4.9" if code in NOT_IN_JAVA else JAVA.get(code, _SIGNED)
 
 

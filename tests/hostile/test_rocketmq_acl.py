@@ -90,7 +90,7 @@ class Site:
         }  # fmt: skip
 
     def stored(self) -> int:
-        """How many messages the owner's topic has."""
+        """The number of messages in the owner's topic."""
         answer = self.owner.ask(Q.GET_MAX_OFFSET, topic="Private", queueId=0)
         return int((answer.ext or {})["offset"])
 

@@ -1,7 +1,6 @@
 """Real name servers and brokers whose configuration a stranger changes by command.
 
-A value must never become a property of its own, not even after a restart: neither of the file that
-the command writes, nor a line of the log.
+A value must never become another property, not even after a restart, nor a line of the log.
 """
 
 from __future__ import annotations

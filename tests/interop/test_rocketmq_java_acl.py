@@ -24,7 +24,7 @@ accounts:
 - {accessKey: ordinary, secretKey: 87654321, defaultTopicPerm: PUB|SUB, defaultGroupPerm: SUB}
 """
 NOT_ORDINARY = ("broker", "namesrv", "create")
-"""Restarts that need servers of their own, and the making of topics, an administrator's."""
+"""Restarts, which need other servers, and the making of topics, which needs an administrator."""
 FLOWS = [(client, mode) for client, mode in ALL_FLOWS if mode not in NOT_ORDINARY]
 
 

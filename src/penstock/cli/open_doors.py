@@ -34,8 +34,9 @@ def _open_doors(options: NsqdOptions, settings: BrokerSettings) -> list[tuple[st
     found = []
     is_tls = settings.tls_mode == "enforcing"
     if options.tls_needed is not TlsRequired.NO and not is_tls:
-        flag = "--tls-required" if options.tls_required is not TlsRequired.NO else ""
-        found.append((flag or "--tls-client-auth-policy", "tls.server.mode=enforcing"))
+        by_policy = options.tls_required is TlsRequired.NO
+        flag = "--tls-client-auth-policy" if by_policy else "--tls-required"
+        found.append((flag, "tls.server.mode=enforcing"))
     if options.tls_client_auth_policy in ("require", "require-verify"):
         is_verified = options.tls_client_auth_policy == "require-verify"
         is_known = settings.tls_need_client_auth == "require" and (

@@ -1,8 +1,8 @@
 r"""Java's ``.properties`` texts: configuration files of RocketMQ, and bodies of its commands.
 
 Lines end at CR, LF and CRLF and nowhere else, as for ``java.util.Properties``: VT, NEL or U+2028
-inside a value begin no property of their own. What is written is ASCII, so Java reads it as we do,
-in whatever encoding it takes the file to be.
+inside a value begin no other property. Written texts are ASCII, so Java reads them as we do,
+in whatever encoding it takes them to be.
 """
 
 from __future__ import annotations

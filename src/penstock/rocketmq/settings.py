@@ -94,12 +94,12 @@ class Settings:
         return [n for n in values if n not in declared and n not in self.without_effect]
 
     def black_list(self) -> set[str]:
-        """What the operator lets no command change, where a program has such a property."""
+        """Names that the operator lets no command change, where a program has such a property."""
         words: str = getattr(self, "config_black_list", "")
         return {name.strip() for name in words.split(";") if name.strip()}
 
     def fixed_names(self) -> set[str]:
-        """What no command may change: what the operator names, and always some."""
+        """Names that no command may change: those that the operator lists, and always some."""
         return {*self.fixed, *self.black_list()}
 
     def as_text(self) -> str:

@@ -47,7 +47,7 @@ def retry_topic(group: str) -> str:
 
 
 def is_group(resource: str) -> bool:
-    """Whether a topic of an access rule stands for a group: its retry topic."""
+    """True if a topic of an access rule stands for a group: its retry topic."""
     return resource.startswith(RETRY_PREFIX)
 
 

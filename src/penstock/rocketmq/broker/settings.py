@@ -104,7 +104,7 @@ class BrokerSettings(TlsSettings):
     nsq_tcp_address: str = ""
     nsq_http_address: str = ""
     nsq_open: bool = False
-    """Whether NSQ's ports may be open although RocketMQ's is closed by access rules or TLS."""
+    """Consent to open ports of NSQ though RocketMQ's is closed by access rules or TLS."""
 
     # Access rules
     acl_enable: bool = False

@@ -29,7 +29,7 @@ _NO_ROUTE = (
 )
 _Answerer = Callable[["Processor", "Connection", Command], Command]
 ANSWERED: Final[dict[int, _Answerer]] = {}
-"""What answers each code."""
+"""The answerer of each code."""
 
 
 def _answers(*codes: RequestCode) -> Callable[[_Answerer], _Answerer]:

@@ -91,7 +91,7 @@ class Acl:
         _check_permissions(node, account, request)
 
     def may_publish(self, address: str, access_key: str, topic: str) -> bool:
-        """Whether a client, who was let in before, may publish to a topic as the rules are now."""
+        """True if a client that was let in before may publish to a topic, by the present rules."""
         ip = _ip(address)
         if self.rules.trusts(ip):
             return True

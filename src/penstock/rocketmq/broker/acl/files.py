@@ -152,13 +152,13 @@ def _written(value: Any) -> bytes:
     try:
         text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
         return text.encode()
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(" ".join(str(error).split())[:_TEXT_MAX]) from None
 
 
 def _says(found: Any, wanted: Any, seen: set[tuple[int, int]]) -> bool:
-    """Whether what was read, all of it text, is what was to be written; each pair is seen once,
-    since a file may name its parts and repeat them (``&a``, ``*a``).
+    """True if the parsed file, all of it text, is the value to be written; each pair is compared
+    once, since a file may name its parts and repeat them (``&a``, ``*a``).
     """
     pair = id(found), id(wanted)
     if pair in seen:

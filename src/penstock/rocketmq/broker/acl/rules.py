@@ -57,7 +57,7 @@ class Account:
     permissions: dict[str, Permission] = field(default_factory=dict)
 
     def may(self, resource: str, permission: Permission) -> bool:
-        """Whether it may do so with a topic, or a group by its retry topic.
+        """True if it may do so with a topic, or a group by its retry topic.
 
         Topics in which messages of others wait must be named: no default opens them.
         """
@@ -103,7 +103,7 @@ class Rules:
     trusted: list[AddressPattern] = field(default_factory=list)
 
     def trusts(self, ip: str) -> bool:
-        """Whether everything is allowed to whoever comes from this address."""
+        """True if everything is allowed to requests from this address."""
         return any(pattern.matches(ip) for pattern in self.trusted)
 
     def add(self, value: Any) -> list[str]:

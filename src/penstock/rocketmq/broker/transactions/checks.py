@@ -124,7 +124,7 @@ class TransactionChecks:
     def _producer(self, half: StoredMessage) -> tuple[Connection | None, bool]:
         """A producer to ask, each in its turn, and whether there are only some that do not read.
 
-        It is shown the message, so only who might have sent it is asked, as access rules have it.
+        It is shown the message, so access rules must allow it to publish to the topic.
         """
         group = properties.value_of(half.properties, properties.PRODUCER_GROUP) or ""
         members = list(self._node.clients.producers.get(group, {}).values())
