@@ -55,14 +55,19 @@ def _act_file(run: Run) -> None:
         return
     if "{dead}" not in run.case["request"]["command"]:
         run.until(lambda: "couldn't create" in run.process.stderr or run.is_live())
+    expected_openings = run.expect["stderr"].count(" opening ")
     if "no messages" in run.name or not run.topics:
         time.sleep(0.5)
+        _until_opened(run, expected_openings)
         return
     parts = _file_messages(run)
-    expected_openings = run.expect["stderr"].count(" opening ")
     for index, (topic, bodies, pause) in enumerate(parts):
-        run.publish(topic, bodies)
+        if "--sync-interval" in run.command:
+            run.publish_at_once(topic, bodies)
+        else:
+            run.publish(topic, bodies)
         run.delivered()
+        run.idle()
         opened = min(index + 1, expected_openings)
         _until_opened(run, opened)
         if index < len(parts) - 1:

@@ -20,6 +20,8 @@ def compare(run: Run) -> None:
             "".join(sorted(wanted.splitlines(True))),
             "".join(sorted(said.splitlines(True))),
         )
+    if run.tool == "nsq_stat" and run.stop:  # a slow machine lets it say more until the signal
+        said = "".join(said.splitlines(True)[: len(wanted.splitlines())])
     run.check("stdout", wanted, said, matching=True)
     if expect["stderr"] != "(client log)":
         run.check("stderr", *run.unlike() or (None, None))

@@ -117,9 +117,12 @@ class ToolProcess:
             with suppress(ProcessLookupError):  # it ends in this very moment
                 os.kill(self.pid, number)
 
-    def state(self) -> str:
-        """Its letter in /proc: S while it waits for something, T while it is stopped."""
-        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2][0]
+    def states(self) -> set[str]:
+        """The letters of its threads in /proc: S while one waits for something, T while it is
+        stopped.
+        """
+        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return {thread.read_text().rpartition(") ")[2][0] for thread in threads}
 
     def end(self) -> None:
         """Make sure that it does not run any more."""

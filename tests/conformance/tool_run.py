@@ -137,12 +137,16 @@ class Run:
             time.sleep(POLL_S)
         return True
 
+    def idle(self) -> None:
+        """Wait until the tool waits for something, having done with all that reached it."""
+        self.until(lambda: self.process.states() == {"S"})
+
     @contextmanager
     def halted(self) -> Iterator[None]:
         """The tool stands still, from where it waits for something."""
-        self.until(lambda: self.process.state() == "S")
+        self.idle()
         self.process.signal(signal.SIGSTOP)
-        self.until(lambda: self.process.state() == "T")
+        self.until(lambda: self.process.states() == {"T"})
         yield
         self.process.signal(signal.SIGCONT)
 
@@ -162,6 +166,10 @@ class Run:
         for body in bodies:
             self.scene.nsqds[nsqd].post(f"/pub?topic={topic}", body.encode())
 
+    def publish_at_once(self, topic: str, lines: Iterable[str]) -> None:
+        """Publish them together: no sync of the tool comes between them."""
+        self.scene.nsqds[0].post(f"/mpub?topic={topic}", "\n".join(lines).encode())
+
     def until_known(self, topic: str) -> None:
         """Wait until nsqlookupd has heard of the topic."""
         eventually(f"nsqlookupd knows {topic}", lambda: bool(self.scene.lookupd.producers(topic)))
@@ -169,9 +177,10 @@ class Run:
     def delivered(self) -> None:
         """Wait until nothing waits in the channels of the first nsqd.
 
-        nsq_to_file keeps messages in flight until it syncs; the others are to answer them.
+        nsq_to_file keeps messages in flight until it syncs, which it does soon only where it is
+        told to; the others are to answer them.
         """
-        answered = self.tool != "nsq_to_file"
+        answered = self.tool != "nsq_to_file" or "--sync-interval" in self.command
         waiting = self.scene.nsqds[0].waiting
         self.until(lambda: not any(waiting(each, in_flight=answered) for each in self.topics))
 
