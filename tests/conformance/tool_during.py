@@ -13,6 +13,7 @@ import time
 import urllib.parse
 from typing import Any
 
+from .admin_scenes import eventually
 from .tool_run import Run
 
 
@@ -53,7 +54,10 @@ def _act_file(run: Run) -> None:
     if "topic-pattern" in run.command and "--topic=" not in run.command:
         _act_file_by_pattern(run)
         return
-    if "{dead}" not in run.case["request"]["command"]:
+    if "{dead}" in run.case["request"]["command"]:
+        eventually("its attempt", lambda: "couldn't create" in run.process.stderr)
+        run.until(lambda: run.process.code() is not None)  # ours ends then
+    else:
         run.until(lambda: "couldn't create" in run.process.stderr or run.is_live())
     expected_openings = run.expect["stderr"].count(" opening ")
     if "no messages" in run.name or not run.topics:
