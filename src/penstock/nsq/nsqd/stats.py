@@ -37,6 +37,8 @@ def handle(nsqd: Nsqd, request: Request) -> Response:
     query = Query.parse(request.query)
     stats = collect(nsqd, query)
     if query.get("format") == "json":
+        if "memory" in stats:
+            stats["memory"] |= held(nsqd.memory)
         return json_response(stats)
     return text_response(as_text(nsqd, stats, query))
 
@@ -60,7 +62,7 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
     if unknown:
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
-        stats["memory"] = {**memory(nsqd.gc_pauses), **held(nsqd.memory)}
+        stats["memory"] = memory(nsqd.gc_pauses)
     producers = _producers(nsqd, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
     if nsqd.companions and with_clients:
