@@ -117,7 +117,7 @@ def test_a_page_of_a_site_that_is_allowed_has(browser: Browser) -> None:
     """So the pages above would have it too, if nobody refused."""
     with empty_pages() as port:
         page_at = f"http://evil.test:{port}"
-        with running_cluster(f"--allowed-origin={page_at}") as cluster:
+        with running_cluster(f"--http-allowed-origin={page_at}") as cluster:
             for script in (SEND_FORM, SEND_FETCH):
                 attack(browser, f"{page_at}/", "penstock.test", cluster, script)
                 assert cluster.unharmed() == {"nsqd": False, "lookupd": False, "admin": False}
@@ -146,7 +146,7 @@ def test_pages_of_nsqadmin_change_what_they_are_to(
     pause(page, cluster, f"paused-at-{host}")
 
 
-@pytest.mark.parametrize("way", ["--trusted-proxy=127.0.0.0/8", "--allowed-origin={}"])
+@pytest.mark.parametrize("way", ["--trusted-proxy=127.0.0.0/8", "--http-allowed-origin={}"])
 def test_behind_a_proxy_with_a_prefix_and_another_name(
     way: str, cluster: Cluster, open_page: OpenPage
 ) -> None:
@@ -168,7 +168,7 @@ def test_a_proxy_that_nobody_knows_is_told_what_to_do(
         watcher_of(page).expect(403)
         page.goto("topics/unpaused")
         press(page, "Pause").get_by_role("button", name="Pause", exact=True).click()
-        told = f"the header Origin: {origin} is another site's (see --allowed-origin={origin})"
+        told = f"the header Origin: {origin} is another site's (see --http-allowed-origin={origin})"
         expect(page.get_by_text(told)).to_be_visible()
         page.close()
     assert not is_paused(cluster, "unpaused")
@@ -182,7 +182,7 @@ def test_a_name_that_came_to_lead_here_reads_what_is_there(
 
 
 def test_and_nothing_where_names_are_listed(browser: Browser) -> None:
-    with running_cluster("--allowed-host=localhost") as cluster:
+    with running_cluster("--http-allowed-host=localhost") as cluster:
         assert statuses(browser, cluster, "rebound.test") == [403, 403, 403]
         assert statuses(browser, cluster, "localhost") == [200, 200, 200]
 
@@ -195,6 +195,6 @@ def statuses(browser: Browser, cluster: Cluster, host: str) -> list[int]:
         answer = page.goto(f"http://{host}:{address.rpartition(':')[2]}{path}")
         assert answer is not None
         found.append(answer.status)
-        assert ("--allowed-host=" in answer.text()) is (answer.status == 403)
+        assert ("--http-allowed-host=" in answer.text()) is (answer.status == 403)
     page.close()
     return found

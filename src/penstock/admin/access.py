@@ -33,7 +33,7 @@ class Access:
         self._proxies = [network("--trusted-proxy", text) for text in options.trusted_proxies]
         text = options.allow_config_from_cidr
         self._config_from = network("--allow-config-from-cidr", text) if text else None
-        self.guard = Guard(options.allowed_origins, options.allowed_hosts, self._is_proxy)
+        self.guard = Guard(options.http_allowed_origins, options.http_allowed_hosts, self._is_proxy)
 
     def is_admin(self, request: Request) -> bool:
         """Whether this request may change things."""

@@ -41,14 +41,14 @@ HOSTS: Final = _Matching(
 class WebOptions(Options):
     """Whose pages may change things, the names a daemon is asked by, what clients may hold."""
 
-    allowed_origins: tuple[str, ...] = option(
+    http_allowed_origins: tuple[str, ...] = option(
         (), "<scheme>://<host>[:<port>] of another site whose pages may change things, or * for "
-        "any (may be given several times)", flag="allowed-origin", key="allowed_origins",
+        "any (may be given several times)", flag="http-allowed-origin", key="http_allowed_origins",
         kind=ORIGINS,
     )  # fmt: skip
-    allowed_hosts: tuple[str, ...] = option(
+    http_allowed_hosts: tuple[str, ...] = option(
         (), "<name>[:<port>] that the Host header may have; without this flag any (may be given "
-        "several times)", flag="allowed-host", key="allowed_hosts", kind=HOSTS,
+        "several times)", flag="http-allowed-host", key="http_allowed_hosts", kind=HOSTS,
     )  # fmt: skip
     max_request_memory: int = option(
         MEMORY, "bytes that requests which are not complete may hold together (0: any number)"

@@ -43,8 +43,8 @@ class Guard:
     @classmethod
     def of(cls, options: WebOptions, *own: str) -> Guard:
         """As the options say; `own` are names of this server that others are told."""
-        hosts = (*options.allowed_hosts, *own) if options.allowed_hosts else ()
-        return cls(options.allowed_origins, hosts)
+        hosts = (*options.http_allowed_hosts, *own) if options.http_allowed_hosts else ()
+        return cls(options.http_allowed_origins, hosts)
 
     def refusal(self, head: Head, remote: Callable[[], str], *, is_safe: bool) -> str:
         """Why the request is refused, for its sender; empty when it is not.
@@ -52,7 +52,7 @@ class Guard:
         `is_safe` is False where even a GET has an effect.
         """
         if self._hosts and not self._answers_to(head.headers.get(b"host", b"")):
-            return _told(head, b"host", "is not allowed", "--allowed-host=<name>")
+            return _told(head, b"host", "is not allowed", "--http-allowed-host=<name>")
         if (is_safe and head.method in _SAFE) or self._any_origin:
             return ""
         return self._cross_site(head, remote)
@@ -74,7 +74,7 @@ class Guard:
         site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
         if site in _OWN or (site is None and origin is None) or origin in self._origins:
             return ""
-        option = f"--allowed-origin={_text(origin or b'<origin>')}"
+        option = f"--http-allowed-origin={_text(origin or b'<origin>')}"
         if site is not None:
             return _told(head, b"sec-fetch-site", "has no right to change things here", option)
         assert origin is not None

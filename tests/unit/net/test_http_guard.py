@@ -60,7 +60,10 @@ def test_programs_and_own_pages_go_on_as_ever(headers: dict[str, str]) -> None:
         # The same host, but another port: browsers call that the same site.
         ({"sec_fetch_site": "same-site", "origin": "http://nsqadmin.test:8000"}, "same-site"),
         ({"sec_fetch_site": "same-site", "origin": OWN}, "same-site"),
-        ({"origin": OTHER}, f"Origin: {OTHER} is another site's (see --allowed-origin={OTHER})"),
+        (
+            {"origin": OTHER},
+            f"Origin: {OTHER} is another site's (see --http-allowed-origin={OTHER})",
+        ),
         ({"origin": "http://nsqadmin.test:8000"}, "Origin: http://nsqadmin.test:8000"),
         ({"origin": "http://nsqadmin.test"}, "Origin"),
         ({"origin": "null"}, "Origin: null"),
@@ -110,7 +113,7 @@ def test_the_host_that_a_proxy_was_asked_for() -> None:
     ],
 )  # fmt: skip
 def test_hosts_in_a_list(host: str, is_allowed: bool) -> None:
-    options = WebOptions(allowed_hosts=("localhost", "ops.test:443"))
+    options = WebOptions(http_allowed_hosts=("localhost", "ops.test:443"))
     guard = Guard.of(options, "own.test")
     for method in ("GET", "POST"):
         said = refusal(guard, method, host=host)
