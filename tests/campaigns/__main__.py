@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import random
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -20,6 +21,10 @@ Campaign = Callable[[int, argparse.Namespace, random.Random], Coroutine[Any, Any
 
 
 async def _kill(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    if chosen.nsqd:
+        return await kill.kills_of_nsqd(size, shlex.split(chosen.nsqd), rng)
+    if chosen.mqbroker:
+        return await kill.kills_of_mqbroker(size, shlex.split(chosen.mqbroker), rng)
     return await kill.kills(size, chosen.durability or "write", rng)
 
 
@@ -65,6 +70,8 @@ def main() -> None:
     parser.add_argument("size", type=int)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
     parser.add_argument("--durability", choices=("write", "fsync"))
+    parser.add_argument("--nsqd", help="kill: another nsqd, Go's for one, by its words")
+    parser.add_argument("--mqbroker", help="kill: another broker, Java's for one, by its words")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()

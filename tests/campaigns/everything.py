@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from penstock.testing.ledger import Ledger
 from tests.crash import load, pop_load, rocketmq_load, transaction_load
+from tests.crash.mqbroker import Mqbroker
 
 from .node import Node
 
@@ -25,10 +26,14 @@ PROPERTIES: Final = {
 
 
 class Everything:
-    """The loads, and what they were told over the lives of the node."""
+    """The loads, and what they were told over the lives of the node.
 
-    def __init__(self, node: Node, rng: random.Random) -> None:
+    A broker that is no node, such as Java's RocketMQ 4, gets sends, transactions and delays alone.
+    """
+
+    def __init__(self, node: Node | Mqbroker, rng: random.Random) -> None:
         self.node = node
+        self._is_node = isinstance(node, Node)
         self.nsq = load.Load(Ledger(), rng, batch=BATCH)
         self.rocketmq = rocketmq_load.Load(node, rng)
         self.transactions = transaction_load.Load(node, rng)
@@ -42,7 +47,8 @@ class Everything:
     async def prepare(self) -> None:
         """Make RocketMQ's topics."""
         await self.rocketmq.make_topics()
-        await self.pops.make_topic()
+        if self._is_node:
+            await self.pops.make_topic()
         self._prepared = True
 
     async def run(self, seconds: float) -> None:
@@ -51,7 +57,8 @@ class Everything:
             for client in self._clients():
                 group.create_task(client)
             await asyncio.sleep(seconds)
-            await self.nsq.lived()
+            if self._is_node:
+                await self.nsq.lived()
             await self.rocketmq.lived()
             await asyncio.to_thread(self.node.kill)
 
@@ -76,7 +83,9 @@ class Everything:
         return lived
 
     def _clients(self) -> list[Coroutine[Any, Any, None]]:
-        clients = [*self.nsq.clients(self.node), *self.rocketmq.clients(), *self.pops.clients()]
+        clients = self.rocketmq.clients()
+        if isinstance(self.node, Node):
+            clients += [*self.nsq.clients(self.node), *self.pops.clients()]
         return [*clients, asyncio.to_thread(self.transactions.work_until_killed)]
 
     async def check(self) -> None:
@@ -87,8 +96,9 @@ class Everything:
 
     async def settle(self) -> None:
         """Take out all that is left, and hold it against what was acknowledged."""
-        await asyncio.gather(self.nsq.drain(self.node), self.nsq.drain(self.node, b".dead"))
-        await self.pops.drain()
+        if isinstance(self.node, Node):
+            await asyncio.gather(self.nsq.drain(self.node), self.nsq.drain(self.node, b".dead"))
+            await self.pops.drain()
         await self.rocketmq.check_all()
         await asyncio.to_thread(self._settle_transactions)
 

@@ -3,14 +3,72 @@
 from __future__ import annotations
 
 import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
-from .everything import FLAGS, PROPERTIES, Everything
+from penstock.testing.daemons import run_nsqd
+from penstock.testing.ledger import Ledger
+from tests.crash import load
+from tests.crash.mqbroker import Mqbroker
+from tests.interop.rocketmq_programs import free_ports
+
+from .everything import BATCH, FLAGS, PROPERTIES, Everything
 from .node import run_node
-from .report import Result, progress
+from .report import Result, explained, progress
 
 LIFE_S = (0.2, 0.6)
+PATIENT = dict.fromkeys(
+    ("waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue", "waitTimeMillsInHeartbeatQueue",
+     "waitTimeMillsInTransactionQueue", "osPageCacheBusyTimeOutMills"), 60_000
+)  # fmt: skip
+"""Java's broker refuses what has waited for long, as it does on a busy machine."""
 CHECKED_EVERY = 5
 """Lives between two checks of RocketMQ's queues; what was stored since then is read."""
+
+
+async def kills_of_nsqd(rounds: int, program: Sequence[str], rng: random.Random) -> Result:
+    """The same with NSQ's load alone, of an nsqd given by its words."""
+    ledger = Ledger()
+    nsq = load.Load(ledger, rng, batch=BATCH)
+    with run_nsqd(*program[1:], program=program[0]) as daemon:
+        for _ in progress(rounds, ledger.report):
+            await nsq.run(daemon, rng.uniform(*LIFE_S))
+            daemon.start()
+        await nsq.drain(daemon)
+    report = ledger.report()
+    faults = [str(report)] if report.lost or report.invented else []
+    return Result(f"kill -9 of {' '.join(program)}", f"{rounds} kills",
+                  f"{report.acknowledged} acknowledged, {report.lost} lost", faults)  # fmt: skip
+
+
+async def kills_of_mqbroker(rounds: int, program: Sequence[str], rng: random.Random) -> Result:
+    """The same with RocketMQ's sends, transactions and delays alone, of a broker given by its
+    words.
+    """
+    with tempfile.TemporaryDirectory(prefix="penstock-kill-") as folder:
+        store = Path(folder, "store")
+        broker = Mqbroker(
+            Path(folder), program, **PROPERTIES, listenPort=free_ports(1),
+            storePathCommitLog=store / "commitlog", mappedFileSizeCommitLog=64 << 20, **PATIENT,
+        )  # fmt: skip
+        loads = Everything(broker, rng)
+        faults: list[str] = []
+        try:
+            broker.start()
+            await loads.prepare()
+            for _ in progress(rounds, lambda: loads):
+                await loads.run(rng.uniform(*LIFE_S))
+                broker.start()
+                await loads.check()
+            await loads.settle()
+            faults = loads.faults()
+        except Exception as error:
+            faults = explained(error)
+        finally:
+            broker.kill()
+    return Result(f"kill -9 of {program[0]}", f"{rounds} kills",
+                  f"{loads.acknowledged} acknowledged ({loads})", faults)  # fmt: skip
 
 
 async def kills(rounds: int, level: str, rng: random.Random) -> Result:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,21 +25,25 @@ class Broker(Protocol):
 
 
 class Mqbroker:
-    """The program with its configuration and store below ``folder``; each start has a new port."""
+    """The program with its configuration and store below ``folder``; each start has a new port.
 
-    def __init__(self, folder: Path, **properties: object) -> None:
+    Another program, Java's for one, is given by its words; it wants a port among its properties.
+    """
+
+    def __init__(self, folder: Path, program: Sequence[str] = (), **properties: object) -> None:
         self.store = folder / "store"
         self.port = 0
         self._log = folder / "log.txt"
         self._config = folder / "broker.conf"
         self._process: subprocess.Popen[bytes] | None = None
+        self._program = [*(program or (sys.executable, "-m", "penstock.cli.mqbroker"))]
         everything = {"listenPort": 0, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
                       "storePathRootDir": self.store, **properties}  # fmt: skip
         self._config.write_text("".join(f"{n}={value}\n" for n, value in everything.items()))
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        command = [sys.executable, "-m", "penstock.cli.mqbroker", "-c", str(self._config)]
+        command = [*self._program, "-c", str(self._config)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         for _ in range(int(START_S_MAX / _POLL_S)):
