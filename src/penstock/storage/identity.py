@@ -15,6 +15,8 @@ import msgspec
 from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX
 from penstock.storage.disk import Disk
+from penstock.storage.frames import read_frames
+from penstock.storage.journal import JOURNAL_FILE
 from penstock.storage.scan import scan
 from penstock.storage.segment import parse_segment_name, segment_name
 
@@ -76,18 +78,24 @@ def note_journal(disk: Disk, directory: str, identity: QueueIdentity) -> None:
 
 
 def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bool:
-    """Whether the messages have the ids that this base gives them.
+    """Whether the messages of some segment have the ids that this base gives them, or the journal
+    is of that queue; a segment may be another queue's whose file has come here.
 
-    With a wrong one all of them would pass for another queue's, and be cut off.
+    With a wrong base all messages would pass for another queue's, and be cut off.
     """
-    if not firsts:
+    if not firsts or any(_has_ids(disk, directory, first, id_base) for first in firsts):
         return True
-    file = disk.open(os.path.join(directory, segment_name(firsts[0])))
-    found = scan(file.read(0, _GLANCE_BYTES), firsts[0], id_base, more=True)
-    file.close()
-    if found.batches:
+    journal = read_frames(disk.read_file(os.path.join(directory, JOURNAL_FILE)) or b"", id_base)
+    if journal.end and not journal.is_old:
         return True
     return _id_base_of_messages(disk, directory, firsts) in (None, id_base)
+
+
+def _has_ids(disk: Disk, directory: str, first: int, id_base: int) -> bool:
+    file = disk.open(os.path.join(directory, segment_name(first)))
+    found = scan(file.read(0, _GLANCE_BYTES), first, id_base, more=True)
+    file.close()
+    return bool(found.batches)
 
 
 def _id_base_of_messages(disk: Disk, directory: str, firsts: Sequence[int]) -> int | None:

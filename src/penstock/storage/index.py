@@ -18,10 +18,12 @@ from penstock.storage.batch import CorruptBatchError
 
 BLOCK_BYTES: Final = 256 * 1024
 
-# magic, checksum of the rest, size of the segment file, next offset, last timestamp, blocks
+# magic, checksum of the rest (seeded with the segment's first id), size of the segment file,
+# next offset, last timestamp, blocks
 _HEADER = struct.Struct("<4sQQQqI")
 _CHECKED_FROM: Final = 12
 _MAGIC: Final = b"PSI1"
+_OF_ANY_SEGMENT: Final = 0
 
 
 class BlockIndex:
@@ -61,21 +63,29 @@ class BlockIndex:
         """Number of the last block that starts before ``timestamp_ns``, the first at least."""
         return max(0, bisect_left(self.timestamps, timestamp_ns) - 1)
 
-    def encode(self, size: int, next_offset: int, last_timestamp_ns: int) -> bytes:
-        """The sidecar file of a finished segment."""
+    def encode(
+        self, size: int, next_offset: int, last_timestamp_ns: int, first_id: int = 0
+    ) -> bytes:
+        """The sidecar file of the segment whose first message would have this id."""
         arrays = b"".join(a.tobytes() for a in (self.offsets, self.positions, self.timestamps))
         head = _HEADER.pack(_MAGIC, 0, size, next_offset, last_timestamp_ns, len(self))
-        checksum = xxh3_64_intdigest(head[_CHECKED_FROM:] + arrays)
+        checksum = xxh3_64_intdigest(head[_CHECKED_FROM:] + arrays, first_id)
         return _MAGIC + struct.pack("<Q", checksum) + head[_CHECKED_FROM:] + arrays
 
     @classmethod
-    def decode(cls, data: bytes) -> tuple[BlockIndex, int, int, int]:
-        """The index, file size, next offset and last timestamp. Raises CorruptBatchError."""
+    def decode(cls, data: bytes, first_id: int = 0) -> tuple[BlockIndex, int, int, int]:
+        """The index, file size, next offset and last timestamp.
+
+        Raises CorruptBatchError, for the index of another segment as well. Those of earlier
+        versions name none.
+        """
         if len(data) < _HEADER.size:
             raise CorruptBatchError("index file is too short")
         magic, checksum, size, next_offset, timestamp_ns, blocks = _HEADER.unpack_from(data)
-        if magic != _MAGIC or checksum != xxh3_64_intdigest(data[_CHECKED_FROM:]):
-            raise CorruptBatchError("index file is damaged")
+        checked = data[_CHECKED_FROM:]
+        seeds = (first_id, _OF_ANY_SEGMENT)
+        if magic != _MAGIC or checksum not in [xxh3_64_intdigest(checked, seed) for seed in seeds]:
+            raise CorruptBatchError("index file is damaged, or another segment's")
         index = cls()
         width = 8 * blocks
         start = _HEADER.size

@@ -147,7 +147,7 @@ class _Recovery:
         if data is None:
             return 0
         try:
-            index, size, next_offset, timestamp_ns = BlockIndex.decode(data)
+            index, size, next_offset, timestamp_ns = BlockIndex.decode(data, segment.first_id)
         except CorruptBatchError as error:
             logger.warning("%s: %s, reading the segment instead", segment.index_path, error)
             return 0
@@ -170,6 +170,8 @@ class _Recovery:
             data = segment.file.read(position, nbytes)
             last_window = position + len(data) >= segment.size
             found = scan(data, expected, segment.id_base, more=not last_window)
+            if following is not None and not len(segment.index):
+                found.refuse_from(following)  # another segment's file is in this one's place
             if found.batches or last_window:
                 break
             nbytes *= 2

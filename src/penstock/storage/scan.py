@@ -38,6 +38,13 @@ class Scan:
         """Whether the buffer ends in damage: bytes behind the last valid batch."""
         return bool(self.damage) and self.damage[-1].start == self.end
 
+    def refuse_from(self, offset: int) -> None:
+        """Count all as damage if the first valid batch is at this offset or behind it."""
+        if self.batches and self.batches[0].first_offset >= offset:
+            end = max(self.end, self.damage[-1].end if self.damage else 0)
+            self.batches, self.positions, self.end = [], [], 0
+            self.damage = [BadBytes(0, end)]
+
     def gaps(self, expected: int, following: int) -> Iterator[tuple[BadBytes, int, int]]:
         """The bad bytes, each with the offsets that it cost: those between the batches around it.
 

@@ -181,7 +181,13 @@ class Segment:
 
     def encode_index(self) -> bytes:
         """What the index file says of the segment as it is now."""
-        return self.index.encode(self.file.size, self.next_offset, self.last_timestamp_ns)
+        return self.index.encode(self.file.size, self.next_offset, self.last_timestamp_ns,
+                                 self.first_id)  # fmt: skip
+
+    @property
+    def first_id(self) -> int:
+        """The id of its first message; no other segment of any queue has it."""
+        return self.id_base + self.first_offset
 
     def delete(self, disk: Disk) -> None:
         """Remove both files."""

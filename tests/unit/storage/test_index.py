@@ -79,3 +79,14 @@ def test_a_right_checksum_does_not_make_a_wrong_number_of_blocks_right() -> None
         body = data[12:36] + struct.pack("<I", blocks) + data[40:]
         with pytest.raises(CorruptBatchError, match="size"):
             BlockIndex.decode(data[:4] + struct.pack("<Q", xxh3_64_intdigest(body)) + body)
+
+
+def test_the_index_of_another_segment_is_not_believed() -> None:
+    data = index((0, 10)).encode(300, 9, 21, first_id=5000)
+    assert BlockIndex.decode(data, 5000)[1] == 300
+    with pytest.raises(CorruptBatchError, match="another segment"):
+        BlockIndex.decode(data, 5009)
+
+
+def test_an_index_of_earlier_versions_names_no_segment() -> None:
+    assert BlockIndex.decode(index((0, 10)).encode(300, 9, 21), 5009)[1] == 300

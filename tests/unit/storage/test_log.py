@@ -276,11 +276,11 @@ def test_the_newest_segment_is_indexed_now_and_then(disk: FaultyDisk) -> None:
     fill(log, 1, size=CHECKPOINT_BYTES)
     log.sync()
     (path,) = disk.paths(".index")
-    _, size, next_offset, _ = BlockIndex.decode(disk.content(path))
+    _, size, next_offset, _ = BlockIndex.decode(disk.content(path), log.id_base)
     assert (size, next_offset) == (log.nbytes, 1)
     fill(log, 1)
     log.sync()
-    assert BlockIndex.decode(disk.content(path))[1] < log.nbytes
+    assert BlockIndex.decode(disk.content(path), log.id_base)[1] < log.nbytes
 
 
 def test_an_index_that_cannot_be_written_does_no_harm(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import pytest
 
 from penstock.core.errors import StorageError
 from penstock.storage import recovery
+from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.damage import DamageRecord
 from penstock.storage.extent import NOTHING, UNKNOWN, Extent
@@ -424,3 +426,54 @@ def test_damage_that_is_met_when_it_is_read_is_reported_once() -> None:
     log = recovered(disk, Extent(0, 3, 3))
     assert everything(log) == frames([written[0], written[2]])
     assert (lost(log), log.damage.lost_messages) == ([(1, 2)], 1)
+
+
+def swap(disk: FaultyDisk, one: str, other: str) -> None:
+    contents = disk.content(one), disk.content(other)
+    for path, content in zip((other, one), contents, strict=True):
+        disk.remove(path)
+        disk.open(path).append(content)
+
+
+def test_two_segments_swapped_cost_no_other() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=250), *[1] * 9)
+    paths = disk.paths(".log")
+    assert len(paths) > 3
+    first, last = paths[0], paths[-2]
+    swap(disk, first, last)
+    log, _ = reopen(disk)
+    kept = [one for one in written if not (in_file(first, one, paths) or in_file(last, one, paths))]
+    assert everything(log) == frames(kept)
+    assert len(quarantined(disk)) == 2
+
+
+def in_file(path: str, one: Batch, paths: Sequence[str]) -> bool:
+    """Whether this batch was written to this segment."""
+    firsts = [int(each.rpartition("/")[2].removesuffix(".log")) for each in paths]
+    at = paths.index(path)
+    return firsts[at] <= one.first_offset < firsts[at + 1]
+
+
+def test_two_indexes_swapped_cost_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=250)
+    written = fill(log, *[1] * 9)
+    log.close()
+    indexes = disk.paths(".index")
+    swap(disk, indexes[0], indexes[2])
+    log, _ = reopen(disk)
+    assert everything(log) == frames(written)
+    assert caplog.text.count("another segment's, reading the segment instead") == 2
+
+
+def test_a_segment_of_another_queue_costs_itself_alone() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=250), *[1] * 9)
+    paths = disk.paths(".log")
+    stranger = Batch.build(0, ID_BASE + 77, 0, 1, 8, [b"stranger"])
+    disk.remove(paths[0])
+    disk.open(paths[0]).append(bytes(stranger.raw))
+    log, _ = reopen(disk)
+    kept = [one for one in written if not in_file(paths[0], one, paths)]
+    assert everything(log) == frames(kept)

@@ -147,7 +147,7 @@ def test_a_file_that_lost_its_end_is_logged(
 
 def test_the_index_speaks_of_the_segment_as_it_is(disk: FaultyDisk) -> None:
     made = large(disk)
-    index, size, next_offset, timestamp_ns = BlockIndex.decode(made.encode_index())
+    index, size, next_offset, timestamp_ns = BlockIndex.decode(made.encode_index(), made.first_id)
     assert (size, next_offset, timestamp_ns) == (made.size, 18, 16)
     assert index.positions == made.index.positions
     assert made.index_path == PATH.removesuffix(".log") + ".index"
