@@ -17,7 +17,7 @@ from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.errors import ExitingError, StorageError
+from penstock.core.errors import DiskFullError, ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.nsqd.sync_place import SyncPlace
 from penstock.storage.durability import Durability
@@ -239,9 +239,17 @@ class Commits:
         return next(reversed(self._failed.values()), None)
 
     def _note(self, topic: Topic, action: str, error: StorageError | None) -> None:
-        """How it went; that older messages could be synced does not heal a disk that is full."""
+        """How it went; that older messages could be synced does not heal a disk that is full.
+
+        A write does, for all topics: some may never be published to again.
+        """
         if error is None:
             self._failed.pop((topic, action), None)
+            if self._failed and action == _WRITE:
+                self._failed = {
+                    of: failure for of, failure in self._failed.items()
+                    if not isinstance(failure, DiskFullError)
+                }  # fmt: skip
             return
         if (topic, action) not in self._failed:
             logger.error("TOPIC(%s): failed to %s - %s", topic.name, action, error)

@@ -298,13 +298,24 @@ async def test_a_full_disk_refuses_and_recovers(bench: Bench) -> None:
 
 async def test_health_is_bad_while_one_topic_is(bench: Bench) -> None:
     other = bench.broker.topic("u")
-    bench.disk.fail("append", within="t@0", code=errno.ENOSPC, times=-1)
+    bench.disk.fail("append", within="t@0", code=errno.EIO, times=-1)
     bench.publish("a")
     bench.publish("b", other)
     await bench.until_told(2)
     assert dict(bench.told)["b"] is None
-    assert isinstance(bench.commits.health, DiskFullError)
+    assert isinstance(bench.commits.health, StorageError)
     bench.commits.forget(bench.topic)
+    assert bench.commits.health is None
+
+
+async def test_any_topic_shows_that_a_full_disk_has_room_again(bench: Bench) -> None:
+    other = bench.broker.topic("u")
+    bench.disk.fail("append", within="t@0", code=errno.ENOSPC)
+    bench.publish("a")
+    await bench.until_told(1)
+    assert isinstance(bench.commits.health, DiskFullError)
+    bench.publish("b", other)
+    await bench.until_told(2)
     assert bench.commits.health is None
 
 
