@@ -53,6 +53,7 @@ async def kills_of_mqbroker(rounds: int, program: Sequence[str], rng: random.Ran
             storePathCommitLog=store / "commitlog", mappedFileSizeCommitLog=64 << 20, **PATIENT,
         )  # fmt: skip
         loads = Everything(broker, rng)
+        loads.rocketmq.keeps_order = False
         faults: list[str] = []
         try:
             broker.start()
