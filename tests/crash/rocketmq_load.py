@@ -54,7 +54,7 @@ class Load:
         self.rng = rng
         self.ledger = Ledger()
         self.keeps_order = True
-        """Whether requests of one connection are done in turn; Java's broker has several threads."""
+        """True if requests of one connection are done in turn, unlike in Java's broker."""
         self.ids: dict[Place, str] = {}
         """Of each acknowledged message."""
         self.numbers: dict[Place, int] = {}
