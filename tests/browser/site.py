@@ -131,7 +131,7 @@ class Site:
         return {f"{each['broadcast_address']}:{each['http_port']}" for each in nodes}
 
 
-_QUICK = ("--history-interval=1s", "--http-client-request-timeout=2s")
+_QUICK = ("--history-interval=1s", "--http-client-request-timeout=5s")
 
 
 def _agreed(address: str, method: str, target: str, body: Any = None) -> Any:
