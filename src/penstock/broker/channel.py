@@ -314,7 +314,7 @@ class Channel(Holdings):
             deadline = self.backlog_since_ns + batch.delay_ns
         else:
             deadline = batch.timestamp_ns + batch.delay_ns - self._wall_ahead_ns()
-        wait = deadline - now
+        wait = min(deadline - now, batch.delay_ns)  # the wall clock may have been set back since
         if wait <= 0:
             return False
         self.defer(self.cursor, min(batch.next_offset, border), wait, now)

@@ -26,11 +26,13 @@ from penstock.broker.spent import Spent
 from penstock.core.clock import Clock
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
-from penstock.core.units import MILLISECOND
+from penstock.core.units import MILLISECOND, SECOND
 from penstock.storage.log import ReadableLog
 
 CLOCK_GRAIN_NS: Final = MILLISECOND
 """By less than this the two clocks only seem to part: they cannot be read at the same moment."""
+CLOCK_STEP_NS: Final = SECOND
+"""Clocks drift apart by themselves; by more than this the wall clock was set."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,7 @@ class Holdings:
             self.latency = Latency(options.latency_window_ns, clock, self._in_flight)
         self._departed: list[Flights] = []
         self._ahead_ns = 0
+        self._recorded_ahead_ns = 0
         self._serial = 0  # of the newest record
         self._clock = clock
         self._alarms = alarms
@@ -285,18 +288,23 @@ class Holdings:
         self.changed = False
         self._serial += 1
         to_wall = self._wall_ahead_ns()
+        if abs(to_wall - self._recorded_ahead_ns) >= CLOCK_STEP_NS:
+            self._recorded_ahead_ns = to_wall
+            everything = True  # or deadlines of two clocks would stand side by side
         reset, added, over = self.deferred.collect(everything)
         unfinished = list(self.flying())
         unfinished += [(e.first, e.next, e.attempts) for e in (*self.requeued, *self.spent)]
         deferred = [(e.deadline + to_wall, e.first, e.next, e.attempts) for e in added]
         return ChannelRecord(self.name, self.cursor, self.head, unfinished, list(self.skips),
-                             reset, deferred, over, self._serial)  # fmt: skip
+                             reset, deferred, over, self._serial,
+                             self._clock.monotonic_ns() + to_wall)  # fmt: skip
 
     def restore(self, record: ChannelRecord, deferred: list[Deferral]) -> None:
         """Go on from a record. What was in flight is delivered again, with one attempt more.
 
         The record may lag behind the log or, after a power cut, be ahead of it: offsets that the
-        log has let go were finished, those behind its end are forgotten.
+        log has let go were finished, those behind its end are forgotten. A wall clock that was set
+        back since the record was written makes no deferral longer.
         """
         self._serial = record.serial
         start, end = self.log.start_offset, self.log.next_offset
@@ -309,10 +317,11 @@ class Holdings:
             if first < next_:
                 self.requeued.add(RequeuedRange(first, next_, attempts, self.cursor))
         to_wall = self._wall_ahead_ns()
+        set_back_ns = max(0, record.written_ns - self._clock.monotonic_ns() - to_wall)
         for deadline, first, next_, attempts in deferred:
             first, next_ = max(first, start), min(next_, end)
             if first < next_:
-                self._defer(deadline - to_wall, first, next_, attempts)
+                self._defer(deadline - to_wall - set_back_ns, first, next_, attempts)
 
     def _wall_ahead_ns(self) -> int:
         """Wall time less monotonic time. It stays as it was until the wall clock is set, so that

@@ -35,6 +35,7 @@ class ChannelRecord(msgspec.Struct, array_like=True, tag="c"):
     deferred: list[Deferral]
     undeferred: list[int]  # first offsets
     serial: int = 0  # one more than the record before had, unless an earlier version wrote it
+    written_ns: int = 0  # wall time
 
 
 class GroupRecord(msgspec.Struct, array_like=True, tag="g"):

@@ -269,6 +269,44 @@ def test_a_delay_follows_the_wall_clock_when_that_is_set(world: World) -> None:
     assert reader.take() == first_tries(0)
 
 
+DAY = 86_400 * SECOND
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["saved", "only published"])
+def test_no_delay_grows_when_the_clock_is_set_back_before_a_start(
+    world: World, is_saved: bool
+) -> None:
+    channel = world.channel()
+    world.broker.save()
+    world.publish(b"late", delay=30 * SECOND)
+    if is_saved:
+        world.broker.save()
+        assert channel.deferred_count == 1
+    world.clock.set_wall(world.clock.wall_ns() - 5 * DAY)
+    world.kill()
+    reader = Reader(world, world.channel(), 1)
+    assert reader.take() == []
+    world.wait(30 * SECOND)
+    assert reader.take() == first_tries(0)
+
+
+def test_deadlines_of_two_clocks_are_not_mixed(world: World) -> None:
+    channel = world.channel()
+    world.clock.set_wall(world.clock.wall_ns() + 5 * DAY)
+    world.publish(b"late", delay=30 * SECOND)
+    world.broker.save()
+    world.clock.set_wall(world.clock.wall_ns() - 5 * DAY)
+    world.fill(1)
+    world.broker.save()
+    assert channel.deferred_count == 1
+    world.kill()
+    reader = Reader(world, world.channel(), 2)
+    assert reader.offsets() == [1]
+    reader.finish(1)
+    world.wait(30 * SECOND)
+    assert reader.offsets() == [0]
+
+
 def test_a_delay_of_the_backlog_that_is_over_when_it_is_read_defers_nothing(world: World) -> None:
     world.publish(b"late", delay=SECOND)
     channel = world.channel()
