@@ -17,7 +17,7 @@ from penstock.core.web_options import WebOptions
 
 SMALL: Final = 64 * 1024
 """What a connection may hold whatever others do, so that small requests and answers always go."""
-STALL_S: Final = 5.0
+STALL_S: Final = 10.0
 """So long a connection may hold much and do little while others wait."""
 _READ: Final = 256 * 1024
 """What one read may bring."""
@@ -78,8 +78,7 @@ class Turns:
         self._waiting[share] = None
         share.waits = True
         if self._watch is None:
-            self._held = {share: share.held for share in self._held}
-            self._watch = asyncio.get_running_loop().call_later(STALL_S, self._look)
+            self._look_later()
 
     def forget(self, share: TurnShare) -> None:
         """The connection needs no turn now."""
@@ -116,13 +115,23 @@ class Turns:
             for share, held in self._held.items()
             if not share.waits and held != _NEW and share.held - held < SMALL
         ]
-        for share in late:
-            share.give_up()
-        self._held = {share: share.held for share in self._held}
+        if not self._looks_late():  # then it is us who did not read
+            for share in late:
+                share.give_up()
         self.pass_on()  # HTTP gives back without a word
         self._watch = None
         if self._waiting:
-            self._watch = asyncio.get_running_loop().call_later(STALL_S, self._look)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._held = {share: share.held for share in self._held}
+        self._watch = asyncio.get_running_loop().call_later(STALL_S, self._look)
+
+    def _looks_late(self) -> bool:
+        """Whether this process was held up itself."""
+        if self._watch is None:
+            return False
+        return asyncio.get_running_loop().time() - self._watch.when() > STALL_S / 4
 
 
 class TurnShare(Share):
@@ -162,6 +171,11 @@ class TurnShare(Share):
     def close(self) -> None:
         """The connection has ended."""
         self.hold(0)
+        self.go_on = self.give_up = _nothing  # or each would keep the other, until a collection
+
+
+def _nothing() -> None:
+    """What is left to call after the end."""
 
 
 class Memory(NamedTuple):

@@ -148,7 +148,7 @@ async def test_one_that_completes_requests_is_left_alone_whatever_it_holds(turns
 async def test_those_that_do_nothing_are_given_up_while_others_wait(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "STALL_S", 0.01)
+    monkeypatch.setattr(budget, "STALL_S", 0.2)
     full, stalled, waiting = Peer(turns), Peer(turns), Peer(turns)
     assert full.share.hold(LIMIT)
     assert stalled.share.hold(SMALL + 1)
