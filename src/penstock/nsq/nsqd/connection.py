@@ -300,6 +300,7 @@ class Connection(asyncio.Protocol):
         if self._ended:
             return
         self._ended = True
+        self._held = None
         self.reader.forget()
         self._share.close()
         self._schedule_beat(0)

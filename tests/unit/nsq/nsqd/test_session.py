@@ -95,6 +95,20 @@ async def test_an_ok_does_not_overtake_the_refusal_of_another_topic(nsqd: Runnin
     assert await client.closed()
 
 
+async def test_a_command_that_waited_for_a_publish_which_failed_is_not_carried_out(
+    nsqd: Running,
+) -> None:
+    await nsqd.publish("full", b"x")
+    await nsqd.post("/topic/config?topic=full", b'{"max_depth": 1}')
+    client = await nsqd.connect()
+    before = AT_ONCE + 8
+    client.send(pub("t", b"x") * before + pub("full", b"x") + b"SUB u c\n")
+    assert [await client.frame() for _ in range(before)] == [(0, b"OK")] * before
+    assert "full" in await client.error()
+    assert await client.closed()
+    assert "u" not in nsqd.nsqd.broker.topics
+
+
 async def test_an_ok_does_not_overtake_the_sync_of_another_topic(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
