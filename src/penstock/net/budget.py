@@ -118,6 +118,8 @@ class Turns:
         if not self._looks_late():  # then it is us who did not read
             for share in late:
                 share.give_up()
+            if self.first in late:  # it was left alone, as it waits for something else
+                self.first = None
         self.pass_on()  # HTTP gives back without a word
         self._watch = None
         if self._waiting:

@@ -157,6 +157,20 @@ async def test_those_that_do_nothing_are_given_up_while_others_wait(
     assert (full.given_up, stalled.given_up, waiting.given_up) == (1, 1, 0)
 
 
+async def test_one_that_waits_for_something_else_does_not_stay_the_first(turns: Turns) -> None:
+    full, first, waiting = (Peer(turns) for _ in range(3))
+    first.share.give_up = lambda: None  # a client that does not read its answers, say
+    assert full.share.hold(LIMIT)
+    assert first.share.hold(SMALL + 1)
+    assert not waiting.share.hold(SMALL + 1)
+    full.share.give_up = lambda: None
+    turns._look()
+    turns._look()
+    assert waiting.turns_had == 1
+    assert waiting.share.hold(LIMIT)
+    assert not first.share.hold(SMALL + 2)  # it has to wait as others do
+
+
 def test_memory_as_the_options_say() -> None:
     memory = Memory.of(WebOptions(max_request_memory=1, max_answer_memory=2))
     assert (memory.requests.limit, memory.answers.limit) == (1, 2)
