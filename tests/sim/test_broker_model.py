@@ -489,6 +489,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.readers.clear()
         self.job = None
         self.open()
+        assert self.rotted or self.doubtful or self.broken or not self.topic.damage.pending
         if self.doubtful and not clean:
             self.start_over()
             return

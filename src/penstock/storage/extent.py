@@ -19,8 +19,6 @@ class Extent(NamedTuple):
 
 
 NOTHING: Final = Extent(0, 0, 0)
-UNKNOWN: Final = -1
-"""As a start: nobody knows any more what has been deleted since."""
 
 
 def missing(present: Iterable[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from typing import Final
 from penstock.core.errors import StorageError
 from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.disk import Disk
-from penstock.storage.extent import NOTHING, UNKNOWN, Extent
+from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.frames import Frames, encode_frames, mark, read_frames
 
 JOURNAL_FILE: Final = "cursors.journal"
@@ -28,7 +28,9 @@ class Journal:
     """The journal at ``path`` of the queue with this id base, made when it is not there.
 
     ``records`` are those found when it was opened; before those whose numbers are in ``gaps`` some
-    may be missing. ``extent`` is how far the queue's log reached when the newest was written.
+    may be missing. ``extent`` is how far the queue's log reached when the newest was written, if
+    the file ``tells_extent``; if it was not ``is_whole``, one that is missing may have had a later
+    start.
     """
 
     def __init__(
@@ -50,8 +52,8 @@ class Journal:
         if not found.end and data.strip(b"\0"):
             found.note_damage(len(data))
         self.records, self.gaps, self.extent = found.records, found.gaps, found.extent
-        if found.end != len(data) or found.gaps:  # what may be missing had a later start
-            self.extent = found.extent._replace(start=UNKNOWN)
+        self.is_whole = found.end == len(data) and not found.gaps
+        self.tells_extent = bool(found.end) and not found.is_old
         self._report(data, found, is_expected)
         self._wants_rewriting = bool(found.is_old or found.gaps)
         if not found.end:

@@ -28,12 +28,12 @@ from penstock.storage.cache import BlockCache
 from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.disk import Disk
 from penstock.storage.durability import Durability
-from penstock.storage.extent import NOTHING, UNKNOWN, Extent, missing
+from penstock.storage.extent import NOTHING, Extent, missing
 from penstock.storage.identity import read_identity, segments_in
 from penstock.storage.index import BlockIndex
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.scan import BadBytes, scan
-from penstock.storage.segment import STEPPED_OVER, Segment, logger, segment_name
+from penstock.storage.segment import STEPPED_OVER, Segment, index_path, logger, segment_name
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 
@@ -57,7 +57,7 @@ def open_log(
     """
     disk.make_directory(directory)
     base = read_identity(disk, directory, new_id_base).id_base
-    return recover(disk, directory, base, cache, options, DamageRecord(disk, directory), NOTHING)
+    return recover(disk, directory, base, cache, options, DamageRecord(disk, directory), None)
 
 
 def recover(
@@ -67,10 +67,13 @@ def recover(
     cache: BlockCache,
     options: LogOptions,
     damage: DamageRecord,
-    known: Extent,
+    known: Extent | None,
+    *,
+    is_newest: bool = True,
 ) -> tuple[Log, RecoveryReport]:
     """The log in a directory that is there; ``known`` is how far it reached when that was written
-    down last. Raises StorageError.
+    down last, unless it is not the newest and more has been deleted since; None when it never was.
+    Raises StorageError.
     """
     recovery = _Recovery(disk, directory, id_base, damage, known)
     segments = recovery.segments
@@ -79,11 +82,11 @@ def recover(
         segments.append(Segment.create(disk, directory, 0, id_base))
         disk.sync_directory(directory)
     _keep_offsets_rising(disk, directory, segments)
-    end = recovery.report_missing()
+    end = recovery.report_missing(starts_there=is_newest)
     log = Log(disk, directory, segments, id_base, cache, options, damage)
     log.distrust(recovery.unsynced)
     log.skip_to(end)
-    log.synced_offset = min(known.synced, log.next_offset)
+    log.synced_offset = min(known.synced if known else 0, log.next_offset)
     if options.durability is Durability.FSYNC and log.unsynced_messages:
         _sync(log)
     return log, recovery.report
@@ -101,7 +104,7 @@ class _Recovery:
     """The reading of one log's segments."""
 
     def __init__(
-        self, disk: Disk, directory: str, id_base: int, damage: DamageRecord, known: Extent
+        self, disk: Disk, directory: str, id_base: int, damage: DamageRecord, known: Extent | None
     ) -> None:
         self.report = RecoveryReport()
         self.segments: list[Segment] = []
@@ -110,7 +113,8 @@ class _Recovery:
         self._directory = directory
         self._id_base = id_base
         self._damage = damage
-        self._known = known
+        self._known = known or NOTHING
+        self._knows_synced = known is not None
         self._present = RangeSet()
         self._promised = 0  # the end of the log, as its index files know it
 
@@ -119,12 +123,23 @@ class _Recovery:
         firsts = segments_in(self._disk, self._directory)
         for first, following in zip_longest(firsts, firsts[1:]):
             path = os.path.join(self._directory, segment_name(first))
+            if following is not None and following <= self._known.start:
+                self._finish_deleting(path)
+                continue
             segment = Segment(self._disk.open(path), first, self._id_base)
             segment.damage = self._damage
             before = self.segments[-1].next_offset if self.segments else first
             if self._read(segment, max(first, before), following):
                 self.unsynced.append(segment)
             self.segments.append(segment)
+
+    def _finish_deleting(self, path: str) -> None:
+        """Remove what a power cut has brought back; perhaps not all, which would look like a loss.
+
+        Raises StorageError.
+        """
+        self._disk.remove(index_path(path))
+        self._disk.remove(path)
 
     def _read(self, segment: Segment, expected: int, following: int | None) -> bool:
         """Take into the segment what its file holds behind what its index speaks of; whether there
@@ -213,19 +228,22 @@ class _Recovery:
         self.report.damaged += nbytes
         name = os.path.basename(segment.file.path)
         damage = Damage(name, STEPPED_OVER, position + bad.start, nbytes, first, next_)
-        is_loss = first < next_ and (first < self._synced or not any(self._known))
+        is_loss = first < next_ and (first < self._synced or not self._knows_synced)
         self._damage.report(damage, data[bad.start : bad.end], is_loss=is_loss)
 
     @property
     def _synced(self) -> int:
         return max(self._known.synced, self._promised)
 
-    def report_missing(self) -> int:
-        """Report the messages that should be there; the offset at which the log goes on."""
+    def report_missing(self, *, starts_there: bool) -> int:
+        """Report the messages that should be there; the offset at which the log goes on.
+
+        ``starts_there`` says that nothing was deleted since it was written down where it starts.
+        """
         known = self._known
         end = max(segment.next_offset for segment in self.segments)
         start = known.start
-        if start == UNKNOWN or not any(known):
+        if not starts_there or not any(known):
             start = next((first for first, _ in self._present), end)
         whole = max(end, known.end, self._synced)
         for first, next_ in self._damage.lost_ranges():

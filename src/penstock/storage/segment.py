@@ -33,6 +33,11 @@ def segment_name(first_offset: int) -> str:
     return f"{first_offset:020d}.log"
 
 
+def index_path(path: str) -> str:
+    """Where the index of the segment with this path is."""
+    return path.removesuffix(".log") + ".index"
+
+
 def parse_segment_name(name: str) -> int | None:
     """First offset of the segment with this file name; None when it is no segment's."""
     stem, dot, suffix = name.partition(".")
@@ -73,7 +78,7 @@ class Segment:
 
     @property
     def index_path(self) -> str:
-        return self.file.path.removesuffix(".log") + ".index"
+        return index_path(self.file.path)
 
     def append(self, batches: Sequence[Batch]) -> None:
         """Write batches with one call. Raises DiskFullError or StorageError; nothing changes

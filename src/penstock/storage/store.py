@@ -97,8 +97,9 @@ class Store:
                           damage, is_expected=is_expected)  # fmt: skip
         if journal.is_named:
             note_journal(self.disk, directory, identity)
+        known = journal.extent if journal.tells_extent else None
         log, report = recover(self.disk, directory, identity.id_base, self._cache, self.options,
-                              damage, journal.extent)  # fmt: skip
+                              damage, known, is_newest=journal.is_whole)  # fmt: skip
         return log, journal, report
 
     def open_queues(self, topic: str, log: Log, *, several: bool = False) -> Queues:

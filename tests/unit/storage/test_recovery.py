@@ -10,7 +10,7 @@ from penstock.storage import recovery
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.damage import DamageRecord
-from penstock.storage.extent import NOTHING, UNKNOWN, Extent
+from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.recovery import recover
 from penstock.storage.segment import GLANCE_BYTES
@@ -281,10 +281,12 @@ def test_other_files_in_the_directory_do_not_matter() -> None:
 # --- messages that should be there ---------------------------------------------------------------
 
 
-def recovered(disk: FaultyDisk, known: Extent) -> Log:
+def recovered(disk: FaultyDisk, known: Extent | None, *, is_newest: bool = True) -> Log:
     disk.crash("written")
     damage = DamageRecord(disk, DIRECTORY)
-    return recover(disk, DIRECTORY, ID_BASE, BlockCache(), LogOptions(), damage, known)[0]
+    log, _ = recover(disk, DIRECTORY, ID_BASE, BlockCache(), LogOptions(), damage, known,
+                     is_newest=is_newest)  # fmt: skip
+    return log
 
 
 def lost(log: Log) -> list[tuple[int, int]]:
@@ -313,6 +315,16 @@ def test_a_tail_that_was_not_synced_is_counted_and_not_pending() -> None:
     disk.cut(FIRST, 150)
     log = recovered(disk, Extent(0, 1, 6))
     assert (lost(log), log.damage.lost_messages, log.next_offset) == ([], 5, 6)
+
+
+def test_a_hole_in_what_was_never_synced_is_counted_and_not_pending() -> None:
+    disk = new_disk()
+    fill(new_log(disk), 1, 2, 3)
+    disk.overwrite(FIRST, bytes(40), 100)  # as a power cut leaves it soon after the topic was made
+    again = copy.deepcopy(disk)
+    log = recovered(disk, NOTHING)
+    assert (lost(log), log.damage.lost_messages, log.next_offset) == ([], 2, 6)
+    assert lost(recovered(again, None)) == [(1, 3)], "nobody knows whether it was synced"
 
 
 def test_each_segment_that_is_gone_is_missed() -> None:
@@ -344,7 +356,19 @@ def test_what_was_deleted_on_purpose_is_not_missed() -> None:
     disk.remove(FIRST)
     assert lost(recovered(disk, Extent(1, 5, 5))) == []
     disk.remove(f"{DIRECTORY}/{1:020d}.log")
-    assert lost(recovered(disk, Extent(UNKNOWN, 5, 5))) == []
+    assert lost(recovered(disk, Extent(1, 5, 5), is_newest=False)) == []
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_what_a_power_cut_brings_back_of_deleted_segments_is_deleted(is_newest: bool) -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, max_bytes_per_file=150), *[1] * 5)
+    disk.remove(f"{DIRECTORY}/{1:020d}.log")
+    log = recovered(disk, Extent(2, 5, 5), is_newest=is_newest)
+    assert (lost(log), log.start_offset) == ([], 2)
+    assert everything(log) == frames(written[2:])
+    assert not disk.paths(f"{0:020d}.log")
+    assert lost(recovered(disk, log.extent)) == []
 
 
 def test_gaps_of_an_earlier_versions_log_are_known_from_the_first_start_on() -> None:
