@@ -28,6 +28,8 @@ SECONDS_MAX: Final = 60.0
 TMPFS_MB: Final = 64
 PIECE: Final = 1 << 16
 PUBLISH: Final = "/pub?topic=probe"
+LARGE: Final = bytes(64 << 10)
+"""More than the last page of a file has room for."""
 
 
 class Place(Protocol):
@@ -109,7 +111,8 @@ async def _fill_and_free(place: Place, everything: Everything, *, killed: bool) 
     place.fill()
     try:
         await everything.work(WORK_S)
-        assert await _status(node, "POST", PUBLISH, b"no room") == 503
+        status = await _status(node, "POST", PUBLISH, LARGE)
+        assert status == 503, status
         if killed:
             await everything.endure(0.0)
     finally:
@@ -117,9 +120,7 @@ async def _fill_and_free(place: Place, everything: Everything, *, killed: bool) 
     if killed:
         node.start()
     end = time.monotonic() + SECONDS_MAX
-    while (
-        await _status(node, "POST", PUBLISH, b"room") + await _status(node, "GET", "/ping") != 400
-    ):
+    while await _status(node, "POST", PUBLISH, LARGE) + await _status(node, "GET", "/ping") != 400:
         assert time.monotonic() < end, "it does not recover"
         await asyncio.sleep(0.05)
 
