@@ -76,9 +76,12 @@ class Book:
         return self.newest(root) < self.first and root not in self._recent
 
     def is_open(self, offset: int) -> bool:
-        """Whether a half in the window is the newest of a transaction without an outcome."""
+        """Whether a half is the newest of a transaction without an outcome; none that has left the
+        window is.
+        """
         root = self.root_of(offset)
-        return root not in self._decided and self.newest(root) == offset
+        is_newest = offset >= self.first and self.newest(root) == offset
+        return is_newest and self.outcome(root) is None
 
     def undone(self) -> Iterator[tuple[int, Decision]]:
         """Roots and decisions that something is left to do for."""
@@ -130,12 +133,19 @@ class Book:
             root = self.root_of(self.first)
             if self.newest(root) <= self.first:
                 decision = self._decided.get(root)
-                if decision is None or not decision.done:
+                if not self._is_settled(root, decision):
                     break
-                self._forget(root, decision)
+                if decision is not None:
+                    self._forget(root, decision)
             self._root_of.pop(self.first, None)
             self.first += 1
         return self.first != start
+
+    def _is_settled(self, root: int, decision: Decision | None) -> bool:
+        """Whether nothing is left to do. Without a decision that is so where earlier versions have
+        stored a copy of a half although its transaction had ended.
+        """
+        return root in self._recent if decision is None else decision.done
 
     def _forget(self, root: int, decision: Decision) -> None:
         del self._decided[root]

@@ -54,6 +54,23 @@ def test_a_copy_takes_the_place_of_its_half() -> None:
     assert book.first == 10
 
 
+def test_a_half_that_has_left_the_window_is_not_open() -> None:
+    book = Book(0)
+    book.copied(0, 1)
+    done(book, 0)
+    assert book.advance(2)
+    assert not book.is_open(1)
+
+
+def test_a_copy_of_what_has_ended_holds_nothing_up() -> None:
+    book = Book(0)
+    done(book, 0)
+    book.advance(1)
+    book.copied(0, 1)
+    assert not book.is_open(1)
+    assert book.advance(2)
+
+
 def test_repetitions_are_known_for_a_while() -> None:
     book = Book(0)
     done(book, 0, ROLLBACK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -92,6 +92,25 @@ async def test_a_half_is_asked_for_when_it_is_old_enough(
     with pytest.raises(RefusedError, match="committed already"):
         await end(node, half, ROLLBACK)  # the offsets of the first half
     assert settled(node) == (2, 1)
+
+
+async def test_a_transaction_that_ends_during_a_check_is_not_asked_for(
+    node: Node, checks: TransactionChecks, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = producer(node)
+    half = await begin(node)
+    clock.advance(6 * SECOND)
+    store = checks._store
+
+    async def store_late(copies: Sequence[module._Copy]) -> None:
+        await end(node, half, COMMIT)
+        await store(copies)
+
+    monkeypatch.setattr(checks, "_store", store_late)
+    await checks.check()
+    assert len(stored(node, names.HALF_TOPIC)) == 1
+    assert peer.told == []
+    assert settled(node) == (1, 1)
 
 
 @pytest.mark.parametrize("by", [-HOUR, 100 * HOUR])
