@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from . import clocks, damage, faults, full, kill, power, soak
 from .mounts import enter_private_mounts
-from .report import Result
+from .report import Result, end_at_interrupt
 
 Campaign = Callable[[int, argparse.Namespace, random.Random], Coroutine[Any, Any, Result]]
 
@@ -79,6 +79,7 @@ def main() -> None:
         enter_private_mounts()
     print(f"seed {chosen.seed}", file=sys.stderr)
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # writes to sockets of the killed
+    end_at_interrupt()
     run, _ = CAMPAIGNS[chosen.name]
     result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))
     print(result)

@@ -39,6 +39,7 @@ class Everything:
         self.transactions = transaction_load.Load(node, rng)
         self.pops = pop_load.Load(node, rng)
         self._prepared = False
+        self.lives = 0
 
     def move_to(self, node: Node) -> None:
         """The same data path has another node now."""
@@ -53,6 +54,7 @@ class Everything:
 
     async def run(self, seconds: float) -> None:
         """Load the node in every way, kill it, and let every client notice."""
+        self.lives += 1
         async with asyncio.TaskGroup() as group:
             for client in self._clients():
                 group.create_task(client)

@@ -87,6 +87,6 @@ async def kills(rounds: int, level: str, rng: random.Random) -> Result:
         await everything.settle()
         assert node.stop() == 0
     return Result(
-        f"kill -9 at `{level}`", f"{rounds} kills",
+        f"kill -9 at `{level}`", f"{everything.lives} kills",
         f"{everything.acknowledged} acknowledged ({everything})", everything.faults(),
     )  # fmt: skip

@@ -24,6 +24,7 @@ _FORKS.set_forkserver_preload([__name__])
 
 
 def _run(arguments: Sequence[str], log: Path, circumstances: Sequence[Circumstance]) -> None:
+    os.setsid()  # Ctrl-C is for the campaign
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)

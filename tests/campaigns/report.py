@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 import traceback
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+_ending: list[int] = []
 EVERY_S = 5.0
 """Least time between two lines of progress."""
 
@@ -29,15 +31,24 @@ class Result:
 
 
 def progress(rounds: int, state: Callable[[], object] = lambda: "") -> Iterator[int]:
-    """Numbers from 1 to the number of rounds, with a line now and then on how far it is."""
+    """Numbers from 1 to the number of rounds, fewer after Ctrl-C, with a line now and then on how
+    far it is.
+    """
     start = shown = time.monotonic()
     for number in range(1, rounds + 1):
+        if _ending:
+            return
         yield number
         now = time.monotonic()
         if now - shown >= EVERY_S or number == rounds:
             shown = now
             left = (now - start) / number * (rounds - number)
             say(f"{number} of {rounds} rounds, {left:.0f} s to go; {state()}")
+
+
+def end_at_interrupt() -> None:
+    """From now on Ctrl-C ends the rounds, and what was done so far is judged."""
+    signal.signal(signal.SIGINT, lambda number, _: _ending.append(number))
 
 
 def explained(error: BaseException) -> list[str]:
