@@ -1,10 +1,10 @@
-"""What of a queue's files is damaged or missing: one record of it, until an operator accepts it.
+"""The record of a queue's damaged or missing data, kept until an operator accepts the damage.
 
-Recovery and the cursor journal report here what they find. The record is in ``damage.json`` beside
-the queue's files, so that a restart does not end the alarm: while anything is pending, the queue's
-topic deletes nothing and the node is not healthy. Damaged bytes are copied to ``quarantine/``
-before anything is cut. Offsets that were lost stay known, or their gap would be reported at each
-start.
+Recovery and the cursor journal report their findings here. The record is in ``damage.json`` beside
+the queue's files, so that a restart does not end the alarm: while any damage is pending, the topic
+deletes nothing and the node is unhealthy. Damaged bytes are copied to ``quarantine/`` before
+anything is truncated. Lost offsets stay on record after they are accepted; otherwise each start
+would report the same gap again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.storage.disk import Disk
 logger = logging.getLogger(__name__)
 
 DAMAGES_MAX: Final = 1000
-"""A queue with more of them than that counts the others with the last."""
+"""The most entries of one queue; further damage is added to the last entry."""
 TORN_COPIES_MAX: Final = 16
 _FILE: Final = "damage.json"
 QUARANTINE: Final = "quarantine"
@@ -31,9 +31,9 @@ _TORN: Final = ".torn"
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """One place of one file; ``copy`` is the name of its bytes in ``quarantine/``, if there is one.
+    """One damaged place in one file; ``copy`` names its copy in ``quarantine/``, if there is one.
 
-    The messages from offset ``first`` to ``next`` are lost by it.
+    The messages from offset ``first`` up to, but not including, ``next`` are lost.
     """
 
     file: str
@@ -46,7 +46,7 @@ class Damage(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> int:
-        """How many are lost."""
+        """Number of messages lost."""
         return self.next - self.first
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class _Recorded(msgspec.Struct):
-    """The content of the file. Of what was accepted only lost offsets matter still."""
+    """The content of the file; ``known`` is damage that needs no operator: accepted, or no loss."""
 
     pending: list[Damage] = []
     known: list[Damage] = []
@@ -68,7 +68,7 @@ class _Recorded(msgspec.Struct):
 
 
 class DamageRecord:
-    """The damage of the queue in ``directory``; without a disk that of a log in memory: none."""
+    """The damage of the queue in ``directory``; a log in memory has no disk and no damage."""
 
     def __init__(self, disk: Disk | None = None, directory: str = "") -> None:
         self._disk = disk
@@ -85,12 +85,12 @@ class DamageRecord:
 
     @property
     def pending(self) -> list[Damage]:
-        """What no operator has accepted yet."""
+        """Damage that no operator has accepted yet."""
         return self._recorded.pending
 
     @property
     def lost_messages(self) -> int:
-        """Messages that were lost by all damage since the queue was made."""
+        """Number of messages lost to damage since the queue was created."""
         return self._recorded.lost_messages
 
     def lost_ranges(self) -> Iterator[tuple[int, int]]:
@@ -105,9 +105,10 @@ class DamageRecord:
         return os.path.join(self._directory, _FILE)
 
     def report(self, damage: Damage, data: bytes = b"", *, is_loss: bool = True) -> None:
-        """Record damage that is not known yet, with a copy of its bytes.
+        """Record damage that is not on record yet, with a copy of its bytes.
 
-        It is pending where it ``is_loss``; else it is only counted, as what a power cut took.
+        With ``is_loss`` it is pending until accepted; without, it is only counted: a power cut may
+        take messages that were never synced.
         """
         if self._knows(damage):
             return
@@ -133,7 +134,7 @@ class DamageRecord:
         return place in known
 
     def keep_torn(self, file: str, position: int, data: bytes) -> bool:
-        """Copy the torn tail of a file that is about to be cut off; whether it may be cut."""
+        """Copy the torn tail of a file before it is cut off; True if the tail may now be cut."""
         data = data.rstrip(b"\0")
         if not data:
             return True
@@ -144,7 +145,7 @@ class DamageRecord:
         return bool(copy)
 
     def _copy(self, name: str, data: bytes) -> str:
-        """Copy bytes to the quarantine; the file's name there, empty when that is impossible."""
+        """Copy bytes to the quarantine; returns the name of the copy, empty if it failed."""
         if self._disk is None:
             return ""
         directory = os.path.join(self._directory, QUARANTINE)
@@ -164,9 +165,10 @@ class DamageRecord:
         return name
 
     def accept(self, start: int) -> None:
-        """An operator knows of all of this. Raises StorageError; it is all pending still then.
+        """Take all pending damage as accepted by an operator.
 
-        Gaps below ``start``, where the log begins, are forgotten.
+        Gaps below ``start``, where the log begins, are forgotten. Raises StorageError, and then all
+        of it is still pending.
         """
         if not self.pending:
             return
@@ -181,7 +183,7 @@ class DamageRecord:
             raise
 
     def save(self) -> None:
-        """Write down what is not written yet. Raises StorageError."""
+        """Write the record to disk if it has changed. Raises StorageError."""
         if self._changed and self._disk is not None:
             self._disk.replace_file(self._path, msgspec.json.encode(self._recorded))
             self._changed = False

@@ -1,7 +1,7 @@
-"""How far a log reaches, as it is written down beside it: what makes a loss noticed.
+"""The extent of a log, recorded outside the log so that lost data is noticed.
 
-A log that was cut short, or lost a file, looks like one that never held more. So the journal of its
-queue says with each record from where to where the log went.
+A log that was cut short, or lost a file, looks like one that never held more. Therefore the cursor
+journal of its queue states with each record where the log started and ended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Extent(NamedTuple):
-    """Offsets of a log: the oldest that is kept, the end of what was synced, the end."""
+    """Offsets of a log: its oldest message, the end of the synced part, the end of the log."""
 
     start: int
     synced: int
@@ -22,7 +22,7 @@ NOTHING: Final = Extent(0, 0, 0)
 
 
 def missing(present: Iterable[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The ranges from ``start`` to ``end`` that no range of ``present``, which ascend, covers."""
+    """The ranges between ``start`` and ``end`` not covered by ``present``, which must ascend."""
     for first, next_ in present:
         if start < min(first, end):
             yield start, min(first, end)

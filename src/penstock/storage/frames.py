@@ -1,16 +1,17 @@
-"""The frames of a journal: records that can be recognised, each with its queue's name.
+"""The frames of a journal: records that can be recognised anywhere, each naming its queue.
 
 A frame, little endian::
 
     0   4s   magic           b"PSJ1"
     4   u32  length          of the record
-    8   u64  checksum        xxh3_64 of all that follows
-    16  u64  queue           the id base of the queue that the record is of
+    8   u64  checksum        xxh3_64 of all bytes that follow
+    16  u64  queue           the id base of the record's queue
     24  u64  start, synced, end   of the queue's log when this was written (extent.Extent)
     48  record
 
-A frame without a record is a mark: what stands before it was synced. So a torn tail, which a crash
-leaves, is what no whole frame follows; a bad record with a whole frame behind it is damage.
+A frame without a record is a mark: all frames before it were synced. Bad bytes at the end, with no
+whole frame behind them, are a torn tail, which a crash may leave; bad bytes with a whole frame
+behind them are damage.
 
 Journals of earlier versions have ``u32 length, u64 xxh3_64 of the record, record`` instead.
 """
@@ -33,13 +34,15 @@ _CHECKED = struct.Struct("<QQQQ")
 HEADER_BYTES: Final = _PREFIX.size + _CHECKED.size
 _OLD = struct.Struct("<IQ")
 _OLD_RECORD: Final = re.compile(rb"[\x91-\x9f]\xa1[a-z]")
-"""How records of earlier versions begin: an array of MessagePack whose first item is a tag."""
+"""The start of a record of earlier versions: a MessagePack array whose first item is a tag."""
 
 
 @dataclass(slots=True)
 class Frames:
-    """What the bytes of a journal hold. ``damage`` are places between whole frames, ``gaps`` the
-    numbers of the records before which there is some; ``end`` is behind the last whole frame.
+    """The content of a journal.
+
+    ``damage`` lists the damaged places between whole frames, ``gaps`` the numbers of the records
+    that follow damage; ``end`` is the position behind the last whole frame.
     """
 
     records: list[bytes] = field(default_factory=list)
@@ -51,7 +54,7 @@ class Frames:
     is_old: bool = False
 
     def note_damage(self, end: int) -> None:
-        """From the last whole frame to ``end`` there is none, but behind it there is more."""
+        """Note bytes without a whole frame, up to ``end``, with a whole frame behind them."""
         self.damage.append((self.end, end))
         self.gaps.add(len(self.records))
         self.end = end
@@ -69,7 +72,7 @@ _Starts = Callable[[bytes, int], Iterator[int]]
 
 
 def encode_frames(records: Sequence[bytes], queue: int, extent: Extent) -> bytes:
-    """Frames of these records; ``mark`` makes one without a record."""
+    """Encode one frame for each record; ``mark`` makes a frame without a record."""
     checked = _CHECKED.pack(queue, *extent)
     return b"".join([
         _PREFIX.pack(_MAGIC, len(record), xxh3_64_intdigest(checked + record)) + checked + record
@@ -78,12 +81,12 @@ def encode_frames(records: Sequence[bytes], queue: int, extent: Extent) -> bytes
 
 
 def mark(queue: int, extent: Extent) -> bytes:
-    """A frame that says that what is before it was synced."""
+    """Encode the frame that states that all frames before it were synced."""
     return encode_frames([b""], queue, extent)
 
 
 def read_frames(data: bytes, queue: int) -> Frames:
-    """All whole frames of the queue, however much between them is damaged.
+    """Read all whole frames of the queue, stepping over any damage between them.
 
     Frames of another queue count as damage.
     """
@@ -116,9 +119,10 @@ def _read(data: bytes, queue: int, whole: _Whole, starts: _Starts) -> Frames:
 
 
 def _frames(data: bytes, whole: _Whole, starts: _Starts) -> Iterator[tuple[int, _Frame]]:
-    """Each frame behind the one before or, where that is damaged, at the next place that has one.
+    """All whole frames in order; after damage, reading resumes at the next whole frame.
 
-    Such places are found by what frames begin with, so the time is in proportion to the bytes.
+    Candidates for it are found by searching for the bytes that begin a frame, so the time grows in
+    proportion to the data.
     """
     position = 0
     while position < len(data):

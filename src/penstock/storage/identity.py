@@ -1,6 +1,7 @@
-"""What a queue keeps for life, in ``queue.json``: the base of its ids.
+"""The identity of a queue, in ``queue.json``: the base of its message ids, fixed for life.
 
-When the file is lost or damaged, the messages say it: each batch has both its offset and its id.
+When the file is lost or damaged, the base is read from the messages: each batch has both its first
+offset and its first id.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 _GLANCE_BYTES: Final = 64 * 1024
-"""Read of a log to see whether its first message has the id that it should have."""
+"""Bytes of a log to read in order to check the id of its first message."""
 _FILE: Final = "queue.json"
 _NAMED: Final = 2
-"""The version from which on there is a journal whose records name their queue."""
+"""The first version in which every queue has a journal whose records name the queue."""
 
 
 class QueueIdentity(msgspec.Struct):
@@ -38,7 +39,7 @@ class QueueIdentity(msgspec.Struct):
 
     @property
     def has_journal(self) -> bool:
-        """Whether there was a journal beside the first segment, never empty."""
+        """True if the queue must have a journal, never empty, once it has a segment."""
         return self.version >= _NAMED
 
 
@@ -61,7 +62,7 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
             identity = msgspec.json.decode(data, type=QueueIdentity)
             if _fits(disk, directory, firsts, identity.id_base):
                 return identity
-            logger.error("%s: is of another queue; taking the ids from the messages", path)
+            logger.error("%s belongs to another queue; taking the ids from the messages", path)
         except MALFORMED as error:
             logger.error("%s: %s; taking the ids from the messages", path, error)
     found = _id_base_of_messages(disk, directory, firsts)

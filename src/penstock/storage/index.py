@@ -51,7 +51,7 @@ class BlockIndex:
         self.timestamps.append(timestamp_ns)
 
     def pop(self) -> tuple[int, int]:
-        """Forget the last block; its first offset and where it starts in the file."""
+        """Forget the last block; returns its first offset and its position in the file."""
         self.timestamps.pop()
         return self.offsets.pop(), self.positions.pop()
 

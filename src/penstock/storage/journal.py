@@ -1,9 +1,10 @@
-"""An append-only file of small records: where the cursors of a queue are kept.
+"""An append-only file of small records, which holds the cursors of a queue.
 
-Each record names its queue and is recognised by itself (``frames``), so reading goes on behind a
-bad one. What a crash has torn at the end is cut off; damaged bytes elsewhere are reported and
-copied (``damage``), and go when the file is written anew with the records that still count. That is
-done when most of it is history, and soon when it is damaged or of an earlier version.
+Each record names its queue and can be recognised anywhere (``frames``), so reading resumes behind a
+bad one. A tail torn by a crash is cut off. Damaged bytes elsewhere are reported and copied
+(``damage``), and disappear at the next compaction, which rewrites the file with only the records
+that still count. The file is compacted when most of it is history, and soon when it is damaged or
+of an earlier version.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GROWTH: Final = 8
 
 
 class Journal:
-    """The journal at ``path`` of the queue with this id base, made when it is not there.
+    """The journal at ``path`` of the queue with this id base, created if it is not there.
 
     ``records`` are those found when it was opened; before those whose numbers are in ``gaps`` some
     may be missing. ``extent`` is how far the queue's log reached when the newest was written, if
@@ -42,7 +43,7 @@ class Journal:
         *,
         is_expected: bool = False,
     ) -> None:
-        """``is_expected`` says that the queue had a journal with something in it."""
+        """Open the journal; with ``is_expected``, a missing or empty file counts as damage."""
         self._disk = disk
         self._path = path
         self._queue = queue
@@ -76,27 +77,27 @@ class Journal:
 
     @property
     def is_named(self) -> bool:
-        """Whether what is in the file names its queue."""
+        """True if all records in the file name their queue."""
         return not self._wants_rewriting
 
     @property
     def wants_compaction(self) -> bool:
-        """Whether the file has grown to many times what it had after the last compaction, is
-        damaged, or of an earlier version.
+        """True if the file is many times as large as after the last compaction, damaged, or of an
+        earlier version.
         """
         limit = max(COMPACT_BYTES_MIN, _GROWTH * self._compact_size)
         return self._wants_rewriting or self._file.size > limit
 
     def append(self, records: Sequence[bytes], extent: Extent = NOTHING) -> None:
-        """Write records. Raises DiskFullError or StorageError; none of them is written then."""
+        """Write records, all or nothing. Raises DiskFullError or StorageError."""
         self._file.append(encode_frames(records, self._queue, extent))
         self.extent = extent
         self._is_marked = False
 
     def replace(self, records: Sequence[bytes], extent: Extent = NOTHING) -> None:
-        """Write the journal anew with just these records.
+        """Rewrite the journal with only these records.
 
-        What was damaged in it is gone then, so that is written down before.
+        This removes the damaged bytes, so the damage record is saved first.
         """
         self._damage.save()
         frames = encode_frames(records, self._queue, extent) + mark(self._queue, extent)
@@ -109,11 +110,11 @@ class Journal:
         self._is_marked = True
 
     def sync(self) -> None:
-        """Bring all to stable storage. Raises StorageError."""
+        """Bring all records to stable storage. Raises StorageError."""
         self._file.sync()
         if not self._is_marked:
             self._is_marked = True
-            with suppress(StorageError):  # then the last record's damage would pass for a torn tail
+            with suppress(StorageError):  # without it, damage at the end looks like a torn tail
                 self._file.append(mark(self._queue, self.extent))
 
     def close(self) -> None:

@@ -7,10 +7,10 @@ back, from a block of a segment file. A batch is written with one call before ``
 where it does not block and reports back. After a failed sync the log is read-only: nobody can say
 any more what the file holds, so nothing is acknowledged until a restart has read it cold.
 
-Readers see the log up to ``next_offset``, writers go on at ``append_offset``. Both are the same
-except at the level ``fsync``, where what is appended comes into sight when its sync has ended: a
-power cut takes what is not synced, its offsets and ids are given to other messages, and nobody may
-have seen them before.
+Readers see the log up to ``next_offset``, the high watermark; writers continue at
+``append_offset``. The two differ only at the level ``fsync``, where messages become visible when
+they are synced: a power cut takes unsynced messages, and their offsets and ids are then given to
+others, so no reader may have seen them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ logger = logging.getLogger(__name__)
 
 UNWRITTEN_BYTES_MAX: Final = 1024 * 1024
 UNSEEN_BYTES_MAX: Final = 256 * 1024 * 1024
-"""So much may wait in memory for a sync; what is more than that is refused until it has ended."""
+"""The most bytes that may wait in memory for a sync; beyond it, appends are refused."""
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 DOOMED: Final = ".deleted"
-"""Behind the name of a directory whose log was deleted, until its files are removed."""
+"""The suffix of the directory of a deleted log, until its files are removed."""
 
 Ahead = Callable[[int], int]
 BatchRun = tuple[Sequence[Batch], int]
@@ -135,7 +135,7 @@ class Log:
         self.failure: StorageError | None = None
         self.damage = damage or DamageRecord()
         self.unsynced_messages = 0
-        self.synced_offset = 0  # as far as is known: the log is synced up to there
+        self.synced_offset = 0  # everything below is known to be synced
         self.next_offset = self.append_offset = segments[-1].next_offset
         self._segments = segments
         self._starts = [segment.first_offset for segment in segments]
@@ -161,9 +161,9 @@ class Log:
     def append(self, batches: Sequence[Batch]) -> None:
         """Append batches, the first with ``append_offset`` and ``next_id``, in one write.
 
-        When it returns, they have the log's durability level and can be read; at ``fsync`` both
-        need a sync job on top. Raises DiskFullError, StorageError or ReadOnlyError; the log is as
-        before then.
+        When it returns, they have the log's durability level and are visible; at ``fsync`` both
+        also need a sync job. Raises DiskFullError, StorageError or ReadOnlyError, and then the log
+        is unchanged.
         """
         if self.failure is not None:
             raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
@@ -291,10 +291,10 @@ class Log:
         return job
 
     def end_sync(self, error: StorageError | None = None) -> list[Batch]:
-        """The job that ``begin_sync`` gave has run, or failed with ``error``; the batches that came
-        into sight by it.
+        """End the job of ``begin_sync``, which failed if there is an ``error``; returns the batches
+        that are now visible.
 
-        An error ends the writing for good, unless it was only that no file could be opened.
+        An error ends writing for good, unless it only says that no file could be opened.
         """
         job, self._job = self._job, None
         assert job is not None, "a sync ends that has begun"
@@ -306,11 +306,11 @@ class Log:
             self.unsynced_messages += job.messages
         else:
             self.failure = error
-            self._unseen.clear()  # it stays out of sight
+            self._unseen.clear()  # they never become visible
         return []
 
     def _show(self, end: int) -> list[Batch]:
-        """Let readers see what is synced."""
+        """Make visible what is synced up to ``end``."""
         shown = []
         while self._unseen and self._unseen[0].next_offset <= end:
             batch = self._unseen.popleft()
@@ -342,7 +342,7 @@ class Log:
 
     @property
     def extent(self) -> Extent:
-        """How far the log reaches; at the level ``memory`` only what is synced is promised."""
+        """The extent to record; at the level ``memory`` only synced messages are promised."""
         is_promised = self.options.durability is not Durability.MEMORY
         end = self.next_offset if is_promised else self.synced_offset
         return Extent(self.start_offset, self.synced_offset, end)
@@ -366,7 +366,7 @@ class Log:
 
     @property
     def newest_ns(self) -> int:
-        """When the newest message that is kept was published; 0 when there is none."""
+        """The publish time of the newest message that is kept; 0 for an empty log."""
         return max(segment.last_timestamp_ns for segment in self._segments)
 
     def batches_at(self, offset: int) -> BatchRun:
@@ -406,7 +406,7 @@ class Log:
         return _NOTHING
 
     def _seen(self, batches: list[Batch]) -> list[Batch]:
-        """Those of a block that may be read."""
+        """The visible batches of a block."""
         end = self.next_offset
         if not batches or batches[-1].next_offset <= end:
             return batches
@@ -479,9 +479,9 @@ class Log:
     ) -> int:
         """Delete the finished segments that end at or before an offset, as far as retention allows.
 
-        ``ahead`` gives by how much the stamp of a message is too late, where the system's time has
-        been set. ``about_to`` is called with the log's new start before anything is deleted.
-        Returns how many were deleted. The newest segment always stays.
+        ``ahead`` gives the error of the timestamp at an offset, as the system's time may have been
+        set. ``about_to`` is called with the log's new start before anything is deleted. Returns the
+        number of deleted segments. The newest segment always stays.
         """
         if self._job is not None:
             return 0
@@ -490,7 +490,7 @@ class Log:
             return 0
         if about_to is not None:
             about_to(self._starts[count])
-        if self._new_files:  # or a power cut might leave no file to tell where the log ends
+        if self._new_files:  # else a power cut might leave no file at all
             self.disk.sync_directory(self.directory)
             self._new_files = False
         for _ in range(count):
@@ -502,7 +502,7 @@ class Log:
         return count
 
     def _expired(self, before_offset: int, now_ns: int, retention: Retention, ahead: Ahead) -> int:
-        """How many of the oldest segments may go."""
+        """The number of the oldest segments that may be deleted."""
         nbytes = self.nbytes
         for count, segment in enumerate(self._segments[:-1]):
             nbytes -= segment.size
@@ -522,11 +522,11 @@ class Log:
                 segment.file.close()
 
     def delete(self) -> None:
-        """Remove the log from the disk, all at once whenever a crash comes. Raises StorageError."""
+        """Remove the log from the disk; a crash leaves all or none of it. Raises StorageError."""
         for segment in self._segments:
             segment.file.close()
         doomed = self.directory + DOOMED
-        self.disk.remove_tree(doomed)  # what could not be removed of an earlier log
+        self.disk.remove_tree(doomed)  # the rest of an earlier log of this name
         self.disk.rename(self.directory, doomed)
         self.disk.sync_directory(os.path.dirname(self.directory))
         try:

@@ -34,7 +34,7 @@ class MemoryLog:
 
     @property
     def append_offset(self) -> int:
-        """As of a ``Log``; here all that is appended can be read."""
+        """Equal to ``next_offset``: in memory, every appended message is visible."""
         return self.next_offset
 
     @property

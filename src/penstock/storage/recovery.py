@@ -1,7 +1,8 @@
 """Opening a log: what its files really hold after a clean stop, a crash or a bad disk.
 
-Each segment's index file says how far the segment was known to be good; from there on the segment
-is read batch by batch, and from where zeros are at the end of what it speaks of. Then:
+Each segment's index file says how far the segment was known to be good; behind that the segment is
+read batch by batch. Blocks at the end of the newest index that are zeros in the file are read
+again, too. Then:
 
 - bytes behind the last valid batch of the newest segment are a torn tail, a publish that was never
   acknowledged at the ``write`` level: they are copied to ``quarantine/`` and cut off;
@@ -9,9 +10,9 @@ is read batch by batch, and from where zeros are at the end of what it speaks of
   reserved (``disk.LogFile.reserve``): they are cut off;
 - bytes between valid batches are corruption: they are copied to ``quarantine/``, reported and
   stepped over. Nothing that can be read is ever cut off;
-- messages that should be there by what the cursor journal (``extent``) or an index says are
-  reported as lost, whatever took them: a cut, zeros, a file that is gone. Their offsets are not
-  given out again. What was not synced is no damage, as a power cut may take it.
+- messages that should be there according to the cursor journal (``extent``) or an index are
+  reported as lost, whatever took them: truncation, zeros, a missing file. Their offsets are not
+  given out again. Unsynced messages that are missing are no damage, as a power cut may take them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class RecoveryReport:
 def open_log(
     disk: Disk, directory: str, new_id_base: int, cache: BlockCache, options: LogOptions
 ) -> tuple[Log, RecoveryReport]:
-    """The log in ``directory``, made when it is not there, without a journal.
+    """Open the log in ``directory`` without a journal; the log is created if it is not there.
 
     ``new_id_base`` is used only when the queue is new. Raises StorageError when the directory
     cannot be used at all.
@@ -93,10 +94,10 @@ def recover(
 
 
 def _sync(log: Log) -> None:
-    """Make last what a killed process has written, as from now on everybody can see it."""
+    """Sync the writes of a killed process, because they are visible from now on."""
     try:
         log.sync()
-    except StorageError as error:  # it can be read, and nothing is added to it
+    except StorageError as error:  # the log is read-only now
         logger.error("%s: cannot sync what was found - %s", log.directory, error)
 
 
@@ -119,7 +120,7 @@ class _Recovery:
         self._promised = 0  # the end of the log, as its index files know it
 
     def read(self) -> None:
-        """Take in all segments."""
+        """Read all segments."""
         firsts = segments_in(self._disk, self._directory)
         for first, following in zip_longest(firsts, firsts[1:]):
             path = os.path.join(self._directory, segment_name(first))
@@ -142,8 +143,9 @@ class _Recovery:
         self._disk.remove(path)
 
     def _read(self, segment: Segment, expected: int, following: int | None) -> bool:
-        """Take into the segment what its file holds behind what its index speaks of; whether there
-        was any. ``following`` is the first offset of the next segment, None for the newest.
+        """Read the part of the segment's file that its index does not cover; True if there was any.
+
+        ``following`` is the first offset of the next segment, None for the newest.
         """
         indexed = position = self._load_index(segment)
         if following is None:
@@ -152,12 +154,12 @@ class _Recovery:
         self._present.add(segment.first_offset, segment.next_offset)
         while position < segment.size:
             position, expected = self._take_window(segment, position, expected, following)
-        if segment.size < indexed:  # or it is believed once the file has grown again
+        if segment.size < indexed:  # else it would be believed once the file has grown again
             self._disk.remove(segment.index_path)
         return position > indexed
 
     def _load_index(self, segment: Segment) -> int:
-        """Take over the index file; the file position up to which it speaks."""
+        """Load the index file; returns the file position up to which it covers the segment."""
         data = self._disk.read_file(segment.index_path)
         if data is None:
             return 0
@@ -170,7 +172,7 @@ class _Recovery:
         if size > segment.size:
             logger.error("%s is shorter than its index says (%d < %d bytes), reading all of it",
                          segment.file.path, segment.size, size)  # fmt: skip
-            self._disk.remove(segment.index_path)  # or it is believed once the file has grown again
+            self._disk.remove(segment.index_path)  # else a grown file would make it look right
             return 0
         segment.index, segment.next_offset = index, next_offset
         segment.last_timestamp_ns = timestamp_ns
@@ -179,7 +181,7 @@ class _Recovery:
     def _take_window(
         self, segment: Segment, position: int, expected: int, following: int | None
     ) -> tuple[int, int]:
-        """Read on from a file position; the next position and expected offset."""
+        """Read on from a file position; returns the next position and expected offset."""
         nbytes = WINDOW_BYTES
         while True:
             data = segment.file.read(position, nbytes)
@@ -206,7 +208,7 @@ class _Recovery:
     def _judge_tail(
         self, segment: Segment, position: int, data: bytes, bad: BadBytes, following: int | None
     ) -> None:
-        """What stands behind the last valid batch of a file."""
+        """Handle the bytes behind the last valid batch of a file."""
         start = position + bad.start
         tail = data[bad.start :]
         if following is not None and segment.next_offset != following:
@@ -249,7 +251,7 @@ class _Recovery:
         for first, next_ in self._damage.lost_ranges():
             self._present.add(first, next_)
         for first, next_ in missing(self._present, start, whole):
-            # A journal of an earlier version knows nothing of gaps that a power cut once left.
+            # A journal of an earlier version has no record of gaps that a power cut once left.
             is_loss = first < self._synced and (any(known) or first >= end)
             what = "cut short, or without one of its files"
             self._damage.report(Damage("log", what, first=first, next=next_), is_loss=is_loss)

@@ -46,7 +46,7 @@ class Scan:
             self.damage = [BadBytes(0, end)]
 
     def gaps(self, expected: int, following: int) -> Iterator[tuple[BadBytes, int, int]]:
-        """The bad bytes, each with the offsets that it cost: those between the batches around it.
+        """The bad bytes, each with the range of offsets missing between the batches around it.
 
         ``expected`` is the first offset of the buffer, ``following`` the one behind it.
         """

@@ -132,7 +132,7 @@ class Segment:
         return block
 
     def _report(self, found: Scan, number: int, raw: bytes) -> None:
-        """Report what of a block cannot be read."""
+        """Report the parts of a block that cannot be read."""
         (start, end), offsets = self.span(number), self.index.offsets
         following = offsets[number + 1] if number + 1 < len(offsets) else self.next_offset
         name = os.path.basename(self.file.path)
@@ -146,8 +146,10 @@ class Segment:
             self.damage.report(Damage(name, "cut short", first=first, next=following))
 
     def forget_zeros(self, end: int) -> int:
-        """Take the blocks that end in zeros out of the index, as that is how a disk loses the
-        end of a file; where the index ends then, before it was at ``end``.
+        """Drop the last blocks of the index while they end in zeros; returns the new end.
+
+        ``end`` is the file position at which the index ends so far. A disk that loses the end of a
+        file leaves zeros there.
         """
         while len(self.index):
             start = max(0, end - GLANCE_BYTES)

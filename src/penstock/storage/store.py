@@ -51,20 +51,20 @@ class Store:
             raise
 
     def _tidy(self) -> None:
-        """Remove what a process that was killed has left. Raises StorageError."""
+        """Remove the leftovers of a killed process. Raises StorageError."""
         self._remove_doomed(os.path.join(self.data_path, _TOPICS))
         for directory in self._directories():
             remove_temporaries(self.disk, directory)
 
     def _directories(self) -> Iterator[str]:
-        """All in which there are files of ours."""
+        """All directories that hold our files."""
         yield self.data_path
         for topic, queue in self.queues():
             directory = os.path.join(self.data_path, queue_directory(topic, queue))
             yield from (directory, os.path.join(directory, QUARANTINE))
 
     def _remove_doomed(self, directory: str) -> None:
-        """Remove the logs that were deleted, but for their files."""
+        """Remove the files of deleted logs that are still there."""
         for name in self.disk.list(directory):
             if name.endswith(DOOMED):
                 try:
@@ -84,9 +84,9 @@ class Store:
     def open_queue(
         self, topic: str, queue: int, new_id_base: int
     ) -> tuple[Log, Journal, RecoveryReport]:
-        """The log and cursor journal of a queue, made when they are not there.
+        """Open the log and cursor journal of a queue, created if they are not there.
 
-        The journal comes first: it tells how far the log should reach. Raises StorageError.
+        The journal is read first: it states how far the log should reach. Raises StorageError.
         """
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
         self.disk.make_directory(directory)

@@ -1,7 +1,7 @@
-"""Files under a temporary name, which they have until they take the place of another.
+"""Temporary names of files that are about to replace another.
 
-A process that is killed meanwhile leaves them behind: they hold nothing that anybody was promised,
-and the next one removes them.
+A process that is killed before the replacement leaves them behind. Their content was never promised
+to anybody, so the next process removes them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _log = logging.getLogger(__name__)
 
 
 def temporary_path(path: str) -> str:
-    """Where the next content of a file is written."""
+    """A fresh temporary path for the next content of a file."""
     return f"{path}.{secrets.token_hex(4)}.tmp"
 
 
 def remove_temporaries(disk: Disk, directory: str, of: str | None = None) -> None:
-    """Remove what was left behind in a directory, for all files in it or for ``of``.
+    """Remove leftover temporary files of a directory: all of them, or those of the file ``of``.
 
-    Nobody else may be writing there. A failure is logged.
+    No other process may be writing there. A failure is logged.
     """
     try:
         for name in disk.list(directory):
             found = _NAME.fullmatch(name)
             if found is not None and of in (None, found[1]):
                 disk.remove(os.path.join(directory, name))
-    except StorageError as error:  # they are in nobody's way
+    except StorageError as error:  # they only take up room
         _log.warning("cannot remove temporary files - %s", error)
