@@ -78,7 +78,7 @@ def network(flag: str, text: str) -> Network:
 
 
 def remote_ip(remote: str) -> Address | None:
-    """The address in `host:port`; None when there is none, as of a unix socket."""
+    """The address in `host:port`; None if there is none, which is the case for a unix socket."""
     host = remote.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host.partition("%")[0])

@@ -1,4 +1,4 @@
-"""/api/damage: the damage on all nodes that no operator has accepted. Ours, not upstream's."""
+"""/api/damage: the damage on all nodes that no operator has accepted. Upstream has no such page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.nsq.http_api import Query
 
 
 class TopicDamage(Struct):
-    """A topic of a node."""
+    """The damage of one topic on one node."""
 
     topic_name: str
     lost_count: int = 0
@@ -24,13 +24,13 @@ class TopicDamage(Struct):
 
 
 class NodeDamage(Struct):
-    """What a node answers."""
+    """The answer of one node."""
 
     topics: list[TopicDamage]
 
 
 class DamageApi:
-    """The one endpoint. Nodes of Go, which do not know theirs, have no damage."""
+    """The endpoint. A Go nsqd, which has no /damage, counts as a node without damage."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -64,7 +64,7 @@ class Broker:
             logger.error("%s", _damaged(topic))
 
     def _resume(self) -> None:
-        """Tell the topics for how long there has been nothing new when the broker started."""
+        """Tell the topics how old the newest message of all was when the broker started."""
         logs = [topic.log for topic in self.topics.values() if isinstance(topic.log, Log)]
         newest_ns = max((log.newest_ns for log in logs), default=0)
         for topic in self.topics.values():
@@ -96,7 +96,7 @@ class Broker:
                      bounds=self._options.bounds, queues=queues)  # fmt: skip
 
     def split(self, topic: Topic, queues: int, spread: int) -> None:
-        """Let a topic have so many queues, and publishes that name none go to the first ``spread``.
+        """Give a topic this number of queues; publishes that name none use the first ``spread``.
 
         Raises StorageError.
         """
@@ -106,8 +106,8 @@ class Broker:
 
     @property
     def health(self) -> StorageError | None:
-        """The problem with the disk that housekeeping met last and that is not over yet, or damage
-        that no operator has accepted.
+        """The newest disk problem of housekeeping that is not over yet, else damage that no
+        operator has accepted.
         """
         problem = next(reversed(self._problems.values()), None)
         return problem or next(map(_damaged, self.damaged), None)

@@ -87,11 +87,10 @@ class Deferred:
         self.count += next_ - first
 
     def due(self, now: int) -> list[DeferredRange]:
-        """Take out what has reached its time, earliest first, and in the order of the log what has
-        the same time.
+        """Take out the ranges that are due, ordered by deadline and then by offset.
 
-        When that is very much, as after a long stop, the most of it comes in the order of the log,
-        neighbours joined: a million messages are then read in one go, not one here and one there.
+        When very many are due, as after a long stop, most of them come in the order of the log with
+        neighbours joined, so that a million messages are read sequentially and not one by one.
         """
         found: list[DeferredRange] = []
         border = (_since_earliest(now) + 1) << _DEADLINE_AT

@@ -1,6 +1,6 @@
-"""How much a topic and its channels hold, to be held against the topic's bounds.
+"""The number and size of the messages in a topic and its channels, to compare with its bounds.
 
-Messages that wait for their sync count: they will be there.
+Messages that wait for a sync count, as they are about to become visible.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class Holdings:
         return taken
 
     def release_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:
-        """Let these deferred messages, or all, be delivered now, in the order of their times;
+        """Deliver these deferred messages, or all, now in the order of their deadlines; returns
         those that were deferred.
         """
         taken = sorted(self.cancel_deferred(offsets))
@@ -324,8 +324,8 @@ class Holdings:
                 self._defer(deadline - to_wall - set_back_ns, first, next_, attempts)
 
     def _wall_ahead_ns(self) -> int:
-        """Wall time less monotonic time. It stays as it was until the wall clock is set, so that
-        messages of one deadline keep that in common, whenever each of them is converted.
+        """Wall time minus monotonic time. The value only changes when the wall clock is set, so
+        that equal deadlines stay equal, whenever each of them is converted.
         """
         ahead = self._clock.wall_ns() - self._clock.monotonic_ns()
         if abs(ahead - self._ahead_ns) >= CLOCK_GRAIN_NS:

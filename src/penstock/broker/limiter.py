@@ -76,15 +76,15 @@ class Limiter:
         return admitted, outcomes
 
     def stored(self, batches: list[Batch]) -> None:
-        """What was admitted is in the log, where it takes more than its bodies."""
+        """Count what the admitted messages take in the log beyond their bodies."""
         if self.refuses:
             self._bytes_left -= sum(len(batch.raw) for batch in batches) - self._promised[1]
 
     # --- dropping ------------------------------------------------------------------------------
 
     def arrived(self, batches: list[Batch]) -> None:
-        """Make room for these: drop the oldest of the channels that lag, and of the topic, down to
-        the bounds. What is in flight is not dropped.
+        """Make room for these batches: drop the oldest messages of lagging channels and of the
+        topic, down to the bounds. Messages in flight are not dropped.
         """
         if self.refuses:
             return
@@ -94,7 +94,7 @@ class Limiter:
             self._take(messages, nbytes)
             return
         topic = self._topic
-        if topic.damage.pending:  # what lags may have been set back by it
+        if topic.damage.pending:  # a channel may lag only because damage set it back
             return
         size = mean_bytes(topic.log)
         dropped = 0

@@ -106,10 +106,11 @@ class Progress:
 
     @classmethod
     def replay(cls, records: Iterable[bytes], gaps: Collection[int] = ()) -> Progress:
-        """Read the records in their order. Before those whose numbers are in ``gaps`` some may be
-        missing; what of a channel they may have spoken of is unfinished then.
+        """Replay the records in order.
 
-        Raises StorageError when a record makes no sense.
+        Directly before each record whose number is in ``gaps``, others may be missing; messages
+        that those may have deferred count as unfinished. Raises StorageError for a record of an
+        unknown kind.
         """
         progress = cls()
         for number, data in enumerate(records):
@@ -131,7 +132,10 @@ class Progress:
         return list(self._deferred.get(channel, {}).values())
 
     def doubtful(self, channel: str) -> list[Range]:
-        """What a channel may owe by records that are missing, and is not known to owe."""
+        """Messages that a channel may still owe because of missing records.
+
+        Messages that it is known to owe are left out.
+        """
         doubts, record = self._doubts.get(channel), self.channels[channel]
         if doubts is None:
             return []
@@ -175,8 +179,9 @@ class Progress:
             deferred[deferral[1]] = deferral
 
     def _doubt(self, record: ChannelRecord) -> None:
-        """Where records of a channel are missing, what this one says is done since the one before
-        may have been deferred by them; only a reset tells all.
+        """Note which messages may be deferred although this record shows them as done.
+
+        A record that is missing before this one may have deferred them. Only a reset states all.
         """
         before = self.channels.get(record.name)
         seen, self._gaps_seen[record.name] = self._gaps_seen.get(record.name, 0), self._gaps

@@ -40,8 +40,8 @@ def batches_of(
     """The batches that hold these publishes in their order, the first at ``first_offset``.
 
     Neighbours of one queue with the same delay share a batch when they are all single messages, or
-    all of one frame size, and have no note. ``ahead`` counts the messages of each queue that
-    ``queues`` has not been told of yet; these are added to it.
+    all of one frame size, and have no note. ``ahead`` counts, by queue, the messages that are not
+    in ``queues`` yet; the messages of these batches are added to it.
     """
     groups = []
     places: list[tuple[PlacedRecords, int]] = []

@@ -1,9 +1,9 @@
-"""Time that goes on evenly while the system's time is set, ahead or back.
+"""Time that advances evenly even if the system's time is set forward or back.
 
-Messages are stamped with the system's time. How long ago that was cannot be told from the system's
-time alone: it may have been set meanwhile, and after it was set back two stamps that are alike may
-be an hour apart. Offsets know better: when the system's time is found to have been set, it is noted
-from which offset on messages have the new time.
+Messages are stamped with the system's time. The age of a message cannot be computed from the
+system's time alone: it may have been set since, and after it was set back, two equal stamps may be
+an hour apart. Therefore each setting of the system's time is noted with the offset of the first
+message that has the new time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from penstock.storage.memory_log import MemoryLog
 from penstock.storage.retention import Retention
 
 STEP_NS: Final = SECOND
-"""The two clocks drift apart by themselves; the system's time was set when it is by more."""
+"""A larger difference means that the system's time was set; up to this the clocks only drift."""
 STEPS_MAX: Final = 1000
-"""Older ones are forgotten."""
+"""The most settings of the system's time to remember; older ones are forgotten."""
 
 _OFFSET: Final = itemgetter(0)
 
 
 class SteadyTime:
-    """The times of one log's messages, as the system's time would be had nobody set it since this
-    process has had the log.
+    """The times of one log's messages, as if the system's time had not been set since the start of
+    this process.
     """
 
     __slots__ = ("_ahead_ns", "_base_ns", "_clock", "_found", "_silence_ns", "_steps")
@@ -47,16 +47,16 @@ class SteadyTime:
 
     @property
     def ahead_ns(self) -> int:
-        """How far the system's time is ahead; negative when it was set back."""
+        """The lead of the system's time over this time; negative if it was set back."""
         return self._clock.wall_ns() - self.now_ns
 
     @property
     def least_ahead_ns(self) -> int:
-        """The least that it is ahead now, or was when any message was stamped."""
+        """The least lead of the system's time, of now and of the time of each message."""
         return min(self.ahead_ns, *(ahead_ns for _, ahead_ns in self._steps))
 
     def stamped(self, offset: int, wall_ns: int) -> None:
-        """Messages from an offset on have just been given this system's time."""
+        """Note that messages from this offset on are stamped with this system's time."""
         ahead_ns = wall_ns - self._clock.monotonic_ns() - self._base_ns
         if abs(ahead_ns - self._ahead_ns) > STEP_NS:
             self._ahead_ns = ahead_ns
@@ -64,13 +64,13 @@ class SteadyTime:
             del self._steps[1:-STEPS_MAX]
 
     def ahead_at(self, offset: int) -> int:
-        """How far the stamp of a message is ahead of its time (ns)."""
+        """The lead in ns of the stamp of a message over its steady time."""
         return self._steps[max(0, bisect_right(self._steps, offset, key=_OFFSET) - 1)][1]
 
     # --- retention -----------------------------------------------------------------------------
 
     def resumed(self, offset: int, silence_ns: int) -> None:
-        """Messages below an offset are from before the start, the newest of all logs so old."""
+        """Note the end of the log at the start, and the age of the newest message of all logs."""
         self._found, self._silence_ns = offset, silence_ns
 
     def trim(
@@ -80,11 +80,11 @@ class SteadyTime:
         retention: Retention,
         about_to: Callable[[int], None] | None = None,
     ) -> int:
-        """Trim a log by the age that its messages have in this time.
+        """Trim a log by the age of its messages in steady time.
 
-        When all there is would have lapsed before the start, the broker has been down for long, or
-        the system's time is wrong: in either case time begins to count with the start, so that who
-        has not read them still can.
+        If all messages would have expired before the start, either the broker was down for long or
+        the system's time is wrong. In both cases their age counts from the start, so that readers
+        still have time to read them.
         """
         lapsed = bool(retention.time_ns) and self._silence_ns > retention.time_ns
 

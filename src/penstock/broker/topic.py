@@ -53,7 +53,7 @@ _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
 
 Appended = Callable[["Topic", list[Batch]], None]
-"""Told of batches that have come into sight, once for each commit or sync."""
+"""Called with the batches that became visible, once for each commit or sync."""
 
 
 class Topic:
@@ -96,13 +96,13 @@ class Topic:
         self._limiter: Limiter | None = None
         self._journal = journal
         self._staged: list[Staged] = []
-        self._unseen: dict[int, int] = {}  # messages that wait for their sync, by queue
+        self._unseen: dict[int, int] = {}  # number of messages waiting for a sync, by queue
         self._last_queue = -1
         self._news: list[Record] = []  # what is written once, not with every save
         self._changed = False
         self._save_failed = False  # then the journal is written anew, with all there is
         self.time = SteadyTime(clock)
-        self._noted = 0, 0  # how far the journal says that the log reaches and is synced
+        self._noted = 0, 0  # the log's end and synced offset, as written to the journal
         self._deleted: set[str] = set()  # channels that the journal knows to be gone
         self._clock = clock
         self._chance = chance
@@ -172,7 +172,7 @@ class Topic:
             self._arrive(batches)
 
     def end_sync(self, error: StorageError | None) -> None:
-        """A sync of the log has ended: what was published before it began can be seen now."""
+        """End a sync of the log: messages published before it began become visible."""
         assert isinstance(self.log, Log)
         batches = self.log.end_sync(error)
         for batch in batches:
@@ -181,7 +181,7 @@ class Topic:
             self._arrive(batches)
 
     def _arrive(self, batches: list[Batch]) -> None:
-        """Readers can see these from now on."""
+        """Make these batches visible to readers."""
         for batch in batches:
             self.queues.append(batch)
         if self.appended is not None:
@@ -230,9 +230,9 @@ class Topic:
         return channel
 
     def listed_channel(self, name: str) -> Channel:
-        """The channel of that name, which a list beside the journal says is there.
+        """The channel of that name, which is on a list kept apart from the journal.
 
-        If the journal has lost it, nobody knows what it has done: it begins at the log's start.
+        If the journal has lost it, its progress is unknown: it begins at the log's start.
         """
         is_lost = name not in self.channels and name not in self._deleted
         start = self.log.start_offset
@@ -308,7 +308,7 @@ class Topic:
         self.distribute()
 
     def empty(self) -> None:
-        """Drop what no channel has been given yet. Who does that knows of all damage."""
+        """Drop what no channel has been given yet; this also accepts all damage."""
         self.accept_damage()
         if self.log.next_offset > self.head:
             self.skip_to(self.log.next_offset)
@@ -339,11 +339,11 @@ class Topic:
 
     @property
     def damage(self) -> DamageRecord:
-        """What was found damaged. Until an operator accepts it, nothing is deleted or dropped."""
+        """The record of damage. While any is pending, nothing is deleted or dropped."""
         return self.log.damage
 
     def accept_damage(self) -> bool:
-        """An operator knows of it; False when that cannot be written down."""
+        """Accept all damage for an operator; False if that cannot be written to disk."""
         try:
             self.damage.accept(self.log.start_offset)
         except StorageError as error:
@@ -459,7 +459,7 @@ class Topic:
 
     @property
     def written(self) -> bool:
-        """Whether nothing that was to be written down is left over from a write that failed."""
+        """True if no failed write of the journal is waiting to be repeated."""
         return not self._save_failed
 
     def _save_now(self) -> None:
@@ -516,7 +516,7 @@ class Topic:
         return deleted
 
     def _note_start(self, start: int) -> None:
-        """Write down where the log will start, or what is deleted now would be missed later."""
+        """Write down the log's new start; else recovery would report the deleted part as lost."""
         if self._journal is None or isinstance(self.log, MemoryLog):
             return
         try:
@@ -537,8 +537,8 @@ class Topic:
             raise
 
     def close(self) -> None:
-        """Write and sync all and close the files: the log first, as the journal says how far it
-        is synced.
+        """Write, sync and close the files: the log first, as the journal records how far it is
+        synced.
         """
         self.exiting = True
         try:

@@ -1,7 +1,7 @@
-"""Doors that RocketMQ's port opens beside what an nsqd's flags close.
+"""The check that RocketMQ's port does not let in clients whom nsqd's flags keep out.
 
-The topics are the same, so whoever may not publish or read through the one must not through the
-other. The opposite case, an mqbroker with NSQ's ports, is ``BrokerSettings.check``'s.
+Both ports serve the same topics, so a client that may not publish or read through one must not do
+it through the other. ``BrokerSettings.check`` covers the opposite case, an mqbroker with NSQ ports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(options: NsqdOptions, settings: BrokerSettings) -> None:
-    """Raises ConfigError when RocketMQ's port lets in whom nsqd's keep out, and no flag says so."""
+    """Raises ConfigError if RocketMQ's port is more open than nsqd's, unless a flag allows that."""
     if options.rocketmq_open:
         return
     found = _open_doors(options, settings)
@@ -25,12 +25,12 @@ def check(options: NsqdOptions, settings: BrokerSettings) -> None:
         flags, remedies = (", ".join(words) for words in zip(*found, strict=True))
         raise ConfigError(
             f"--rocketmq-address={options.rocketmq_address} opens to everybody what {flags} closes:"
-            f" set {remedies} in the file of --rocketmq-config, or say --rocketmq-open"
+            f" set {remedies} in the file of --rocketmq-config, or use --rocketmq-open"
         )
 
 
 def _open_doors(options: NsqdOptions, settings: BrokerSettings) -> list[tuple[str, str]]:
-    """The flags that close, and the properties that would close RocketMQ's port likewise."""
+    """The flags that protect nsqd's ports, each with the properties that protect RocketMQ's too."""
     found = []
     is_tls = settings.tls_mode == "enforcing"
     if options.tls_needed is not TlsRequired.NO and not is_tls:

@@ -20,7 +20,7 @@ class DiskFullError(StorageError):
 
 
 class ExitingError(StorageError):
-    """The topic is being deleted, or the broker ends; the text is NSQ's."""
+    """The topic is being deleted, or the broker is stopping; the text is NSQ's."""
 
     def __init__(self) -> None:
         super().__init__("exiting")

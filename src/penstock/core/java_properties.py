@@ -1,4 +1,4 @@
-r"""Java's ``.properties`` texts: configuration files of RocketMQ, and bodies of its commands.
+r"""Java's ``.properties`` format: configuration files of RocketMQ, and bodies of its commands.
 
 Lines end at CR, LF and CRLF and nowhere else, as for ``java.util.Properties``: VT, NEL or U+2028
 inside a value begin no other property. Written texts are ASCII, so Java reads them as we do,
@@ -23,7 +23,7 @@ _SHORT = {char: f"\\{letter}" for letter, char in _ESCAPES.items()}
 
 
 def loads(text: str) -> dict[str, str]:
-    """Names and values; of equal names the last counts. Lines of ``#`` or ``!`` are comments.
+    """Names and values; the last of equal names counts. Lines that start with # or ! are comments.
 
     Raises ConfigError for a broken ``\\u`` escape.
     """
@@ -36,22 +36,22 @@ def loads(text: str) -> dict[str, str]:
 
 
 def dumps(values: Mapping[str, object]) -> str:
-    """``name=value`` lines in the order given, which ``loads`` and Java read as these values.
+    """Write ``name=value`` lines in the order given, which ``loads`` and Java read back unchanged.
 
-    Escaped is what a reader would take for something else. ``java.util.Properties`` escapes
-    ``:=#!`` inside values, too; they mean nothing there, and stay, as RocketMQ's tools print them.
+    Only characters with a special meaning are escaped. ``java.util.Properties`` also escapes
+    ``:=#!`` inside values, where they mean nothing; here they stay, as RocketMQ's tools print them.
     """
     return "".join(f"{_shown_key(name)}={_shown(value)}\n" for name, value in values.items())
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with those that continue them; neither comments nor empty ones."""
+    """The lines joined with their continuation lines, without comments and empty lines."""
     parts: list[str] = []
     for natural in _LINE_END.split(text):
         line = natural.lstrip(_BLANKS)
         if not parts and line[:1] in ("", "#", "!"):
-            continue  # a comment does not go on in the next line, whatever its end
-        if (len(line) - len(line.rstrip("\\"))) % 2:  # the last backslash stands for itself
+            continue  # a backslash at its end does not continue a comment
+        if (len(line) - len(line.rstrip("\\"))) % 2:  # odd: the last one is not escaped
             parts += [line[:-1]] if line[:-1] else []
             continue
         yield "".join((*parts, line))
@@ -95,5 +95,5 @@ def _plain(found: re.Match[str]) -> str:
     if len(letter) == 5:
         return chr(int(letter[1:], 16))
     if letter == "u":
-        raise ConfigError("\\u must have four hexadecimal digits behind it; \\\\ is a backslash")
+        raise ConfigError("\\u must be followed by four hexadecimal digits; \\\\ is a backslash")
     return _ESCAPES.get(letter, letter)

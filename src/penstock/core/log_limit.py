@@ -1,4 +1,4 @@
-"""A bound on lines of the log that a client can cause at will."""
+"""A rate limit for log lines that a client can cause at will."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WINDOW_NS: Final = 10 * SECOND
 
 
 class LogLimit:
-    """Lets `LINES` lines through in a window of time, and counts those it keeps back."""
+    """Allows `LINES` lines in each window of time, and counts those it keeps back."""
 
     __slots__ = ("_end", "_left", "kept_back")
 
@@ -21,7 +21,7 @@ class LogLimit:
         self.kept_back = 0
 
     def allows(self, now_ns: int) -> bool:
-        """Whether one more line may be written at this time of the monotonic clock."""
+        """True if one more line may be written at this time of the monotonic clock."""
         if now_ns >= self._end:
             self._end = now_ns + WINDOW_NS
             self._left = LINES
@@ -32,6 +32,6 @@ class LogLimit:
         return False
 
     def take_kept_back(self) -> int:
-        """How many lines were kept back since this was asked last."""
+        """The number of lines kept back since the last call."""
         count, self.kept_back = self.kept_back, 0
         return count

@@ -27,7 +27,7 @@ _WORDS = {
     logging.CRITICAL: "FATAL",
 }
 
-# Line ends, escape sequences of terminals: what would pass for another line or hide one. Tabs stay.
+# Line ends and terminal escape sequences: they could forge another line or hide one. Tabs stay.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -47,7 +47,7 @@ def level_word(level: int) -> str:
 class NsqFormatter(logging.Formatter):
     """Puts prefix, local time to the microsecond and level before the text, which is one line.
 
-    Texts hold what strangers sent: control characters in them are shown as escapes (``\\n``).
+    Texts may hold what strangers sent, so control characters are shown as escapes (``\\n``).
     """
 
     def __init__(self, prefix: str) -> None:
@@ -82,7 +82,7 @@ def setup(prefix: str, level: int = logging.INFO, stream: TextIO | None = None) 
 
 
 def one_line(text: str) -> str:
-    """The text with its control characters as escapes."""
+    """The text on one line, with its control characters as escapes."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 

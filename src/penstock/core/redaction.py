@@ -1,4 +1,4 @@
-"""Texts without the passwords and secrets in them, for logs, pages and messages of errors."""
+"""Redaction of passwords and secrets in texts for logs, pages and error messages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ HIDDEN: Final = "***"
 
 _PASSWORD: Final = re.compile(
     r"((?:^|//|[\s=(\"'])[^\s/?#:@]*):"
-    # A password with an unescaped slash makes a URL that no program takes, but is one all the same;
-    # what follows a port is a path.
+    # A URL with an unescaped slash in its password is invalid, but its password is still secret.
+    # Behind a port, though, a slash begins the path.
     r"(?:[^\s/?#]*|(?!\d*[/?#])\S*?)@"
 )
 _PARAMETER: Final = re.compile(
@@ -21,8 +21,10 @@ _USER: Final = re.compile(r"(?<=//)[^/?#]*@")
 
 
 def without_secrets(text: str) -> str:
-    """The text with stars for the passwords of addresses, with or without a scheme, for secrets in
-    their queries, and for the client option `auth_secret`.
+    """The text with stars in place of secrets.
+
+    Secrets are the passwords in addresses, with or without a scheme, secret parameters in their
+    queries, and the client option `auth_secret`.
     """
     text = _PASSWORD.sub(rf"\1:{HIDDEN}@", text)
     text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
@@ -30,5 +32,5 @@ def without_secrets(text: str) -> str:
 
 
 def without_user(url: str) -> str:
-    """The URL without user and password, for those who have to be known themselves."""
+    """The URL without user and password, for readers who must not learn the user either."""
     return _USER.sub("", url, count=1)

@@ -13,7 +13,7 @@ MEMORY: Final = 256 * 1024 * 1024
 
 
 class _Matching(Strings):
-    """Texts that all have one form."""
+    """A list of strings that must all match one pattern."""
 
     def __init__(self, form: re.Pattern[str], refusal: str) -> None:
         self._form = form
@@ -39,7 +39,7 @@ HOSTS: Final = _Matching(
 
 
 class WebOptions(Options):
-    """Whose pages may change things, the names a daemon is asked by, what clients may hold."""
+    """The origins and hosts that a daemon allows, and the memory that its clients may hold."""
 
     http_allowed_origins: tuple[str, ...] = option(
         (), "<scheme>://<host>[:<port>] of another site whose pages may change things, or * for "
@@ -51,8 +51,8 @@ class WebOptions(Options):
         "several times)", flag="http-allowed-host", key="http_allowed_hosts", kind=HOSTS,
     )  # fmt: skip
     max_request_memory: int = option(
-        MEMORY, "bytes that requests which are not complete may hold together (0: any number)"
+        MEMORY, "bytes that all incomplete requests may hold together (0: any number)"
     )
     max_answer_memory: int = option(
-        MEMORY, "bytes that answers of HTTP which are not sent may hold together (0: any number)"
+        MEMORY, "bytes that all unsent HTTP answers may hold together (0: any number)"
     )

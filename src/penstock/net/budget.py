@@ -1,10 +1,10 @@
-"""How much memory the connections of a process may hold together.
+"""Budgets for the memory that all connections of a process hold together.
 
-One budget is for requests that are not complete, one for answers that are not sent. Each connection
-has a share of both; what it holds is told once a read or a write, not once a message. When a budget
-is used up, HTTP refuses with 503. Connections that cannot refuse are not read from any more: they
-wait for their turn (`Turns`), and the first of them may go on whatever it takes, so that there is
-always one which can complete its request and give back what it holds.
+One budget is for incomplete requests, one for unsent answers. Each connection has a share of both,
+which it updates once per read or write, not once per message. When a budget is used up, HTTP
+refuses with 503. A connection of a protocol without such a refusal gets backpressure instead: it is
+not read from until its turn comes (`Turns`). The first in line may exceed the budget, so that there
+is always one that can complete its request and release its memory.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SMALL: Final = 64 * 1024
 STALL_S: Final = 10.0
 """So long a connection may hold much and do little while others wait."""
 _READ: Final = 256 * 1024
-"""What one read may bring."""
+"""The most bytes that one read brings."""
 _NEW: Final = -1
 
 
 class Budget:
-    """Bytes that connections hold, and the most that they should; 0: any number."""
+    """The bytes that connections hold, and their limit; 0: any number."""
 
     __slots__ = ("flag", "limit", "refused", "used")
 
@@ -37,7 +37,7 @@ class Budget:
         """Requests that were answered 503, or had to wait."""
 
     def has_room(self, nbytes: int) -> bool:
-        """Whether so many bytes may come on top."""
+        """True if this many more bytes fit."""
         return not self.limit or not self.used or self.used + nbytes <= self.limit
 
     @property
@@ -46,7 +46,7 @@ class Budget:
 
 
 class Share:
-    """What one connection holds of a budget."""
+    """The part of a budget that one connection holds."""
 
     __slots__ = ("budget", "held")
 
@@ -55,7 +55,7 @@ class Share:
         self.held = 0
 
     def hold(self, nbytes: int) -> bool:
-        """The connection holds so many bytes now; whether it may hold more."""
+        """Set the bytes that the connection holds; True if it may hold more."""
         budget = self.budget
         budget.used += nbytes - self.held
         self.held = nbytes
@@ -63,17 +63,17 @@ class Share:
 
 
 class Turns:
-    """Connections that wait until they are read from again, in order; `first` need not wait."""
+    """The queue of connections that are not read from until there is room; `first` never waits."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.first: TurnShare | None = None
         self._waiting: dict[TurnShare, None] = {}
-        self._held: dict[TurnShare, int] = {}  # by those with more than little, at the last look
+        self._held: dict[TurnShare, int] = {}  # bytes at the last look, if more than SMALL
         self._watch: asyncio.TimerHandle | None = None
 
     def wait(self, share: TurnShare) -> None:
-        """Have the connection read from again when it is its turn."""
+        """Put the connection in the queue; it is read from again when its turn comes."""
         self.budget.refused += 1
         self._waiting[share] = None
         share.waits = True
@@ -81,14 +81,14 @@ class Turns:
             self._look_later()
 
     def forget(self, share: TurnShare) -> None:
-        """The connection needs no turn now."""
+        """Take the connection out of the queue."""
         self._waiting.pop(share, None)
         share.waits = False
         if self.first is share:
             self.first = None
 
     def pass_on(self) -> None:
-        """Let those go on for whom there is room, or the one that has waited longest."""
+        """Resume the connections for which there is room, or else the one that waited longest."""
         room = (self.budget.limit - self.budget.used) // _READ
         while self._waiting and (room > 0 or self.first is None):
             share = next(iter(self._waiting))
@@ -102,14 +102,14 @@ class Turns:
             share.go_on()
 
     def changed(self, share: TurnShare, before: int) -> None:
-        """A connection holds more than before; or less, as it has completed something."""
+        """Note that a connection holds more than before, or less because a request is complete."""
         if share.held <= SMALL:
             self._held.pop(share, None)
         elif not SMALL < before <= share.held:
             self._held[share] = _NEW
 
     def _look(self) -> None:
-        """While some wait, end those of the others of whom little has come since the last look."""
+        """End connections that hold memory and sent little since the last look; others wait."""
         late = [
             share
             for share, held in self._held.items()
@@ -137,9 +137,9 @@ class Turns:
 
 
 class TurnShare(Share):
-    """A share of a connection that waits for its turn when the budget is used up.
+    """The share of a connection that waits for its turn when the budget is used up.
 
-    `go_on` has it read from again. `give_up` ends it: it holds up others, and nothing comes.
+    `go_on` resumes reading from it. `give_up` ends it because it stalls while others wait.
     """
 
     __slots__ = ("_turns", "give_up", "go_on", "waits")
@@ -150,12 +150,12 @@ class TurnShare(Share):
         super().__init__(turns.budget)
         self._turns = turns
         self.waits = False
-        """Nothing may be read now; `go_on` says when."""
+        """True while nothing may be read; `go_on` ends this."""
         self.go_on = go_on
         self.give_up = give_up
 
     def hold(self, nbytes: int) -> bool:
-        """The connection holds so many bytes now; whether it may be read from, or must wait."""
+        """Set the bytes that the connection holds; False if it must wait and not be read from."""
         turns, before = self._turns, self.held
         has_room = super().hold(nbytes)
         turns.changed(self, before)
@@ -171,7 +171,7 @@ class TurnShare(Share):
         return False
 
     def close(self) -> None:
-        """The connection has ended."""
+        """Release the share when the connection has ended."""
         self.hold(0)
         self.go_on = self.give_up = _nothing  # or each would keep the other, until a collection
 
@@ -188,7 +188,7 @@ class Memory(NamedTuple):
 
     @classmethod
     def of(cls, options: WebOptions | None = None) -> Memory:
-        """As the options say."""
+        """The budgets that the options set."""
         options = options or WebOptions()
         return cls(
             Budget("--max-request-memory", options.max_request_memory),

@@ -25,7 +25,7 @@ DEFAULT_MAX_BODY = 64 << 20
 class HttpError(PenstockError):
     """No usable answer came: no connection, a time-out, or bytes that are not HTTP.
 
-    The text has the URL without its secrets; `reason` is the text without method and URL.
+    The text shows the URL without its secrets; `reason` is the text without method and URL.
     """
 
     def __init__(self, method: str, url: str, reason: str) -> None:

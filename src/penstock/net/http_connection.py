@@ -46,7 +46,7 @@ class _Slot(Struct, eq=False):
     head: Head | None
     started: int
     size: int = 0
-    """Bytes of a large answer that waits for those before it."""
+    """Bytes of a large answer that waits for earlier answers."""
 
 
 class Connection(asyncio.Protocol):
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
         return self._owes_answers()
 
     def _weigh_body(self) -> None:
-        """Refuses a body where bodies that are not complete hold too much already."""
+        """Refuses a body if incomplete bodies already hold too much memory."""
         reader = self._reader
         refusal = self._load.refuse_body(reader.size if reader.unfinished else 0)
         if refusal is not None:
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         self._pause_if_needed()
 
     def _queue(self, later: Later) -> int:
-        """Counts an answer that has to wait, or refuses it in its place; the bytes counted."""
+        """Counts an answer that has to wait, or replaces it by a refusal; returns the bytes."""
         assert later.response is not None
         size = later.response.body_size()
         if size <= SMALL:

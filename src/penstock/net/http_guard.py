@@ -1,8 +1,9 @@
-"""Keeps pages of other sites from making a browser change things here.
+"""A guard against pages of other sites that make a browser change things on this server.
 
-A page may have the browser that shows it send requests to any address that browser reaches, this
-server among them, and by a name of its own that suddenly means this machine (DNS rebinding) even
-read the answers. Browsers say where a request comes from; programs say nothing, and are let in.
+A page can make the browser that shows it send requests to any address that the browser reaches,
+this server among them. If the page's own host name is made to point to this server (DNS rebinding),
+the page can even read the answers. Browsers state the origin of a request in its headers; other
+programs do not, and are let in.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from penstock.net.http_head import Head
 
 FORWARDED_HOST: Final = b"x-forwarded-host"
 _SAFE: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-_OWN: Final = (b"same-origin", b"none")  # none: typed by the user, or of the browser itself
+_OWN: Final = (b"same-origin", b"none")  # none: typed by the user, or the browser's own request
 _DEFAULT_PORTS: Final = {b"http": b":80", b"https": b":443"}
 _PORT: Final = re.compile(rb":[0-9]*$")
 _SHOWN_MAX: Final = 200
 
 
 class Guard:
-    """The rules of one server: origins that may change things besides its own, hosts it answers to.
+    """The rules of one server: other origins that may change things, and hosts it answers to.
 
-    `is_proxy` says of a client's address whether its X-Forwarded-Host is to be believed.
+    `is_proxy` is true for the address of a client whose X-Forwarded-Host can be trusted.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class Guard:
         return cls(options.http_allowed_origins, hosts)
 
     def refusal(self, head: Head, remote: Callable[[], str], *, is_safe: bool) -> str:
-        """Why the request is refused, for its sender; empty when it is not.
+        """The reason to refuse the request, in words for its sender; empty if it is allowed.
 
-        `is_safe` is False where even a GET has an effect.
+        `is_safe` is False if even a GET has an effect.
         """
         if self._hosts and not self._answers_to(head.headers.get(b"host", b"")):
             return _told(head, b"host", "is not allowed", "--http-allowed-host=<name>")
@@ -58,7 +59,7 @@ class Guard:
         return self._cross_site(head, remote)
 
     def _answers_to(self, host: bytes) -> bool:
-        """Whether a browser that was led here by this name is meant to be here."""
+        """True if this Host header is allowed, is an IP address, or is empty."""
         name = _PORT.sub(b"", host := host.lower()).rstrip(b".")
         if not name or name in self._hosts or host in self._hosts:
             return True
@@ -66,10 +67,12 @@ class Guard:
             ip_address(name.strip(b"[]").decode("latin-1"))
         except ValueError:
             return False
-        return True  # what is no name cannot be made to lead elsewhere
+        return True  # DNS rebinding needs a name
 
     def _cross_site(self, head: Head, remote: Callable[[], str]) -> str:
-        """The rules of Go's http.CrossOriginProtection, and the host that a proxy was asked for."""
+        """The rules of Go's http.CrossOriginProtection, extended to the host that a proxy was asked
+        for.
+        """
         headers = head.headers
         site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
         if site in _OWN or (site is None and origin is None) or origin in self._origins:
@@ -87,7 +90,7 @@ class Guard:
 
 
 def _is_of(origin: bytes, host: bytes) -> bool:
-    """Whether an origin is that of a host, whatever the scheme: TLS may end before us."""
+    """True if the origin is of this host, with any scheme: a proxy may have ended TLS."""
     scheme, _, place = origin.lower().partition(b"://")
     port = _DEFAULT_PORTS.get(scheme, b"")
     return bool(place) and place.removesuffix(port) == host.lower().removesuffix(port)

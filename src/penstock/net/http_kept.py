@@ -10,7 +10,7 @@ import time
 from typing import Final, NamedTuple
 
 BUSY_MAX: Final = 30
-"""How often a server may say that it has no room just now, before that is the answer."""
+"""The most tries while a server answers that it has no room; the last 503 is then the answer."""
 _WAIT_S_MAX: Final = 5
 
 
@@ -37,9 +37,10 @@ class KeptConnection:
         self._connection.close()
 
     def ask(self, method: str, target: str, body: bytes | None = None) -> Reply:
-        """One exchange, of a request that may be repeated: the server may have closed a connection
-        that was kept, or have no room just now, and then it is sent again. Raises OSError and
-        http.client's HTTPException.
+        """Send a request that may be repeated, and return the reply.
+
+        It is sent again if the server has closed the kept connection, or has no room at the moment.
+        Raises OSError and http.client's HTTPException.
         """
         for _ in range(BUSY_MAX):
             reply = self._ask_now(method, target, body)

@@ -1,4 +1,4 @@
-"""What an HTTP connection holds in memory: a body not complete yet, answers not sent yet."""
+"""The memory that one HTTP connection holds: an incomplete body, and unsent answers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from penstock.net.http_message import Response
 from penstock.net.http_router import ErrorPages
 
 UNREAD_S: Final = 60.0
-"""So long a client may take nothing of its answers while they are half of what all may hold."""
+"""The longest time in which a client may read no answers while over half the budget is used."""
 
 
 class Load:
-    """The shares of a connection; `pages` says in whose words it is refused."""
+    """A connection's shares of the two budgets; `pages` makes the answers that refuse."""
 
     __slots__ = ("_answers", "_body", "_memory", "_pages", "_queued", "_timer", "_transport")
 
@@ -23,16 +23,16 @@ class Load:
         self._pages = pages
         self._body = Share(memory.requests)
         self._answers = Share(memory.answers)
-        self._queued = 0  # bytes of answers that wait for those before them
+        self._queued = 0  # bytes of answers that wait for earlier ones
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
 
     def begin(self, transport: asyncio.Transport) -> None:
-        """From now on answers go there."""
+        """Set the transport to which the answers go."""
         self._transport = transport
 
     def close(self) -> None:
-        """The connection has ended."""
+        """Release both shares when the connection has ended."""
         self._body.hold(0)
         self._answers.hold(0)
         if self._timer is not None:
@@ -43,25 +43,25 @@ class Load:
         return self._body.held > 0
 
     def refuse_body(self, nbytes: int) -> Response | None:
-        """A refusal where so much of a body is too much; None where it may grow."""
+        """Count the bytes of an incomplete body; returns a refusal if they are too many."""
         if self._body.hold(nbytes):
             return None
         self._body.hold(0)
         return self._busy(self._memory.requests)
 
     def admit(self, response: Response, size: int) -> Response:
-        """The response with a body of that size, or a refusal in its place."""
+        """The response, or a refusal in its place if there is no room for a body of that size."""
         if size <= SMALL or self._memory.answers.has_room(size):
             return response
         return self._busy(self._memory.answers)
 
     def queue(self, nbytes: int) -> None:
-        """So many bytes more, or less, of answers wait for those before them."""
+        """Add to the bytes of answers that wait for earlier ones; negative when they are sent."""
         self._queued += nbytes
         self.weigh_answers()
 
     def weigh_answers(self) -> None:
-        """Answers were written, or taken by the client."""
+        """Update the share after answers were written, or read by the client."""
         unsent = self._transport.get_write_buffer_size() + self._queued
         self._answers.hold(unsent if unsent > SMALL else 0)
         if self._answers.held and self._timer is None:
@@ -72,7 +72,7 @@ class Load:
         self._timer = loop.call_later(UNREAD_S, self._look_again, self._answers.held)
 
     def _look_again(self, held: int) -> None:
-        """Ends a connection that keeps others from their answers, and takes none of its own."""
+        """End a connection that reads none of its answers while they take up others' room."""
         self._timer = None
         self.weigh_answers()
         budget = self._memory.answers

@@ -28,7 +28,7 @@ class Request(Struct, eq=False):
     body: bytes
     _remote: Callable[[], str]
     begun: Any = None
-    """What the route's ``begin`` gave when the head had come before the body."""
+    """The result of the route's ``begin``, if the head came before the body was complete."""
 
     @property
     def method(self) -> str:

@@ -21,7 +21,7 @@ MAX_HEAD = 64 * 1024
 _PARTS_MAX = 256
 """Pieces of a body that are kept apart: a tiny one costs many times its bytes."""
 _NOT_KEPT = frozenset((b"transfer-encoding", FORWARDED_HOST))
-"""Headers of requests that mean more than their bytes: how long they are, and from whom."""
+"""Headers of which more counts than their bytes, so that a request with one is not remembered."""
 CONTINUE = Bare(100, b"HTTP/1.1 100 Continue\r\n\r\n")
 
 Event = tuple[Request, Route] | Bare
@@ -91,7 +91,7 @@ class RequestReader(HeadReader):
         del self._parser, self._remote
 
     def begin(self) -> None:
-        """Tells the route of a request whose head has come, and whose body is on the way."""
+        """Calls the route's ``begin`` for a request whose head has come without its whole body."""
         request = self._request
         if request is not None and request.begun is None and self._route.begin is not None:
             request.begun = self._route.begin(request)
@@ -101,7 +101,7 @@ class RequestReader(HeadReader):
         self._refuse_raw("408 Request Timeout")
 
     def refuse(self, response: Response) -> None:
-        """Answers the request whose body is being read, and reads no more."""
+        """Answers the request whose body is being read, and stops reading."""
         self._refuse(response)
 
     # -- what the parser calls

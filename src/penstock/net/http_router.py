@@ -14,8 +14,8 @@ from penstock.net.http_message import Request, Response, text
 
 Handler = Callable[[Request], "Response | Later | Awaitable[Response]"]
 Begin = Callable[[Request], object]
-"""Called once with a request whose body is still on the way; what it gives, which is true, becomes
-the request's ``begun``."""
+"""Called once with a request whose body is still on the way; the result becomes the request's
+``begun`` and must be true."""
 
 DEFAULT_MAX_BODY = 1 << 20
 
@@ -67,7 +67,7 @@ class Route:
         """No line in the access log."""
         self.begin = begin
         self.is_safe = is_safe
-        """A GET has no effect, so pages of other sites may ask for it."""
+        """True if a GET has no effect, so pages of other sites may ask for it."""
 
 
 class Router:

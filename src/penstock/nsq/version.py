@@ -9,8 +9,8 @@ NSQ_VERSION = "1.3.0"
 def version_line(program: str) -> str:
     """The line that `--version` prints, in the form of the Go programs.
 
-    One word says what built it, as programs that read this line expect; Penstock's own version
-    stands in /info, /metrics and nsqd's log.
+    Programs that parse this line expect one word after "built w/". Penstock's own version is in
+    /info, /metrics and nsqd's log.
     """
     import platform
 

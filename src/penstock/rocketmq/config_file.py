@@ -18,17 +18,17 @@ def asked(body: bytes | memoryview) -> dict[str, str]:
     try:
         return java_properties.loads(bytes(body).decode())
     except UnicodeDecodeError:
-        raise BodyError("the properties are no UTF-8") from None
+        raise BodyError("the properties are not UTF-8") from None
     except ConfigError as error:
-        raise BodyError(f"the properties make no sense: {error}") from None
+        raise BodyError(f"the properties are malformed: {error}") from None
 
 
 def apply(
     disk: Disk, path: str, settings: Settings, values: dict[str, str], fixed: Set[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Let ``settings`` and the file take over these properties; the known and the unknown ones.
+    """Apply these properties to ``settings`` and the file; returns the known and the unknown ones.
 
-    Raises ConfigError or StorageError, and neither has changed then.
+    Raises ConfigError or StorageError, and then neither has changed.
     """
     before = dict(vars(settings))
     unknown = settings.update(values)
@@ -44,11 +44,11 @@ def apply(
 
 
 def store(disk: Disk, path: str, values: Mapping[str, str], fixed: Set[str]) -> None:
-    """Put these properties into the file, whose content so far stays behind as ``<path>.bak``.
+    """Put these properties into the file, whose previous content is kept as ``<path>.bak``.
 
-    Other properties stay as they are, comments do not. The new content is read back before it is
-    written: it must say what was asked and no more, and of ``fixed`` properties nothing new.
-    Raises ConfigError or StorageError, and the file has not changed then.
+    Other properties stay as they are, comments are lost. The new content is parsed before it is
+    written: it must hold what was asked and no more, and ``fixed`` properties must not change.
+    Raises ConfigError or StorageError, and then the file has not changed.
     """
     directory, name = os.path.dirname(path) or ".", os.path.basename(path)
     disk.make_directory(directory)

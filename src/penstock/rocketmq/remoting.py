@@ -171,12 +171,12 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _on_turn(self) -> None:
-        """What peers have begun to send left room for more."""
+        """Resume reading, as it is the peer's turn to use the memory for requests."""
         if not self.is_congested and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _on_late(self) -> None:
-        """Others wait for room that this peer takes, and does not use."""
+        """End a peer that stalls in the middle of a frame while others wait for its room."""
         if not self.is_congested:
             _log.warning("%s takes too long for a frame while %s is used up, closing",
                          self.address, self._share.budget.flag)  # fmt: skip

@@ -31,7 +31,7 @@ class Settings:
 
     without_effect: ClassVar[frozenset[str]] = frozenset()
     fixed: ClassVar[frozenset[str]] = frozenset()
-    """Java's names of what no command may change, whatever ``configBlackList`` says."""
+    """Java's names of properties that no command may change, whatever ``configBlackList`` says."""
     java_names: ClassVar[dict[str, str]] = {}
     """Names that the rule of ``java_name`` does not give: attribute by property."""
 

@@ -281,7 +281,7 @@ class FaultyDisk:
             self.sync_directory(os.path.dirname(path))
 
     def rename(self, path: str, target: str) -> None:
-        """A directory has its new name durably, with all in it."""
+        """Rename a file or directory; for a directory and its content, this is durable at once."""
         self._need_directory(target)
         self.meet_faults("rename", path)
         if path in self._directories:

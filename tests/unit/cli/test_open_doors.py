@@ -69,7 +69,7 @@ def test_doors_that_are_closed_alike(flags: dict[str, Any], properties: dict[str
         (VERIFY, ANY_CERTIFICATE, "require and tls.server.authClient=true, or aclEnable=true in"),
         (VERIFY, ACL, "--tls-client-auth-policy closes: set tls.server.mode=enforcing in the"),
         (AUTH, TLS, "--auth-http-address closes: set aclEnable=true in the file of "
-         "--rocketmq-config, or say --rocketmq-open"),
+         "--rocketmq-config, or use --rocketmq-open"),
     ],
 )  # fmt: skip
 def test_a_door_that_is_open(flags: dict[str, Any], properties: dict[str, str], words: str) -> None:
@@ -96,7 +96,7 @@ def test_nsqd_does_not_start_with_an_open_door(tmp_path: Path) -> None:
         assert ended.returncode == 1
         (line,) = [line for line in ended.stderr.splitlines() if "FATAL" in line]
         assert "--rocketmq-address=127.0.0.1:0 opens to everybody what" in line
-        assert "or say --rocketmq-open" in line
+        assert "or use --rocketmq-open" in line
         assert "Traceback" not in ended.stderr
 
 

@@ -55,14 +55,14 @@ class Changes:
         return errors + await self._tell(nodes, f"/{what}/{action}{_query(topic, channel)}")
 
     async def accept_damage(self, topic: str) -> list[str]:
-        """An operator knows of a topic's damage, on all nodes that have some (nsqd's /damage)."""
+        """Accept a topic's damage on all nodes that have some (nsqd's /topic/damage/accept)."""
         nodes, errors = await self._nodes(topic)
 
         async def accept(address: str) -> None:
             try:
                 await self._cluster.asker.post(address, f"/topic/damage/accept{_query(topic)}")
             except RefusedError as error:
-                if error.status != 404:  # one of Go's, or without the topic by now
+                if error.status != 404:  # 404: a Go nsqd, or the topic is gone by now
                     raise
 
         return errors + (await try_all(nodes, accept)).errors

@@ -186,7 +186,7 @@ class Commits:
     def _synced(
         self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None
     ) -> None:
-        """A sync has ended: who waits for it is told, and the messages go to the consumers."""
+        """End a sync: answer the producers that wait for it, and dispatch the visible messages."""
         if error is not None and not isinstance(error, StorageError):
             error = StorageError(f"{topic.name}: sync failed: {error!r}")
         self._syncing.remove(topic)
@@ -259,9 +259,10 @@ class Commits:
 def _answer(
     topic: Topic, arrived: int, outcomes: list[Outcome], error: StorageError | None, now: int
 ) -> None:
-    """Tell producers, and give consumers what has arrived.
+    """Answer the producers, and dispatch the new messages to the consumers.
 
-    Who gets few messages waits for them; who publishes many can prepare the next ones.
+    Few messages are dispatched first, because a consumer waits for them. Many are dispatched after
+    the answers, so that the producers can prepare the next ones meanwhile.
     """
     few = arrived <= FEW
     if few:

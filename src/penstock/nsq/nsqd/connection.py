@@ -150,25 +150,25 @@ class Connection(asyncio.Protocol):
         return self._held is not None or self._suspended or self._choked
 
     def _may_hear(self) -> bool:
-        """Whether the client may send more."""
+        """True if the client may be read from."""
         if self._share.waits:
             return False
         return not ((self._waits or self._blocked_since is not None) and self._is_overfull())
 
     def _hear(self) -> None:
-        """Go on reading, unless the client waits for its turn."""
+        """Resume reading, unless the client waits for its turn."""
         if not self._share.waits:
             self.transport.resume_reading()
 
     def _on_turn(self) -> None:
-        """What clients have begun to send left room for more."""
+        """Resume reading, as it is the client's turn to use the memory for requests."""
         if not self._ended and self._may_hear():
             self.transport.resume_reading()
 
     def _on_late(self) -> None:
-        """Others wait for room that this client takes, and does not use."""
+        """End a client that stalls in the middle of a command while others wait for its room."""
         if self._waits:
-            return  # we make it wait ourselves
+            return  # the delay is ours
         logger.error("client(%s) - its command takes too long while %s is used up",
                      self.remote_address, self._share.budget.flag)  # fmt: skip
         failure = self.reader.eof()
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
             self._fail(failure.text)
 
     def _is_overfull(self) -> bool:
-        """Whether much waits: commands of the client's, or answers that it does not read."""
+        """True if many bytes wait, of the client's commands or of answers that it does not read."""
         unsent = self.transport.get_write_buffer_size()
         return self.reader.unread > _HELD_BYTES_MAX or unsent > _UNSENT_BYTES_MAX
 

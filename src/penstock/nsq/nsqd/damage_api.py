@@ -1,7 +1,7 @@
-"""/damage shows what of the topics is damaged or lost, /topic/damage/accept is the operator's word.
+"""/damage shows the damage and data loss of topics; /topic/damage/accept accepts it.
 
-Until it is given, nothing of a damaged topic is deleted, and the node is not healthy. Deleting or
-emptying the topic says the same.
+Until an operator does that, nothing of a damaged topic is deleted, and the node is unhealthy.
+Deleting or emptying the topic accepts its damage, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DamageApi:
         router.v1("POST", "/topic/damage/accept", self._accept)
 
     def _damage(self, request: Request) -> Any:
-        """Of one topic or, without ``topic``, of all that have some."""
+        """The damage of one topic or, without ``topic``, of all damaged topics."""
         wanted = Query.parse(request.query).get("topic") or ""
         topics = self._nsqd.broker.topics
         shown = [{"topic_name": name, **damage_of(topics[name])} for name in sorted(topics)
@@ -48,7 +48,7 @@ class DamageApi:
 
 
 def damage_of(topic: Topic) -> dict[str, Any]:
-    """What /stats says of a topic's damage; nothing of one that is whole."""
+    """The fields of /stats about a topic's damage; empty for an undamaged topic."""
     pending, lost = topic.damage.pending, topic.damage.lost_messages
     shown: dict[str, Any] = {"lost_count": lost} if lost else {}
     if pending:

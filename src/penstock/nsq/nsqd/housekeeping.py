@@ -17,8 +17,8 @@ logger = logging.getLogger("penstock.nsqd")
 TICK_S: Final = 0.01
 SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
 SAVE_INTERVAL_MAX_NS: Final = 500 * MILLISECOND
-"""Progress is written so often at least, even where that takes more than its part of the time: what
-was finished since the last write is delivered again after a kill."""
+"""The longest time between two writes of progress, even if they take more than their share of the
+time: messages finished since the last write are delivered again after a kill."""
 _SAVE_SHARE: Final = 10  # the journal may take this part of the time
 
 

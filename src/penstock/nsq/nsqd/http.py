@@ -54,7 +54,7 @@ _REFUSALS: Final[dict[type[StorageError], str]] = {
     DiskFullError: "DISK_FULL",
     TooManyFilesError: "TOO_MANY_OPEN_FILES",
 }
-"""Why nothing was published; whatever else it is, the disk has failed."""
+"""Reasons for a refused publish, by error; any other StorageError is DISK_FAILED."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -143,12 +143,13 @@ class NsqdApi:
         return _OK if records is None else self._publish(topic, records, delay)
 
     def _begin_mpub(self, request: Request) -> Topic | ApiError:
-        """As upstream, the topic is found or made before the body is read: one deleted meanwhile
-        stays so, and the request fails.
+        """Find or create the topic before the body is read, as upstream does.
+
+        If the topic is deleted before the body is complete, it stays deleted and the request fails.
         """
         try:
             return self._topic_to_publish(Query.parse(request.query))
-        except ApiError as error:  # told once the body is there
+        except ApiError as error:  # answered when the body is complete
             return error
 
     def _topic_to_publish(self, query: Query) -> Topic:
@@ -256,7 +257,7 @@ class _Published(Later, eq=False):
 
 
 def _refusal(error: StorageError) -> ApiError:
-    """Go's nsqd has the same status for all, and no text but EXITING."""
+    """The answer to a refused publish; Go's nsqd answers 503 EXITING for every reason."""
     return ApiError(503, _REFUSALS.get(type(error), "DISK_FAILED"))
 
 

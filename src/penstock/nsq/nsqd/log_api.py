@@ -134,7 +134,7 @@ class LogApi:
         topic = self._topic(query)
         group = self._group(query, topic)
         topic.delete_group(group)
-        write_down(topic)  # or a kill would bring back what holds the log for ever
+        write_down(topic)  # else a kill would restore a reader that keeps the log
         self._nsqd.log_groups.deleted(topic, group)
 
     def _tell_progress(self, request: Request) -> Any:

@@ -134,7 +134,7 @@ class MetadataFile:
     async def _write_soon(self) -> None:
         await asyncio.sleep(_COALESCE_S)
         self._scheduled = False
-        if not self._stale:  # an answer that waited for it had it written
+        if not self._stale:  # written already, for an answer that needed it
             return
         try:
             await self.write()

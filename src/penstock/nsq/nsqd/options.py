@@ -104,7 +104,7 @@ class NsqdOptions(WebOptions):
     rocketmq_config: str = option("", "properties file with further settings for RocketMQ")
     rocketmq_open: bool = option(
         default=False,
-        help="let RocketMQ's port be open though TLS or AUTH close nsqd's",
+        help="allow an open RocketMQ port although TLS or AUTH protect nsqd's ports",
     )
     broadcast_address: str = option(
         help="address that nsqlookupd tells consumers", factory=socket.gethostname

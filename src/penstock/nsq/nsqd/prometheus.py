@@ -46,9 +46,9 @@ _TOPIC: Final[tuple[_TopicRow, ...]] = (
      lambda topic: topic.refused_count),
     ("nsqd_topic_dropped_total", "counter", "Messages dropped from a full topic, once a channel.",
      lambda topic: topic.dropped_count),
-    ("nsqd_topic_lost_total", "counter", "Messages that damage or a power cut took.",
+    ("nsqd_topic_lost_total", "counter", "Messages lost to damage or a power cut.",
      lambda topic: topic.damage.lost_messages),
-    ("nsqd_topic_damages", "gauge", "Places of damage that no operator has accepted.",
+    ("nsqd_topic_damages", "gauge", "Damaged places that no operator has accepted.",
      lambda topic: len(topic.damage.pending)),
     ("nsqd_topic_paused", "gauge", "1 while the topic is paused.",
      lambda topic: topic.paused),
@@ -110,7 +110,7 @@ class Metrics:
         yield _single("nsqd_build_info", "Versions; the value is always 1.", 1, versions)
         yield _single(
             "nsqd_healthy",
-            "1 unless writing failed or files are damaged.",
+            "1 unless writing failed or damage is pending.",
             nsqd.health == "OK",
         )
         yield _single("nsqd_topics", "Topics.", len(topics))
@@ -139,9 +139,9 @@ class Metrics:
     def _of_memory(self) -> Iterator[Metric]:
         for what, budget in zip(("request", "answer"), self._nsqd.memory, strict=True):
             for name, help, value in (
-                ("bytes", f"Memory of {what}s under way.", budget.used),
-                ("bytes_max", f"What {budget.flag} allows; 0: any number.", budget.limit),
-                ("refused_total", f"Refused or held up {what}s beyond that.", budget.refused),
+                ("bytes", f"Memory held by {what}s under way.", budget.used),
+                ("bytes_max", f"Limit set by {budget.flag}; 0: any number.", budget.limit),
+                ("refused_total", f"Number of {what}s refused or delayed by it.", budget.refused),
             ):
                 yield _single(f"nsqd_{what}_{name}", help, value)
 

@@ -68,8 +68,8 @@ class Session(Connection):
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
         self.pub_counts: dict[str, int] = {}
-        self._told = 0  # publishes that are answered
-        self._early: dict[int, tuple[str, StorageError | None]] = {}  # outcomes, by their turn
+        self._told = 0  # number of publishes answered
+        self._early: dict[int, tuple[str, StorageError | None]] = {}  # outcomes too early to send
         self._mpub_topic: Topic | None = None  # of the MPUB whose body is read
         self._log_limit: LogLimit | None = None
         self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
@@ -101,8 +101,9 @@ class Session(Connection):
         self.nsqd.commits.publish(topic, bodies, event.delay_ns, done)
 
     def _on_mpub_line(self, event: MpubLine) -> None:
-        """As upstream, an MPUB has its topic, or makes it, before its body is read: one deleted
-        meanwhile stays so, and the MPUB fails.
+        """Find or create the topic of an MPUB before its body is read, as upstream does.
+
+        If the topic is deleted before the body is complete, it stays deleted and the MPUB fails.
         """
         topic = self.nsqd.broker.topics.get(event.topic)
         self._mpub_topic = self._make_topic(event.topic, "MPUB") if topic is None else topic
@@ -115,10 +116,10 @@ class Session(Connection):
             return None
 
     def _published(self, command: str, turn: int, failure: StorageError | None) -> None:
-        """The outcome of the publish whose answer has this turn.
+        """Answer the publish with this number as soon as all earlier ones are answered.
 
-        Another topic may be stored or synced sooner: its answers wait, or the client would take
-        them for those of the publishes before.
+        Another topic may be stored or synced sooner, but its answers must wait: a client matches
+        answers to publishes by their order.
         """
         if turn != self._told + 1:
             self._early[turn] = command, failure
@@ -267,7 +268,7 @@ class Session(Connection):
         self.outbox.answer(error(text), more_owed=True)
 
     def _may_log(self) -> bool:
-        """Whether a line may be written that clients can cause at will."""
+        """True if a line that clients can cause at will may be written now."""
         limit = self._log_limit = self._log_limit or LogLimit()
         if not limit.allows(self._heard_ns):
             return False

@@ -91,7 +91,7 @@ def memory(pauses: GcPauses) -> dict[str, int]:
 
 
 def held(memory: Memory) -> dict[str, int]:
-    """What clients hold of the memory that there is for them."""
+    """The memory that clients hold of the two budgets."""
     return {
         "request_bytes": memory.requests.used,
         "request_bytes_max": memory.requests.limit,

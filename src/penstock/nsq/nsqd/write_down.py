@@ -1,4 +1,4 @@
-"""What is answered with 200 stays so after a kill: it is on the disk before the answer."""
+"""Durable changes: every change that is answered with 200 is on the disk before the answer."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from penstock.nsq.nsqd.metadata import MetadataFile
 
 
 def write_down(topic: Topic) -> None:
-    """Sync what was changed in a topic; ApiError 500 as from ``check_written``."""
+    """Sync the changes of a topic. Raises ApiError 500 as ``check_written`` does."""
     topic.save_now()
     check_written(topic)
 
 
 def check_written(topic: Topic) -> None:
-    """ApiError 500 when a change of a topic that is written down at once could not be.
+    """Raise ApiError 500 if the last change of a topic could not be written at once.
 
-    It holds then all the same, and is written later, unless a kill comes first.
+    The change is in effect all the same, and is written later unless the process is killed first.
     """
     if not topic.written:
         raise ApiError(500, "INTERNAL_ERROR")
 
 
 async def write_names(metadata: MetadataFile) -> None:
-    """Sync which topics and channels there are, and which are paused; ApiError 500."""
+    """Sync the list of topics and channels, with those that are paused. Raises ApiError 500."""
     try:
         await metadata.write()
     except StorageError:

@@ -102,7 +102,7 @@ class CommandReader:
 
     @property
     def unread(self) -> int:
-        """Bytes held that are part of no command yet."""
+        """Bytes held of a command that is not complete yet."""
         return len(self._buffer)
 
     def receive_eof(self) -> None:

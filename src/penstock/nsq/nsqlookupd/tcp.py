@@ -102,7 +102,7 @@ class Session(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _on_turn(self) -> None:
-        """What peers have begun to send left room for more."""
+        """Resume reading, as it is the peer's turn to use the memory for requests."""
         if not self._is_blocked and not self._closing:
             self._transport.resume_reading()
 

@@ -103,7 +103,7 @@ def _redirected(asked: Question, status: int, location: str) -> Question:
         scheme = urlsplit(url).scheme
     except ValueError:
         shown = quote(without_secrets(location))
-        raise AuthError(f"redirected to {shown}, which is no address") from None
+        raise AuthError(f"redirected to {shown}, which is not an address") from None
     if asked.url.startswith("https:") and scheme != "https":
         raise AuthError("redirected from https to http, where the secret would be readable")
     if status in _BECOMES_GET:

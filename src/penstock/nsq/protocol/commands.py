@@ -161,7 +161,7 @@ class CommandReader:
         return rest
 
     def forget(self) -> None:
-        """Drop what is held: nothing is read any more."""
+        """Drop the bytes held, as nothing is read any more."""
         self._data = b""
         self._pos = 0
         self._scanner = None

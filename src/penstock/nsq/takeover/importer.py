@@ -103,7 +103,7 @@ class _Import:
         self._clock = clock
         self._node_id = node_id
         self._names = names
-        # What has been appended is read here before it is synced; until then nobody else sees it.
+        # The import reads back unsynced messages, which the level fsync would still hide from it.
         self._options = replace(store.options, durability=Durability.WRITE)
         self._topics = self._survey(max_msg_size)
         self._moves: list[Move] = []

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class QueryFailed(PenstockError):
-    """A daemon could not be asked, or gave no usable answer; the text is Go's, without secrets."""
+    """A daemon gave no usable answer, or none at all; the text is Go's, without secrets."""
 
     def __init__(self, text: str) -> None:
         super().__init__(without_secrets(text))

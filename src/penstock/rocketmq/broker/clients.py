@@ -106,7 +106,7 @@ def _enum(value: Any, words: tuple[str, ...], default: int) -> str:
 
 @dataclass(slots=True)
 class Member(Generic[Peer]):
-    """One client in a group; ``peer`` is its connection, ``access_key`` its account's, if any."""
+    """One client in a group, with its connection and the ``access_key`` of its account, if any."""
 
     client_id: str
     peer: Peer
@@ -207,7 +207,7 @@ class Clients(Generic[Peer]):
         return changed
 
     def _take_id(self, member: Member[Peer]) -> None:
-        """Replies go to the newest client of an id; another account cannot take it over."""
+        """Send replies to the newest client of an id; another account cannot take the id over."""
         known = self._producer_by_id.get(member.client_id)
         if known is None or known.access_key == member.access_key:
             self._producer_by_id[member.client_id] = member

@@ -2,8 +2,8 @@
 messages as a table of bytes, a column at a time, with no object for each message.
 
 One layout means that body and properties have the same sizes in every message. Any other batch is
-decoded message by message. Batches of one layout that are stored with one commit are one table, as
-a column costs about as much for a hundred messages as for ten.
+decoded message by message. Batches of one layout in the same commit share one table, because a
+column costs about as much for a hundred messages as for ten.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ _END: Final = properties.VALUE_END.encode()
 
 
 class _Layout(NamedTuple):
-    """Where things are in a message as it was sent, of ``width`` bytes: its properties begin at
-    ``text_at``.
-    """
+    """The layout of a message as it was sent: its size, and the position of its properties."""
 
     width: int
     text_at: int
@@ -175,10 +173,10 @@ def _offsets(batches: Sequence[EvenBatch], counts: Sequence[int]) -> Table:
 def even_batch(
     data: bytes, common: Draft, appended: bytes, store: Host, base: int
 ) -> EvenBatch | None:
-    """The records of a batch body; None when its messages are few, not of one layout, or too long.
+    """The records of a batch body; None if its messages are few, not of one layout, or too long.
 
-    ``common`` is what the messages have in common; ``appended`` is put behind the properties of
-    each.
+    ``common`` holds the fields that all messages share; ``appended`` is added to the properties of
+    each message.
     """
     if len(data) < _BODY_AT + _SHORT.size:
         return None
@@ -206,6 +204,6 @@ def even_batch(
 
 @lru_cache(maxsize=1024)
 def _layout(width: int, text_at: int) -> tuple[_Layout, Columns]:
-    """A layout, and the columns in which all its messages are alike: lengths, and the last sign."""
+    """A layout, and the columns that are equal in all its messages: lengths, and the last byte."""
     columns = [*range(4), *range(16, 20), text_at - 2, text_at - 1, width - 1]
     return _Layout(width, text_at), np.array(columns, np.intp)

@@ -19,7 +19,7 @@ class Host(Protocol):
     clock: Clock
     broker: Broker
     turns: Turns
-    """Of the connections of all dialects, where requests that are not complete hold too much."""
+    """The turns of all dialects' connections, for when incomplete requests hold too much memory."""
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""

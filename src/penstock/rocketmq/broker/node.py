@@ -116,8 +116,9 @@ class Node:
             listener()
 
     def offsets_changed(self) -> None:
-        """Write down where groups are, which is not left to the interval when a tool has changed
-        it. Raises StorageError.
+        """Write down the offsets of groups at once, as a tool has changed them.
+
+        Other changes wait for the next interval. Raises StorageError.
         """
         self.state.save(files.OFFSETS)
 

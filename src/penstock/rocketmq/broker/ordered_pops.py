@@ -197,7 +197,7 @@ class OrderedPops:
                 self._give_up(request)
 
     def forget_group(self, group: str) -> None:
-        """A group is deleted. Written down at once; raises StorageError."""
+        """Forget a deleted group. Written down at once; raises StorageError."""
         self.table.forget_group(group)
         self._node.state.save(FILE)
 

@@ -79,8 +79,10 @@ class OpenBatch:
         return max([self.visible.get(offset, usual) for offset in open_], default=0)
 
     def is_free(self, now_ms: int) -> bool:
-        """Whether it can be had again: also when the system's time was set back to before it was
-        had, as nobody knows any more how long ago that is.
+        """True if the messages may be popped again.
+
+        This includes the case that the system's time was set back to before the last pop, as its
+        age is then unknown.
         """
         return self.free_ms <= now_ms or self.pop_ms > now_ms + FUTURE_MS
 

@@ -36,7 +36,7 @@ def address(draft: Draft, found: dict[str, str]) -> None:
 
 
 def real_topic(stored: StoredMessage) -> str:
-    """The topic that a stored message is for, also while it waits elsewhere."""
+    """The topic that a stored message is for, even while it waits in a system topic."""
     if stored.topic in names.NOT_FOR_CLIENTS:
         return properties.value_of(stored.properties, properties.REAL_TOPIC) or stored.topic
     return stored.topic

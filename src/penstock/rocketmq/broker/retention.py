@@ -50,7 +50,7 @@ class TopicRetention:
             topic.retention = Retention(time_ns=hours * HOUR)
 
     def adopt_all(self) -> None:
-        """The same for each topic, after a start or a change of ``fileReservedTime``."""
+        """Adopt every topic, after a start or a change of ``fileReservedTime``."""
         for topic in self._node.host.broker.topics.values():
             self.adopt(topic)
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.mqbroker")
 
 _IDS_BYTES_MAX: Final = frames.HEADER_MAX - 64 * 1024
-"""The ids of a batch's messages go back in one header, beside a few other fields."""
+"""The room for the ids of a batch's messages, which go back in one header with other fields."""
 _SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
-"""A few properties of a batch become many bytes, as each of its messages gets them."""
+"""The most characters that a batch's properties may take, as each of its messages gets a copy."""
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
 _CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
@@ -67,7 +67,7 @@ def checked_topic(node: Node, connection: Connection, header: SendHeader) -> Top
     config = node.topics.get(header.topic)
     if config is None or header.topic in names.NOT_FOR_CLIENTS:
         config = _make_topic(node, connection, header)
-    if config.order:  # as in Java; others stay away by their routes, and what still comes is stored
+    if config.order:  # as in Java: for other topics, the route alone turns clients away
         permissions.need_broker(node, WRITE)
     if header.queue >= max(config.write_queues, config.read_queues):
         remark = (
@@ -146,17 +146,17 @@ def _batch(
 def _check_count(node: Node, count: int, shared: str) -> None:
     ids_max = _IDS_BYTES_MAX // (len(node.store.message_id(0)) + 1)
     if count > ids_max:
-        remark = f"a batch of {count} messages, {ids_max} are the most"
+        remark = f"a batch of {count} messages is too large: the limit is {ids_max}"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
     if count * len(shared) > _SHARED_CHARS_MAX:
-        remark = f"{len(shared)} characters of properties that {count} messages of a batch share"
+        remark = f"{len(shared)} characters of properties for each of {count} messages of a batch"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
 
 
 def _shared_text(node: Node, text: str) -> str:
-    """Properties that each message of a batch gets behind those it has: the cluster, the batch's.
+    """Properties added to each message of a batch: the cluster, and those of the batch.
 
-    As in Java, but the batch's unique key stays out: each message has one, and keeps it.
+    This follows Java except for the batch's unique key: each message has its own and keeps it.
     """
     found = properties.parse(text)
     for name in (properties.UNIQUE_KEY, properties.CLUSTER):
@@ -186,7 +186,7 @@ def _stored_text(node: Node, text: str) -> str:
     """Properties as they are stored: what was for the broker only is out, its cluster is in."""
     if _WAIT in text:
         text = properties.without(text, properties.WAIT)
-    if _CLUSTER in text:  # of the broker that had the message before
+    if _CLUSTER in text:  # of the broker that sent the message on
         text = properties.without(text, properties.CLUSTER)
     return _with(text, node.cluster_property)
 

@@ -1,6 +1,6 @@
 """The properties of the broker, under the names of Java's configuration files.
 
-Times are milliseconds and sizes bytes, unless said. Ours beside Java's are ``bindAddress``,
+Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
 ``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress`` and ``nsqOpen``.
 """
 
@@ -241,7 +241,7 @@ class BrokerSettings(TlsSettings):
         return warnings
 
     def _check_nsq_ports(self) -> None:
-        """NSQ's ports of a broker have neither TLS nor accounts. Raises ConfigError."""
+        """Raises ConfigError if NSQ's ports bypass the TLS or the accounts of RocketMQ's port."""
         words = " and ".join(
             ["aclEnable=true"] * self.acl_enable
             + ["tls.server.mode=enforcing"] * (self.tls_mode == "enforcing")

@@ -1,8 +1,8 @@
 """The broker's tables in files: JSON as Java writes it, ``<store path>/config/<name>``.
 
-A file is replaced as a whole, never half. What it said before stays behind as ``<name>.bak`` and is
-taken when the file itself is empty, damaged or gone. With neither the broker does not start until
-an operator has decided: nothing begins from 0 in silence.
+A file is replaced atomically. Its previous content is kept as ``<name>.bak`` and is used if the
+file itself is empty, damaged or missing. If neither can be read, the broker does not start until an
+operator has decided: no table silently begins at 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUPS: Final = "subscriptionGroup.json"
 OFFSETS: Final = "consumerOffset.json"
 BACKUP: Final = ".bak"
 DAMAGED: Final = ".damaged"
-"""Ends the name of a copy of what could not be read."""
+"""The suffix of the copy of a file that could not be read."""
 _INTERVAL_S_MIN: Final = 0.1
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -127,9 +127,9 @@ class _File:
         if useless is not None:
             raise ConfigError(
                 f"{self._path} {problem}, and {backup} {useless}: put back a good copy of one, "
-                "or delete both to begin without what they said"
+                "or delete both to begin without their content"
             )
-        _log.error("%s %s: taking what it said before, from %s; what changed after that is lost",
+        _log.error("%s %s: taking its previous content from %s; later changes are lost",
                    self._path, problem, backup)  # fmt: skip
         if data:
             self._disk.replace_file(self._path + DAMAGED, data)
@@ -161,7 +161,7 @@ class _File:
 
 
 def _problem(data: bytes | None, load: Load) -> str | None:
-    """Why a file's content is of no use; None when ``load`` has taken it over."""
+    """The reason that a file's content cannot be used; None if ``load`` has taken it over."""
     if data is None:
         return "is not there"
     if not data.strip(b"\0 \r\n\t"):

@@ -33,7 +33,7 @@ class Subscription:
     problem: str | None = None
     """Why the text makes no sense; such a subscription matches nothing."""
     born_ms: int = 0
-    """When the broker first heard of it."""
+    """The time of the first heartbeat that named it."""
 
     @classmethod
     def parse(

@@ -1,4 +1,4 @@
-"""The time by which messages wait in a system topic: it goes on while the system's time is set."""
+"""The clock for messages that wait in a system topic, unaffected by setting the system's time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from penstock.rocketmq.protocol.message import StoredMessage
 
 FUTURE_MS: Final = 1000
-"""What seems to come from further in the future than this is from before the system's time was set
-back: nobody knows how long it has waited.
+"""The limit for stamps in the future. A stamp beyond it was made before the system's time was set
+back, so the age of its message is unknown.
 """
 
 
@@ -29,27 +29,27 @@ class WaitingTime:
         return self._node.now_ms if time is None else time.now_ns // MILLISECOND
 
     def ahead_ms(self) -> int:
-        """How far the system's time is ahead of this one."""
+        """The lead of the system's time over this time."""
         time = self._steady()
         return 0 if time is None else time.ahead_ns // MILLISECOND
 
     def least_ahead_ms(self) -> int:
-        """The least of what it has been ahead for the messages that are known, and is now."""
+        """The least lead of the system's time, of now and of the time of each known message."""
         time = self._steady()
         return 0 if time is None else time.least_ahead_ns // MILLISECOND
 
     def of(self, log_offset: int, stamp_ms: int) -> int:
-        """The time of what a message with this log offset says in the system's time."""
+        """Convert a stamp in the system's time, from the message at this log offset."""
         time = self._steady()
         return stamp_ms if time is None else stamp_ms - time.ahead_at(log_offset) // MILLISECOND
 
     def age_ms(self, message: StoredMessage, stamp_ms: int) -> int:
-        """How long ago something was that a stored message gives this system's time for."""
+        """The age of a stamp in the system's time, from a stored message."""
         place = self._node.store.serials.locate(message.physical_offset)
         return self.now_ms() - self.of(place[1] if place is not None else 0, stamp_ms)
 
     def due_ms(self, message: StoredMessage, delay_ms: int) -> int:
-        """When a message is due so long after it was stored; now if that cannot be known."""
+        """The time at which a stored message with this delay is due; now if its age is unknown."""
         age_ms = self.age_ms(message, message.store_ms)
         return self.now_ms() + (0 if age_ms < -FUTURE_MS else delay_ms - age_ms)
 

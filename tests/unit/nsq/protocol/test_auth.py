@@ -106,7 +106,7 @@ def test_no_way_back_from_https() -> None:
     asked = question("https://h/auth", CLIENT, "get")
     with pytest.raises(AuthError, match="redirected from https to http"):
         follow(asked, 302, {"location": "http://h/auth"}, b"")
-    with pytest.raises(AuthError, match=r'redirected to "//\[", which is no address'):
+    with pytest.raises(AuthError, match=r'redirected to "//\[", which is not an address'):
         follow(asked, 302, {"location": "//["}, b"")
 
 

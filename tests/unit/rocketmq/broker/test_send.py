@@ -86,7 +86,7 @@ def test_a_batch_is_refused_where_its_ids_fit_no_header(
     body = batch_body.encode([BatchedMessage(b"")]) * (12 * 1024 * 1024 // 22)
     answer = batch(client, "TopicH", body)
     assert (answer.code, answer.remark) == (
-        13, "a batch of 571950 messages, 506414 are the most"
+        13, "a batch of 571950 messages is too large: the limit is 506414"
     )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_a_batch_is_refused_where_its_own_properties_would_fill_the_disk(client:
     ):
         answer = batch(client, "TopicH", batch_body.encode(bodies), text)
         assert answer.code == 13
-        assert "characters of properties that 3000 messages of a batch share are too many" in (
+        assert "characters of properties for each of 3000 messages of a batch are too many" in (
             answer.remark or ""
         )
 

@@ -106,7 +106,7 @@ def test_what_a_file_said_before_counts_where_it_is_damaged(
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert record.getMessage().startswith(f"{file} is ")
-    assert f"from {file}.bak; what changed after that is lost" in record.getMessage()
+    assert f"from {file}.bak; later changes are lost" in record.getMessage()
     assert json.loads(file.read_bytes()) == {"values": {"a": 5}}  # and stands without its backup
     if content:
         assert (directory / "t.json.damaged").read_bytes() == content
@@ -129,7 +129,7 @@ def test_without_a_backup_a_damaged_file_is_one_clear_line_and_no_start(
     text = str(raised.value)
     assert text.startswith(f"{directory}/t.json is ")
     assert f", and {directory}/t.json.bak is " in text
-    assert text.endswith("or delete both to begin without what they said")
+    assert text.endswith("or delete both to begin without their content")
     assert "\n" not in text
     assert (directory / "t.json").read_bytes() == content
 

@@ -61,7 +61,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
 def test_a_file_that_is_something_else(tmp_path: Path, content: str) -> None:
     path = tmp_path / "kv.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match="is no table of values"):
+    with pytest.raises(ConfigError, match="is not a table of values"):
         KvConfig(OsDisk(), str(path))
 
 

@@ -71,8 +71,8 @@ class Acl:
                   len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
 
     def check(self, node: Node, connection: Connection, request: Command) -> None:
-        """Raises RefusedError unless the request is allowed, BodyError for one without sense,
-        StorageError when the message that it is about cannot be read.
+        """Raises RefusedError unless the request is allowed, BodyError if it is malformed, and
+        StorageError if the message that it is about cannot be read.
         """
         rules = self.rules
         address = _ip(connection.address)

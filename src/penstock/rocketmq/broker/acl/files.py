@@ -132,7 +132,7 @@ class AclFiles:
         value = {**value, _VERSION: [version]}
         data = _written(value)
         if not _says(_parsed(data), value, set()):
-            raise ConfigError(f"{path} would say something else than was asked: nothing is changed")
+            raise ConfigError(f"{path} would not read back as what was asked: nothing is changed")
         self.rules({**contents, path: data})
         self._disk.replace_file(path, data)
 
@@ -147,7 +147,7 @@ def _yaml() -> Any:
 
 
 def _written(value: Any) -> bytes:
-    """The file that says so. Raises ConfigError for what no file can say."""
+    """The content of a file with this value. Raises ConfigError if no file can hold it."""
     yaml = _yaml()
     try:
         text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)

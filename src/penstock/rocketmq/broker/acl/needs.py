@@ -1,9 +1,9 @@
-"""Needs of each request under access rules: permissions for topics and groups, or an administrator.
+"""Permissions that each request needs under access rules: for topics and groups, or administrator.
 
-``RULES`` has a rule for every code that a broker answers; the documentation lists it, and a code
-without a rule is for administrators. A group stands as its retry topic, as in an account's rules.
-What a request needs is read from the fields and bodies that its answerer reads, and where it names
-a message by its place, from the message that is stored there.
+``RULES`` has a rule for every code that a broker answers, and the documentation lists them. A code
+without a rule is for administrators. A group is represented by its retry topic, as in an account's
+rules. The needs are read from the same fields and bodies that the request's answerer reads. If a
+request names a stored message by its position, they are read from that message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.protocol.command import Command
 
 Needs = list[tuple[str, Permission]]
-"""A topic, or a group's retry topic, and a permission; of several words one is enough."""
+"""Pairs of a topic, or a group's retry topic, and a permission; of PUB|SUB one is enough."""
 Reader = Callable[["Node", "Command"], Needs]
 PUB, SUB = Permission.PUB, Permission.SUB
 
@@ -49,7 +49,7 @@ def _none(node: Node, request: Command) -> Needs:
 
 
 def _stored(node: Node, physical: int) -> Needs:
-    """SUB of a stored message's topic; nothing where there is no message, as its answerer says."""
+    """SUB of a stored message's topic; nothing if there is no message, as its answerer says so."""
     message = node.store.message(physical)
     return [] if message is None else [(real_topic(message), SUB)]
 
@@ -96,7 +96,7 @@ def _in_body(node: Node, request: Command) -> Needs:
     value = value if isinstance(value, dict) else {}
     topic, group = value.get("topic"), value.get("consumerGroup")
     if not isinstance(topic, str) or not isinstance(group, str):
-        return []  # its answerer takes no such body
+        return []  # its answerer refuses such a body
     return [(topic, SUB), (retry_topic(group), SUB)]
 
 
@@ -114,7 +114,7 @@ def _send(field: str) -> Rule:
 
 
 def _subscribe(topic_field: str, *group_fields: str) -> Rule:
-    """SUB of the topic and the groups that these fields name; empty where there is no topic."""
+    """SUB of the topic and the groups that these fields name; nothing if there is no topic."""
 
     def read(node: Node, request: Command) -> Needs:
         topic = request.optional(topic_field)
@@ -235,5 +235,5 @@ RULES: Final[Mapping[int, Rule]] = {
 
 
 def of(code: int) -> Rule:
-    """The rule of a request code; one that nobody has thought about is for administrators."""
+    """The rule of a request code; a code without a rule is for administrators."""
     return RULES.get(code, ADMIN)

@@ -59,10 +59,10 @@ class Account:
     def may(self, resource: str, permission: Permission) -> bool:
         """True if it may do so with a topic, or a group by its retry topic.
 
-        Topics in which messages of others wait must be named: no default opens them.
+        System topics in which messages of others wait must be named: no default opens them.
         """
         if resource == TRACE_TOPIC and permission & Permission.PUB:
-            return True  # whoever may do anything may say how it went
+            return True  # every client may publish traces of its own requests
         default = self.default_group if is_group(resource) else self.default_topic
         if resource in NOT_FOR_CLIENTS:
             default = Permission.DENY

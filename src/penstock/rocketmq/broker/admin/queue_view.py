@@ -97,7 +97,7 @@ def _filter_text(group: str, subscription: Subscription) -> str:
         "bornTime": subscription.born_ms,
         "clientVersion": subscription.version,
         "consumerGroup": group,
-        "dead": False,  # or it would be forgotten
+        "dead": False,  # Java would drop a dead one
         "deadTime": 0,
         "expression": subscription.text,
         "expressionType": subscription.kind,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TICK_S: Final = 1.0
 _CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "query": 20_000}
-"""Java's defaults; exporters divide sizes by them, and find that the queues are empty."""
+"""Java's defaults: exporters divide queue sizes by them. Ours are always empty."""
 _NOT_HERE: Final = {
     **{f"{pool}ThreadPoolQueueSize": 0 for pool in _CAPACITIES},
     **{f"{pool}ThreadPoolQueueCapacity": most for pool, most in _CAPACITIES.items()},

@@ -20,7 +20,7 @@ FAR: Final = 1 << 62
 """A deadline in ms that never comes."""
 RETRY_MS: Final = 1000
 SLEEP_S_MAX: Final = 30.0
-"""Some deadlines follow the system's time, which may be set, so they are looked at again then."""
+"""The longest sleep: some deadlines follow the system's time, which may be set meanwhile."""
 CLOSE_S: Final = 5.0
 _SAVE_REST_NS: Final = SECOND // 10
 
@@ -28,8 +28,9 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 class DueLoop:
-    """Calls ``step``, which does what is due, a few ms of it, and returns when it wants to be
-    called again, in the time of ``now_ms``. ``save`` writes down what ``changed`` told of.
+    """A loop that calls ``step`` at the time that its last call returned, in terms of ``now_ms``.
+
+    A step does the work that is due, a few ms of it. ``save`` is called soon after ``changed``.
     """
 
     def __init__(

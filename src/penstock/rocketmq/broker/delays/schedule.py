@@ -5,8 +5,7 @@ stored, and how far a level has come is one offset (reference 4.6). A message is
 topic first and the offset moves on afterwards: a crash between doubles messages and loses none. The
 offsets are written down soon after they have moved, so that there are few to double.
 
-Deadlines are in the topic's steady time: nobody waits longer, or shorter, because the system's time
-is set.
+Deadlines are in the topic's steady time, so that setting the system's time changes no delay.
 """
 
 from __future__ import annotations

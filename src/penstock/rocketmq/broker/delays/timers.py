@@ -8,9 +8,9 @@ below queue offset ``read`` all those due up to ``delivered_ms`` are delivered, 
 ``low``. The next start reads the topic from ``low`` on and skips what these say. As with delay
 levels, a crash doubles the messages of the last moments and loses none.
 
-A message that waits for so long has its deadline in the topic's steady time, which goes on while
-the system's time is set. One that waits for a moment, TIMER_DELIVER_MS, has an appointment with the
-system's time: its deadline moves when that is set. After a start all are read in the system's time.
+A message that was sent with a delay has its deadline in the topic's steady time, which advances
+evenly. One that was sent with a time of delivery, TIMER_DELIVER_MS, has an appointment: its
+deadline moves when the system's time is set. After a start all are read in the system's time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SLICE: Final = 64
 SLICE_BYTES: Final = 1024 * 1024
 _READ_SLICE: Final = 256
 STEP_MS: Final = 1000
-"""The two clocks drift apart by themselves; the system's time was set when it is by more."""
+"""A larger difference means that the system's time was set; up to this the clocks only drift."""
 _FOR_SO_LONG: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS)
 _FIELDS: Final = ("low", "read", "deliveredMs")
 _BLOCK_BITS: Final = 10
@@ -130,7 +130,7 @@ class Waiting:
             del self._blocks[block]
 
     def move_appointments(self, by_ms: int) -> None:
-        """The system's time was set, and whoever waits for a moment of it with that."""
+        """Move the deadlines of appointments after the system's time was set."""
         move = by_ms << _DUE_BITS
         self._heap = [entry + move if entry & 1 else entry for entry in self._heap]
         heapify(self._heap)
@@ -153,7 +153,7 @@ class Timers:
         self._taken_count = 0
         self._failing = False
         self._time = WaitingTime(node, names.TIMER_TOPIC)
-        self._ahead_ms = 0  # of the system's time, when appointments were placed
+        self._ahead_ms = 0  # lead of the system's time that appointments were placed with
         self._loop = DueLoop("timer messages", node.clock, self._time.now_ms, self.step,
                              lambda: node.state.save_aside(FILE))  # fmt: skip
         node.state.add(FILE, self._progress, self._load)
@@ -217,7 +217,7 @@ class Timers:
         delivered_ms = min(self._waiting.next_ms - 1, self._time.now_ms())
         self._low = self._waiting.low(self._read)
         self._skip_below = self._read
-        # In the system's time, as messages say theirs: nothing that waits has an earlier one.
+        # In the system's time, as the messages state theirs: none that waits has an earlier one.
         self._skip_until_ms = max(0, delivered_ms + self._time.least_ahead_ms())
         self._loop.changed()
         release.hold(self._node, names.TIMER_TOPIC, self._low)  # its only queue: offsets agree

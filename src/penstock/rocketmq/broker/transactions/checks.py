@@ -122,7 +122,7 @@ class TransactionChecks:
         return True
 
     def _producer(self, half: StoredMessage) -> tuple[Connection | None, bool]:
-        """A producer to ask, each in its turn, and whether there are only some that do not read.
+        """The next producer to ask, in turn; the flag is True if there are only congested ones.
 
         It is shown the message, so access rules must allow it to publish to the topic.
         """

@@ -202,6 +202,6 @@ def test_what_would_be_read_back_differently_is_not_written(
 ) -> None:
     more = b"accounts:\n- {accessKey: newcomer, secretKey: secret-key, admin: true}\n"
     monkeypatch.setattr(module, "_written", lambda value: more)
-    with pytest.raises(ConfigError, match="would say something else than was asked"):
+    with pytest.raises(ConfigError, match="would not read back as what was asked"):
         files.put_account(NEW)
     assert disk.content(PATH) == RULES

@@ -127,4 +127,4 @@ def test_bodies_that_say_nothing(connect: Connect) -> None:
     assert update(client, "").code == 0
     bad = client.ask(RequestCode.UPDATE_BROKER_CONFIG, b"\xff=\xff")
     assert bad.code == ResponseCode.SYSTEM_ERROR
-    assert bad.remark == "the properties are no UTF-8"
+    assert bad.remark == "the properties are not UTF-8"
