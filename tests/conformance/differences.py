@@ -49,17 +49,17 @@ DIFFERENCES = (
         cases=((TCP, "sample-rate-1"),),
     ),
     Difference(
-        "What HTTP answers with 200 (made, emptied, deleted, paused, moved, set) is on disk by "
-        "then, and a change that cannot be written is answered 500; Go's nsqd writes `nsqd.dat` "
-        "afterwards, but for pauses.",
+        "A change over HTTP (create, empty, delete, pause, move, set) is on disk before it is "
+        "answered 200, and answered 500 if it cannot be written; Go's nsqd writes `nsqd.dat` after "
+        "the answer, except for pauses.",
         tests=(
             "unit/nsq/nsqd/test_write_down.py::test_what_was_answered_is_so_after_a_kill",
             "unit/nsq/nsqd/test_write_down.py::test_what_cannot_be_written_is_no_success",
         ),
     ),
     Difference(
-        "HTTP names the reason why a publish is refused: 503 `DISK_FULL`, `DISK_FAILED` or "
-        "`TOO_MANY_OPEN_FILES`, and `EXITING` only when the topic is being deleted or nsqd ends; "
+        "HTTP names the reason for refusing a publish: 503 `DISK_FULL`, `DISK_FAILED` or "
+        "`TOO_MANY_OPEN_FILES`, and `EXITING` only if the topic is being deleted or nsqd stops; "
         "Go's nsqd answers 503 `EXITING` to all of them.",
         tests=(
             "unit/nsq/nsqd/test_session.py::test_a_full_disk_refuses_serves_and_recovers",
@@ -156,8 +156,8 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        "What clients hold together is bounded (`--max-request-memory`, `--max-answer-memory`); "
-        "`/stats` says beside Go's figures of memory how much that is.",
+        "The memory that all clients hold together is limited (`--max-request-memory`, "
+        "`--max-answer-memory`); `/stats` shows it beside Go's memory figures.",
         cases=(
             (HTTP, "stats-json-fresh"),
             (HTTP, "stats-client-other-value"),
@@ -169,16 +169,16 @@ DIFFERENCES = (
         ),
     ),
     Difference(
-        "Of what a client complains of again and again, as wrong `FIN`s, 100 lines in 10 s are "
-        "logged, and the number of the others; the client hears of each.",
+        "Repeated errors of a client, such as wrong `FIN`s, are logged with at most 100 lines in "
+        "10 s and the number of the others; each error is still answered.",
         tests=("hostile/test_memory.py::test_wrong_fins_cost_answers_and_few_lines",),
     ),
     Difference(
-        "`/info` has Penstock's own version at its end, as `penstock_version`.",
+        "`/info` ends with Penstock's own version, `penstock_version`.",
         cases=((HTTP, "info"),),
     ),
     Difference(
-        "Pages of other sites change nothing through a browser that shows them "
+        "Pages of other sites can change nothing through a browser that shows them "
         "([security](security.md#pages-of-other-sites)).",
         tests=("unit/net/test_http_guard.py::test_pages_of_other_sites_change_nothing",),
     ),

@@ -1,8 +1,8 @@
-"""The section of the documentation that says what each of RocketMQ's requests needs.
+"""The section of the documentation on the permissions that each RocketMQ request needs.
 
-What our broker wants stands in `broker/acl/needs.py`; here stands what Java's 4.9.8 wants, as
-its PlainAccessValidator and its list of administrators' codes say. `make codes` writes the section,
-`test_rocketmq_access.py` checks that it did, and that no code is left out.
+The needs at our broker are in `broker/acl/needs.py`. This file adds those at Java's 4.9.8, from its
+PlainAccessValidator and its list of administrators' codes. `make codes` writes the section;
+`test_rocketmq_access.py` checks that it is up to date and that no code is left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ JAVA: Final[dict[C, str]] = {
     C.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _ADMIN,
     C.DELETE_SUBSCRIPTIONGROUP: _ADMIN,
 }
-"""The codes that it looks at; any other needs a valid signature and no permission."""
+"""The codes that Java's validator checks; any other needs a valid signature and no permission."""
 NOT_IN_JAVA: Final = frozenset(
     (C.LITE_PULL_MESSAGE, C.POP_MESSAGE, C.ACK_MESSAGE, C.BATCH_ACK_MESSAGE, C.PEEK_MESSAGE,
      C.CHANGE_MESSAGE_INVISIBLETIME, C.NOTIFICATION, C.POLLING_INFO, C.QUERY_ASSIGNMENT,
@@ -51,40 +51,39 @@ NOT_IN_JAVA: Final = frozenset(
 
 _INTRODUCTION = """\
 With `aclEnable=true` every request to a broker, from any address that the rules do not trust,
-must be signed by an account, and needs what this table says; a code that is not in it is for
-administrators. `make codes` writes it from the rules that the broker itself uses. *The same*
-stands where Java's broker 4.9.8 wants the same; where it wants less, any account whose signature
-is right may do it there.
+must be signed by an account that has the permissions in this table. A code that is not in the
+table is for administrators. `make codes` writes the table from the rules that the broker itself
+uses. The last column gives the needs at Java's broker 4.9.8; with *a valid signature* any account
+may send the request there.
 
-A group is given by `groupPerms`, and its retry topic counts as the group. A message that is named
-by its place counts for the topic in which it is stored, or, while it waits for its time or for
-the end of its transaction, for the topic that it is for. The topics in which messages wait so are
-open to nobody by default: `defaultTopicPerm` does not count for them. How an open transaction
-ends is asked of producers with PUB of its topic only, and a reply goes to no client of another
-account that has taken the asker's client id.
+`groupPerms` gives permissions for a group, and its retry topic counts as the group. If a request
+names a stored message by its position, the permission is needed for the topic of that message.
+While a message waits for its time of delivery or for the end of its transaction, that is the topic
+that it is for. The system topics in which messages wait must be named: `defaultTopicPerm` does not
+open them. The broker asks only producers with PUB of the topic for the outcome of an open
+transaction. A reply is never sent to a client of another account that uses the asker's client id.
 """
 _STRICTER = """\
-Producers and consumers that get along with a Java broker get along here with the same account,
-except that
+Producers and consumers that work with a Java broker work here with the same account, except that
 
-- whoever answers requests (`SEND_REPLY_MESSAGE`) needs PUB of `<brokerClusterName>_REPLY_TOPIC`,
-  by `defaultTopicPerm` or by name;
-- whoever sends batches needs PUB of their topic;
-- whoever looks up messages by id, offsets or offsets by time needs a permission of their topic.
+- answering requests (`SEND_REPLY_MESSAGE`) needs PUB of `<brokerClusterName>_REPLY_TOPIC`, by
+  `defaultTopicPerm` or by name;
+- sending batches needs PUB of their topic;
+- looking up messages by id, offsets, or offsets by time needs a permission for their topic.
 
-Tools notice more. `mqadmin getBrokerConfig`, `cleanExpiredCQ`, `cleanUnusedTopic`,
-`deleteExpiredCommitLog`, `producerConnection`, `producer`, `brokerConsumeStats` and whatever
-lists all topics or groups of a broker (consoles) need an administrator. An exporter of figures
-needs no administrator: with `defaultTopicPerm: SUB` and `defaultGroupPerm: SUB` it may ask for
-`GET_BROKER_RUNTIME_INFO`, `VIEW_BROKER_STATS_DATA` and the figures of topics and groups, but then
-it may also read messages: name the topics that it must not see with `DENY`.
+Tools need more. `mqadmin getBrokerConfig`, `cleanExpiredCQ`, `cleanUnusedTopic`,
+`deleteExpiredCommitLog`, `producerConnection`, `producer`, `brokerConsumeStats` and all tools that
+list every topic or group of a broker (consoles) need an administrator. A metrics exporter does
+not: with `defaultTopicPerm: SUB` and `defaultGroupPerm: SUB` it may ask for
+`GET_BROKER_RUNTIME_INFO`, `VIEW_BROKER_STATS_DATA` and the figures of topics and groups. It may
+then also read messages, so name the topics that it must not see with `DENY`.
 """
 _NAME_SERVER = """\
-**A name server knows no accounts**, in Java neither: whoever reaches its port may change routes,
+**A name server has no accounts**, nor has Java's: anybody who reaches its port may change routes,
 stored values and its configuration, except `kvConfigPath`, `configStorePath`, `configBlackList`,
-what that names, and TLS. Let only brokers, clients and administrators reach it (`bindAddress`, a
-firewall), or want certificates of them (`tls.server.mode=enforcing`,
-`tls.server.need.client.auth=require`). Open are:
+the properties named there, and TLS. Let only brokers, clients and administrators reach it
+(`bindAddress`, a firewall), or require certificates (`tls.server.mode=enforcing`,
+`tls.server.need.client.auth=require`). These requests are open to everybody:
 """
 
 
