@@ -32,7 +32,7 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) 
     other = tmp_path / "y.0123abcd.tmp"
     for path in (*left, other):
         path.write_text("half")
-    config_file.store(OsDisk(), str(tmp_path / "x"), {"a": "b"})
+    config_file.store(OsDisk(), str(tmp_path / "x"), {"a": "b"}, NOTHING)
     assert [path.exists() for path in (*left, other)] == [False, False, True]
 
 
