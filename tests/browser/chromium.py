@@ -14,7 +14,7 @@ REMEDY = (
     "no Chromium: install one (on Debian: apt-get install chromium),"
     " or name it in PENSTOCK_CHROMIUM"
 )
-# Names for what a browser tells of names only: of 127.0.0.1 and localhost it trusts more.
+# Names that lead to 127.0.0.1: browsers trust 127.0.0.1 and localhost more than other names.
 _FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP *.test 127.0.0.1")
 
 

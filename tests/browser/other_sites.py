@@ -1,4 +1,4 @@
-"""What stands between a browser and the daemons: pages of somebody else, and a reverse proxy."""
+"""Pages of another site, and a reverse proxy between a browser and the daemons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PASSED_ON = ("Content-Type", "Accept", "Origin", "Sec-Fetch-Site")
 
 
 class _EmptyPage(BaseHTTPRequestHandler):
-    """Any path is an empty page, in which a test does what its author would."""
+    """Answers any path with an empty page, in which a test acts as the page's author."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -22,11 +22,11 @@ class _EmptyPage(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on stderr."""
+        """Keep stderr empty."""
 
 
 class _Passing(_EmptyPage):
-    """Hands everything on to the proxy's `upstream`, under that name, and says which it had."""
+    """Forwards requests to the proxy's `upstream` with that `Host`; a header has the original."""
 
     server: Proxy
 
@@ -49,21 +49,21 @@ class _Passing(_EmptyPage):
 
 
 class Proxy(ThreadingHTTPServer):
-    """A reverse proxy; `upstream` is where it leads, `host:port`."""
+    """A reverse proxy for `upstream`, which is `host:port`."""
 
     upstream = ""
 
 
 @contextmanager
 def empty_pages() -> Iterator[int]:
-    """Pages of somebody else; their port on 127.0.0.1."""
+    """A site of empty pages; yields its port on 127.0.0.1."""
     with _serving(ThreadingHTTPServer(("127.0.0.1", 0), _EmptyPage)) as server:
         yield server.server_port
 
 
 @contextmanager
 def proxy() -> Iterator[Proxy]:
-    """A reverse proxy that has to be told where it leads."""
+    """A reverse proxy whose `upstream` the test must set."""
     with _serving(Proxy(("127.0.0.1", 0), _Passing)) as server:
         yield server
 

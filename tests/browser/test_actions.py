@@ -353,7 +353,7 @@ def test_damage_is_shown_until_it_is_accepted(page: Page, site: Site) -> None:
         expect(notice).to_contain_text("3 messages are lost, offsets 0 to 2")
         shoot(page, "damage", ("light", "dark", "phone"))
         dialog = press(page, "Accept damage")
-        expect(dialog).to_contain_text("What was lost does not come back")
+        expect(dialog).to_contain_text("Lost messages do not come back")
         agree(dialog, "Accept damage")
         expect(notice).to_have_count(0)
         assert ask(nsqd.http, "GET", "/ping") == (200, "OK")

@@ -1,7 +1,7 @@
-"""Pages of other sites change nothing, whatever they have the browser send; our own pages do.
+"""Pages of other sites change nothing, whatever requests they make the browser send; our own do.
 
-Chromium says where a request comes from (Sec-Fetch-Site) to https, localhost and 127.0.0.1 alone;
-the names that end in `.test` lead to 127.0.0.1 as well, and have the Origin only.
+Chromium sends Sec-Fetch-Site only to https, localhost and 127.0.0.1. The names that end in `.test`
+lead to 127.0.0.1, too, but requests to them only have Origin.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cluster(NamedTuple):
         assert ask(self.lookupd, "POST", "/topic/create?topic=known")[0] == 200
 
     def unharmed(self) -> dict[str, bool]:
-        """What of that is still there, by daemon."""
+        """True for each daemon that still has its part of that."""
         stats = ask(self.nsqd, "GET", "/stats?format=json")[1]["topics"]
         depths = {each["topic_name"]: each["channels"][0]["depth"] for each in stats}
         return {
@@ -98,7 +98,7 @@ def attack(browser: Browser, page_at: str, host: str, cluster: Cluster, script: 
 @pytest.mark.parametrize(
     ("page_host", "host"),
     [
-        ("127.0.0.1", "127.0.0.1"),  # same-site, says Chromium: only the port is another
+        ("127.0.0.1", "127.0.0.1"),  # same-site for Chromium: only the port differs
         ("localhost", "127.0.0.1"),
         ("127.0.0.1", "localhost"),
         ("evil.test", "127.0.0.1"),
@@ -114,7 +114,7 @@ def test_a_page_of_another_site_has_no_effect(
 
 
 def test_a_page_of_a_site_that_is_allowed_has(browser: Browser) -> None:
-    """So the pages above would have it too, if nobody refused."""
+    """This proves that the attacks above work if nothing refuses them."""
     with empty_pages() as port:
         page_at = f"http://evil.test:{port}"
         with running_cluster(f"--http-allowed-origin={page_at}") as cluster:
@@ -188,7 +188,7 @@ def test_and_nothing_where_names_are_listed(browser: Browser) -> None:
 
 
 def statuses(browser: Browser, cluster: Cluster, host: str) -> list[int]:
-    """Of a page of each daemon under this name."""
+    """The statuses of a page of each daemon under this name."""
     page = browser.new_page()
     found = []
     for address, path in zip(cluster, ("/stats", "/topics", "/api/topics"), strict=True):

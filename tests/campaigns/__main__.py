@@ -58,12 +58,12 @@ CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
     "damage": (_damage, "flipped bits a file"), "full": (_full, "times full"),
     "clocks": (_clocks, "jumps"), "soak": (_soak, "minutes"),
 }  # fmt: skip
-"""Each with the unit of its size."""
+"""The campaigns, each with the unit of its size."""
 MOUNTING: Final = ("power", "full")
 
 
 def main() -> None:
-    """Runs the campaign that is asked for; exit code 1 when it found something."""
+    """Run the campaign named on the command line; exit with code 1 if it found a fault."""
     sizes = ", ".join(f"{name}: {unit}" for name, (_, unit) in CAMPAIGNS.items())
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns", epilog=sizes)
     parser.add_argument("name", choices=CAMPAIGNS)

@@ -1,7 +1,7 @@
-"""What can befall a node: failing calls of the operating system, a full disk, a clock that is set.
+"""Faults to inject into a node: failing system calls, a full disk, a clock that is set.
 
-Each is applied to the process before the program begins. All files are reached through
-`penstock.storage.disk` and the time through `penstock.core.clock`, so that is where they bite.
+Each is applied to the process before the program begins. The program reaches all files through
+`penstock.storage.disk` and the time through `penstock.core.clock`, so that is where they act.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ CALLS: Final = {
     "fsync": ("EIO",), "rename": ("EIO", "ENOSPC"), "ftruncate": ("EIO",), "unlink": ("EIO",),
     "mkdir": ("ENOSPC",),
 }  # fmt: skip
-"""The calls that change files, and how each may go wrong. `TORN`: half of the bytes are written,
-and the process is killed.
+"""The calls that change files, and the failures of each. `TORN`: half of the bytes are written, and
+the process is killed.
 """
 KILL: Final = "KILL"
 _GROWING: Final = ("pwrite", "write", "mkdir")
 
 
 class _Calls:
-    """The module `os` as `penstock.storage.disk` sees it: calls that change files are looked at."""
+    """The module `os` for `penstock.storage.disk`, which watches the calls that change files."""
 
     def __init__(self, before: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._before = before
@@ -44,7 +44,7 @@ class _Calls:
         return self._seen(name, function) if name in CALLS else function
 
     def open_file(self, *arguments: Any) -> Any:
-        """In place of `open`: what is written through it is one write."""
+        """Replace `open`: everything that is written through the file counts as one write."""
         if "w" in arguments[1]:
             return self._seen("write", builtins.open)(*arguments)
         return builtins.open(*arguments)
@@ -57,15 +57,15 @@ class _Calls:
         return call
 
     def apply(self) -> None:
-        """From now on calls are seen."""
+        """Start to watch the calls."""
         disk.os = self  # type: ignore[assignment]
         disk.open = self.open_file  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class Failing:
-    """The n-th call of a kind goes wrong; 0: none. `counts` is a folder that says how many there
-    were: a file for each kind has a byte for each call.
+    """A failure of the n-th call of a kind; 0: of no call. The folder `counts` counts the calls: it
+    has a file for each kind with a byte for each call.
     """
 
     call: str
@@ -92,7 +92,7 @@ class Failing:
         _Calls(before).apply()
 
     def counted(self) -> Counter[str]:
-        """How many calls of each kind there were."""
+        """The number of calls of each kind."""
         return Counter({name: (self.counts / name).stat().st_size for name in CALLS})
 
     def _strike(self, arguments: tuple[Any, ...]) -> None:
@@ -107,7 +107,7 @@ class Failing:
 
 @dataclass(frozen=True)
 class Full:
-    """The disk is full as long as this file is there."""
+    """A disk that is full as long as this file exists."""
 
     mark: Path
 
@@ -121,12 +121,12 @@ class Full:
 
 @dataclass(frozen=True)
 class Clock:
-    """The wall clock is ahead by the seconds in this file, or behind."""
+    """A wall clock that is ahead by the seconds in this file; behind if they are negative."""
 
     file: Path
 
     def set(self, seconds: int) -> None:
-        """Set the clock, seen from outside of the process."""
+        """Set the clock from outside of the process."""
         new = self.file.with_suffix(".new")
         new.write_text(f"{seconds:+d}")
         new.rename(self.file)

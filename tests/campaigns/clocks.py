@@ -1,4 +1,4 @@
-"""Clocks that jump, by an hour or a day and back, under load: nothing is lost or late for it."""
+"""Clock jumps under load, by an hour or days, ahead and back: no message is lost or late."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .report import Result, explained, progress
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 JUMPS_S: Final = (DAY_S, -DAY_S, HOUR_S, -HOUR_S, 5 * DAY_S, -5 * DAY_S, 0)
-"""Where the clock is set to, seen from the right time. RocketMQ keeps its messages for 3 days."""
+"""The offsets from the right time to set the clock to. RocketMQ keeps its messages for 3 days."""
 WORK_S: Final = 0.4
 LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
 class Wall(Protocol):
-    """A clock on the wall that a campaign sets, and how a node is started to look at it."""
+    """A wall clock that a campaign sets, with the means to start a node that uses it."""
 
     circumstances: tuple[Circumstance, ...] | None
     program: Sequence[str]
@@ -47,7 +47,7 @@ class Patched:
 
 
 class Faketime:
-    """What libfaketime makes of the system's clock, for a program started by its command line."""
+    """The system's clock as libfaketime changes it, for a program started by its command line."""
 
     circumstances = None
 
@@ -68,7 +68,7 @@ class Faketime:
 
 
 async def clock_jumps(rounds: int, kind: type[Wall], rng: random.Random) -> Result:
-    """So many jumps under load; every fourth time the node is killed and starts at another time."""
+    """Set the clock this number of times under load; at every fourth, kill and restart the node."""
     faults: list[str] = []
     with tempfile.TemporaryDirectory(prefix="penstock-clock-") as folder:
         wall = kind(Path(folder))

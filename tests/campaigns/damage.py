@@ -1,8 +1,8 @@
 """Damage to every kind of file of a data path: never a wrong message, and never a silent loss.
 
-A node fills a data path and stops. Each case spoils one file of a copy, or swaps two, and starts a
-node on it. Messages may be missing only from the batches that were touched, and an ERROR must say
-so. A node that refuses to start, with one line, is right too.
+A node fills a data path and stops. Each case damages one file of a copy, or swaps two, and starts a
+node on it. Messages may be missing only from the damaged batches, and an ERROR line must report
+that. A node that refuses to start, with one line, is right, too.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ ALL: Final = 1 << 62
 
 @dataclass
 class Case:
-    """One file to spoil."""
+    """One way to damage one file."""
 
     what: str
     path: Path
-    """Below the data path."""
+    """The file's path below the data path."""
     spoil: Callable[[Path], None]
-    """Done to the data path."""
+    """Does the damage to a data path."""
     touched: list[tuple[Path, int, int]] = field(default_factory=list)
-    """Files, with the first byte and the end of what is not what it was."""
+    """The changed files, each with the first changed byte and the end of the change."""
 
 
 async def damage(samples: int, rng: random.Random, cases_max: int = 1 << 30) -> Result:
-    """Spoil each file in each way; flips of bits so often, at places drawn by lot.
+    """Damage each file in each way; `samples` is the number of flipped bits at random places.
 
-    Where there are more cases than the most that are wanted, they are drawn by lot too.
+    If there are more cases than `cases_max`, they are drawn at random, too.
     """
     outcomes: Counter[str] = Counter()
     faults: list[str] = []
@@ -127,11 +127,11 @@ def _swapped(path: Path, other: Path) -> Case:
     return Case(f"swapped with {other}", path, spoil, [(path, 0, ALL), (other, 0, ALL)])
 
 
-# --- what came of it ---------------------------------------------------------------------------
+# --- outcomes ----------------------------------------------------------------------------------
 
 
 async def _try(case: Case, pristine: Path, spoiled: Path, contents: Contents) -> str:
-    """An outcome in a word; `fault: ...` where a promise was broken."""
+    """The outcome in words; `fault: ...` if a promise was broken."""
     shutil.rmtree(spoiled, ignore_errors=True)
     shutil.copytree(pristine, spoiled)
     case.spoil(spoiled)
@@ -169,7 +169,7 @@ async def _outcome(node: Node, case: Case, pristine: Path, contents: Contents) -
 
 
 def _touched(case: Case, pristine: Path) -> set[int]:
-    """The numbers of the messages in batches that are not what they were."""
+    """The numbers of the messages in changed batches."""
     numbers: set[int] = set()
     for path, start, end in case.touched:
         first = _FIRST.get(path.parent.name.partition("@")[0])

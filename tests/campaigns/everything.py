@@ -1,5 +1,5 @@
-"""Every kind of load at one node: NSQ's publishes, deferrals and dead letters; RocketMQ's sends,
-transactions, delays and pops. All of it dies together, and all of it is accounted for.
+"""Every kind of load on one node: NSQ's publishes, deferrals and dead letters; RocketMQ's sends,
+transactions, delays and pops. All are cut off by the same kill, and all are checked afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.crash.mqbroker import Mqbroker
 from .node import Node
 
 FLAGS: Final = ("--max-attempts=3", "--max-bytes-per-file=4194304")
-"""What is requeued twice goes to the dead letters; segments end often."""
+"""Messages that are requeued twice go to the dead letters, and segments end often."""
 BATCH: Final = 400
 """Messages of an MPUB; a life is short, and most of it goes into small requests."""
 PROPERTIES: Final = {
@@ -42,7 +42,7 @@ class Everything:
         self.lives = 0
 
     def move_to(self, node: Node) -> None:
-        """The same data path has another node now."""
+        """Use another node on the same data path from now on."""
         self.node = self.rocketmq.broker = self.transactions.broker = self.pops.broker = node
 
     async def prepare(self) -> None:
@@ -65,7 +65,7 @@ class Everything:
             await asyncio.to_thread(self.node.kill)
 
     async def work(self, seconds: float) -> None:
-        """Load a node, which may refuse what it likes, for so long; it lives on."""
+        """Load a node, which may refuse any request, for this time; it is not killed."""
         self.transactions.stopping.clear()
         clients = [asyncio.ensure_future(client) for client in self._clients()]
         await asyncio.sleep(seconds)
@@ -75,7 +75,7 @@ class Everything:
         await asyncio.gather(*clients, return_exceptions=True)
 
     async def endure(self, seconds: float) -> bool:
-        """Load a node that may refuse, stall or die, then kill it; whether it was still there."""
+        """Load a node that may refuse, stall or die, then kill it; True if it was still running."""
         clients = [asyncio.ensure_future(client) for client in self._clients()]
         await asyncio.wait(clients, timeout=seconds)
         lived = self.node.is_running
@@ -91,7 +91,7 @@ class Everything:
         return [*clients, asyncio.to_thread(self.transactions.work_until_killed)]
 
     async def check(self) -> None:
-        """After a new start: each queue of RocketMQ holds what it held, and what was sent since."""
+        """Check after a restart that RocketMQ's queues hold all earlier and newly sent messages."""
         if not self._prepared:
             await self.prepare()
         await self.rocketmq.check()
@@ -110,7 +110,7 @@ class Everything:
 
     @property
     def acknowledged(self) -> int:
-        """Messages of all kinds."""
+        """The number of acknowledged messages of all kinds."""
         ledgers = (self.nsq.ledger, self.rocketmq.ledger, self.pops.ledger)
         counted = sum(ledger.report().acknowledged for ledger in ledgers)
         return counted + len(self.transactions.begun) + len(self.transactions.delayed)

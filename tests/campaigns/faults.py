@@ -1,7 +1,7 @@
-"""Failing calls: each write, sync, rename and truncate of a node under load fails once, or is the
-last thing that it does.
+"""Failing calls: each write, sync, rename and truncate of a node under load fails once, or kills
+the node.
 
-Afterwards the node starts again, and all that was acknowledged must be there.
+Afterwards the node starts again, and all acknowledged messages must be there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .report import Result, explained, progress, say
 
 LIFE_S: Final = 0.7
 GROWTH: Final = 1.25
-"""The first calls of a kind are all tried; later ones at distances that grow by this factor."""
+"""The growth of the distance between two tested calls; the first calls of a kind are all tested."""
 
 
 async def faults(cases: int, rng: random.Random) -> Result:
-    """So many of the boundaries, drawn by lot; all of them if there are fewer."""
+    """Test this number of the boundaries, drawn at random; all of them if there are fewer."""
     plan = await _plan(rng)
     chosen = rng.sample(plan, min(cases, len(plan)))
     say(f"{len(chosen)} of {len(plan)} boundaries are tried")
@@ -45,7 +45,7 @@ async def faults(cases: int, rng: random.Random) -> Result:
 
 
 async def _plan(rng: random.Random) -> list[tuple[str, int, str]]:
-    """The calls of one life: which, the how many-th, and what befalls it."""
+    """The faults to try, from the calls of one life: kind, number and failure of each call."""
     _, _, wrong, counts = await _try("", 0, "", rng)
     assert not wrong, wrong
     plan = []
@@ -59,8 +59,10 @@ async def _plan(rng: random.Random) -> list[tuple[str, int, str]]:
 async def _try(
     call: str, nth: int, what: str, rng: random.Random
 ) -> tuple[str, int, list[str], Counter[str]]:
-    """A life with a fault, and the next one without: how the first went, what was acknowledged in
-    it, what was wrong in the second, and the calls of the first.
+    """Run one life with a fault and one without.
+
+    Returns the outcome of the first, the number of messages acknowledged in it, the faults found in
+    the second, and the calls of the first.
     """
     flags = (*FLAGS, "--sync-timeout=50ms", f"--durability={rng.choice(('write', 'fsync'))}")
     with tempfile.TemporaryDirectory(prefix="penstock-faults-") as folder:
@@ -92,7 +94,7 @@ async def _try(
 
 
 async def _live(everything: Everything) -> str:
-    """Whether it was still there at the end."""
+    """Run one life; says if the node was still there at its end."""
     with suppress(Exception):
         await everything.prepare()
     lived = await everything.endure(LIFE_S)

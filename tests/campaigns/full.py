@@ -1,5 +1,5 @@
-"""A disk that is full and has room again: publishes are refused, consumers go on, nothing is lost,
-and once there is room all goes on without a restart.
+"""A disk that fills up and has room again: publishes are refused, consumers go on, nothing is lost,
+and publishing resumes without a restart once there is room.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGE: Final = bytes(64 << 10)
 
 
 class Place(Protocol):
-    """Where a data path is."""
+    """The place of a data path."""
 
     folder: Path
     circumstances: tuple[Circumstance, ...]
@@ -78,7 +78,7 @@ class Tmpfs:
 
 @contextmanager
 def tmpfs() -> Iterator[Tmpfs]:
-    """One that nobody else sees."""
+    """A file system in memory that no other process sees."""
     with tempfile.TemporaryDirectory(prefix="penstock-full-") as folder:
         point = Path(folder, "mounted")
         with mounted(point, "-t", "tmpfs", "-o", f"size={TMPFS_MB}m", "tmpfs"):
@@ -86,7 +86,7 @@ def tmpfs() -> Iterator[Tmpfs]:
 
 
 async def full_disks(rounds: int, place: Place, rng: random.Random) -> Result:
-    """So often the disk is full for a while; every third time the node is killed then."""
+    """Fill the disk this number of times for a while; every third time, kill the node meanwhile."""
     faults: list[str] = []
     os.makedirs(place.folder, exist_ok=True)
     with run_node(*FLAGS, data_path=place.folder, properties=PROPERTIES,

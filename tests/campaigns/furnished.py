@@ -1,4 +1,4 @@
-"""A data path with a known content of every kind, and a look at what is left of it."""
+"""A data path with known content of every kind, and the check of what is left of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROCKET: Final = "rocket"
 QUEUES: Final = 2
 BATCHES, BATCH = 30, 10
 COMMITTED: Final = 30
-"""Where RocketMQ's group stands in each queue, and a group of the log in NSQ's topic."""
+"""The offset that RocketMQ's group has in each queue, and a group of the log in NSQ's topic."""
 SILENCE_S: Final = 0.02
 _BOUNDS: Final = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
 SECONDS_MAX: Final = 20.0
@@ -37,25 +37,25 @@ ROCKET_FIRST: Final = 100_000
 
 @dataclass
 class Contents:
-    """What the data path holds."""
+    """The content of the data path."""
 
     plain: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
-    """What the channel `read` has not finished."""
+    """Messages that the channel `read` has not finished."""
     rocket: dict[tuple[int, int], int] = field(default_factory=dict)
     """Numbers by queue and offset."""
 
 
 @dataclass
 class Findings:
-    """What a look found: messages that were never sent there, and what is missing."""
+    """The result of a check: messages that were never sent there, and messages that are missing."""
 
     wrong: list[str] = field(default_factory=list)
     unread: set[int] = field(default_factory=set)
     read: set[int] = field(default_factory=set)
     rocket: set[int] = field(default_factory=set)
     behind: list[str] = field(default_factory=list)
-    """Groups that stand behind what they had committed."""
+    """Groups that are behind their committed offsets."""
 
 
 async def furnish(node: Node, rng: random.Random) -> Contents:
@@ -138,7 +138,7 @@ async def examine(node: Node, contents: Contents) -> Findings:
 
 
 async def _examine_channel(node: Node, channel: str, seen: set[int], wrong: list[str]) -> None:
-    """All that the channel has to deliver, deferred messages at once."""
+    """Consume all messages of the channel, deferred ones at once."""
     consumer = await _subscribe(node, channel, 2500)
     async with asyncio.timeout(SECONDS_MAX):
         while await _unfinished(node, channel):
@@ -180,7 +180,7 @@ async def _examine_rocketmq(node: Node, found: Findings, contents: Contents) -> 
 
 
 async def _pull(rocket: RocketConnection, queue: int, offset: int) -> list[StoredMessage]:
-    """What is stored from there on, or behind a gap; none at the end."""
+    """The messages stored from this offset on, or behind a gap; none at the end."""
     fields = {
         "consumerGroup": "look", "topic": ROCKET, "queueId": queue, "queueOffset": offset,
         "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,

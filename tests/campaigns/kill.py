@@ -1,4 +1,4 @@
-"""``kill -9`` over everything at once: what was acknowledged is there, and nothing else."""
+"""``kill -9`` under every kind of load: all acknowledged messages are there, and no others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENT = dict.fromkeys(
 )  # fmt: skip
 """Java's broker refuses what has waited for long, as it does on a busy machine."""
 CHECKED_EVERY = 5
-"""Lives between two checks of RocketMQ's queues; what was stored since then is read."""
+"""Lives between two checks of RocketMQ's queues; each reads the messages stored since the last."""
 
 
 async def kills_of_nsqd(rounds: int, program: Sequence[str], rng: random.Random) -> Result:
@@ -73,7 +73,7 @@ async def kills_of_mqbroker(rounds: int, program: Sequence[str], rng: random.Ran
 
 
 async def kills(rounds: int, level: str, rng: random.Random) -> Result:
-    """So many lives of a node under load, each ended by SIGKILL."""
+    """Run a node this number of times under load, each time until SIGKILL."""
     flags = (*FLAGS, f"--durability={level}")
     with run_node(*flags, properties=PROPERTIES) as node:
         everything = Everything(node, rng)

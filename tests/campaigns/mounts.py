@@ -1,4 +1,4 @@
-"""File systems of a campaign's own: mounted where nobody else sees them, gone when it ends."""
+"""Private file systems of a campaign: invisible to other processes, and gone when it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PRIVATE = "PENSTOCK_PRIVATE_MOUNTS"
 
 
 def enter_private_mounts() -> None:
-    """Run this program again where its mounts are its own. Needs root and `unshare`."""
+    """Run this program again in a private mount namespace. Needs root and `unshare`."""
     if os.environ.get(_PRIVATE):
         return
     if os.geteuid() != 0:
@@ -25,13 +25,13 @@ def enter_private_mounts() -> None:
 
 
 def need(program: str, package: str) -> None:
-    """End with one line unless the program is there."""
+    """Exit with one line unless the program is installed."""
     if shutil.which(program) is None:
         sys.exit(f"this campaign needs {program}: install the package {package}")
 
 
 def run(*words: str | Path) -> str:
-    """Run a command that must succeed; what it printed."""
+    """Run a command that must succeed; returns its output."""
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, (words, done.stderr)
     return done.stdout.strip()
@@ -51,8 +51,8 @@ def mounted(where: Path, *words: str | Path) -> Iterator[None]:
 class Image:
     """An ext4 file system in a file, which can lose its power.
 
-    What the kernel holds back in its caches is not in the file: a copy of it is what a disk has
-    after a power cut. The copy is mounted in place of the original, as at the next boot.
+    Writes that are still in the kernel's caches are not in the file, so a copy of the file is the
+    disk after a power cut. The copy is mounted in place of the original, as at the next boot.
     """
 
     circumstances = ()
@@ -76,7 +76,7 @@ class Image:
         self._figures = Path("/sys/block", Path(device).name, "stat")
 
     def cut_power(self, _: object = None) -> None:
-        """Nothing may be writing any more. Mounts what was on the disk at one moment."""
+        """Mount the content that the disk had at one moment. Nothing may be writing any more."""
         self._copies += 1
         copy = self._file.with_name(f"{self._copies}.img")
         before = None
@@ -88,8 +88,8 @@ class Image:
         self._mount()
 
     def _writes(self) -> list[str]:
-        """Writes finished and requests on their way: the same before and after a copy of one
-        moment.
+        """Counters of finished writes and pending requests: a copy is of one moment if they are
+        equal before and after it.
         """
         figures = self._figures.read_text().split()
         return [figures[4], figures[8]]

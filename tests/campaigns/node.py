@@ -20,11 +20,11 @@ PROGRAM: Final = (sys.executable, "-m", "penstock.cli.nsqd")
 
 
 class Node(Daemon):
-    """The program, with RocketMQ's port beside NSQ's two; all three stay over a restart."""
+    """The program with RocketMQ's port beside NSQ's two; all three survive a restart."""
 
     rocketmq = "127.0.0.1:0"
     circumstances: Sequence[Circumstance] | None = None
-    """Of a program that is forked; None: it is started by its command line, as a user does."""
+    """The faults of a forked program; None: the program is started by its command line."""
 
     @property
     def port(self) -> int:
@@ -33,12 +33,12 @@ class Node(Daemon):
 
     @property
     def store(self) -> Path:
-        """Where RocketMQ's broker has its files."""
+        """The folder of RocketMQ's broker."""
         return self.data_path
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended, by itself or otherwise."""
+        """True until the process has ended."""
         return self._process is not None and self._process.poll() is None
 
     def command(self) -> list[str]:
@@ -46,7 +46,7 @@ class Node(Daemon):
         return [*super().command(), f"--rocketmq-address={self.rocketmq}"]
 
     def kill(self) -> None:
-        """SIGKILL and wait; where the process is a tracer, what it traces goes first."""
+        """Send SIGKILL and wait; if the process is a tracer, the traced process goes first."""
         if self.is_running:
             for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
                 os.kill(int(child), signal.SIGKILL)

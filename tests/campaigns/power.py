@@ -1,8 +1,8 @@
-"""Power cuts: a node on an ext4 image loses what the kernel had not brought to the disk.
+"""Power cuts: a node on an ext4 image loses all writes that the kernel had not brought to the disk.
 
-The node is killed and the image copied at once: what was written and not synced is still in the
-kernel's cache, and not in the copy. The next life begins on the copy, after ext4 replayed its
-journal. No id and no offset may ever name two messages.
+The node is killed and the image copied at once: unsynced writes are still in the kernel's cache,
+and not in the copy. The next life begins on the copy, after ext4 has replayed its journal. No id
+and no offset may ever name two messages.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ LIFE_S: Final = (0.2, 0.6)
 CUTS_OF_AN_IMAGE: Final = 10
 IMAGE_MB: Final = 192
 OPTIONS: Final = (("noauto_da_alloc",), ("noauto_da_alloc", "data=writeback"))
-"""Without ext4's help for programs that forget to sync; with data=writeback a file may have its new
-size and not its new content.
+"""The mount options, without ext4's help for programs that forget to sync. With data=writeback a
+file may have its new size without its new content.
 """
 
 
 async def power_cuts(cuts: int, level: str, rng: random.Random) -> Result:
-    """So many cuts, on a fresh image after every few."""
+    """Cut the power this number of times, with a new image after every few cuts."""
     tally = _Tally()
     series = math.ceil(cuts / CUTS_OF_AN_IMAGE)
     for _ in progress(series, lambda: tally):
@@ -46,7 +46,7 @@ async def power_cuts(cuts: int, level: str, rng: random.Random) -> Result:
 
 
 async def pretended_cuts(cuts: int, level: str, rng: random.Random) -> Result:
-    """So many cuts of a disk that is pretended to lose what was not synced."""
+    """Cut the power this number of times on a simulated disk, which loses unsynced writes."""
     tally = _Tally()
     with tempfile.TemporaryDirectory(prefix="penstock-power-") as folder:
         tally.add(*await _series(Pretended(Path(folder)), cuts, level, rng))
@@ -63,7 +63,7 @@ class Disk(Protocol):
 
 
 class Pretended:
-    """A folder whose node notes what is synced."""
+    """A folder whose node notes which content is synced."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -75,7 +75,7 @@ class Pretended:
 
 
 async def _series(disk: Disk, cuts: int, level: str, rng: random.Random) -> tuple[int, list[str]]:
-    """How many messages were acknowledged over the cuts of one disk, and what went wrong."""
+    """The number of messages acknowledged over the cuts of one disk, and the faults found."""
     flags = (*FLAGS, f"--durability={level}")
     with run_node(*flags, data_path=disk.data, properties=PROPERTIES,
                   circumstances=disk.circumstances) as node:  # fmt: skip
@@ -114,5 +114,5 @@ class _Tally:
 
 
 def _memory() -> str | None:
-    """A folder in memory, where there is one: an image there costs the real disk nothing."""
+    """A folder in memory, if there is one: an image there causes no load on the real disk."""
     return "/dev/shm" if os.path.isdir("/dev/shm") else None

@@ -1,4 +1,4 @@
-"""The program of a node in a forked process: all that is imported once, and no start of Python."""
+"""The program of a node in a forked process, which saves the start of Python and the imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import penstock.nsq.nsqd.daemon
 import penstock.nsq.nsqd.options  # the program imports these when it needs them
 
 Circumstance = Callable[[], None]
-"""Something done to the process before the program begins. It must be picklable."""
+"""A fault to inject into the process before the program begins. It must be picklable."""
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
@@ -35,7 +35,7 @@ def _run(arguments: Sequence[str], log: Path, circumstances: Sequence[Circumstan
 
 
 class Forked:
-    """A running program, as a `subprocess.Popen` looks."""
+    """A running program with the interface of a `subprocess.Popen`."""
 
     def __init__(
         self, arguments: Sequence[str], log: Path, circumstances: Sequence[Circumstance]

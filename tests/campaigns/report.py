@@ -1,4 +1,4 @@
-"""Campaigns say how far they are, and end with a row of a table."""
+"""The reports of campaigns: lines of progress, and a row of a table at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_S = 5.0
 
 @dataclass(frozen=True)
 class Result:
-    """One row. It holds where there is no fault."""
+    """One row of the table. The campaign has passed if there is no fault."""
 
     attack: str
     size: str
@@ -52,7 +52,7 @@ def end_at_interrupt() -> None:
 
 
 def explained(error: BaseException) -> list[str]:
-    """What went wrong and where, a line for each error that is no group of others."""
+    """A line for each error, with its place; groups of errors are split up."""
     if isinstance(error, BaseExceptionGroup):
         return [line for each in error.exceptions for line in explained(each)]
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -61,5 +61,5 @@ def explained(error: BaseException) -> list[str]:
 
 
 def say(line: str) -> None:
-    """A line of progress."""
+    """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Soak: hours of churn at one daemon, whose memory, descriptors, threads and tasks stay flat.
 
-Topics, channels, groups and connections come and go all the time, under names never used before:
-whatever the daemon keeps of what is gone shows as a slope. Each message is held against a ledger.
+Topics, channels, groups and connections come and go all the time, always under new names: anything
+that the daemon keeps of deleted ones shows as a slope. A ledger checks each message.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SECONDS_MAX = 60.0
 HTTP_S_MAX = 30.0
 TASK = re.compile(r"^task ", re.MULTILINE)
 GROWTH = {"rss_kb": 8192, "descriptors": 20, "threads": 4, "tasks": 10}
-"""How much more the last quarter may show than the second."""
+"""The most by which the last quarter of the time may exceed the second quarter."""
 CACHED = 4
-"""Bytes of memory for a byte on disk: RocketMQ's system topics are kept for hours, and what was
-written last is in a cache, small batches with more around them than in them.
+"""Bytes of memory allowed for a byte on disk: RocketMQ's system topics are kept for hours, and the
+newest batches are cached, of which small ones take more memory than their content.
 """
 FLAGS = ("--max-attempts=3", "--max-bytes-per-file=4194304", "--metrics", "--retention-time=60s")
 
@@ -70,7 +70,7 @@ class Sample(NamedTuple):
 
 
 def _used_kb(folder: Path) -> int:
-    """By `du`, which takes it as it comes that files are deleted while it looks."""
+    """The disk usage by `du`, which tolerates that files are deleted meanwhile."""
     done = subprocess.run(["du", "-sk", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return int(done.stdout.split()[0])
 
@@ -83,7 +83,7 @@ async def ask(node: Node, method: str, path: str, body: bytes = b"") -> bytes:
 
 
 class Churn:
-    """Clients of both dialects that come, work on names of their own, and leave nothing behind."""
+    """Clients of both dialects that come, work on names used by no other, and delete everything."""
 
     def __init__(self, node: Node, rng: random.Random) -> None:
         self.node = node
@@ -92,7 +92,7 @@ class Churn:
         self.rounds = 0
 
     async def run(self, seconds: float) -> None:
-        """All churners, side by side, for so long."""
+        """Run all churners side by side for this time."""
         end = time.monotonic() + seconds
         async with asyncio.TaskGroup() as group:
             for work in (self.nsq, self.dead_letters, self.http, self.rocketmq, self.rude):
@@ -108,7 +108,7 @@ class Churn:
             await asyncio.sleep(self.rng.uniform(0.5, 1.5) * REST_S)
 
     def bodies(self, count: int = MESSAGES) -> list[bytes]:
-        """Bodies that the ledger takes for acknowledged: a failure of the send ends the soak."""
+        """Bodies that the ledger counts as acknowledged, because a failed send ends the soak."""
         numbers = self.ledger.attempt(count)
         self.ledger.acknowledge(numbers)
         return [make_body(number, self.rng.randint(16, 2000)) for number in numbers]
@@ -142,7 +142,7 @@ class Churn:
             count -= 1
 
     async def dead_letters(self, topic: str) -> None:
-        """Messages that nobody wants: requeued until they move to the dead letters."""
+        """Messages that are requeued until they move to the dead letters."""
         dead = f"{topic}.dead"
         for name in (topic, dead):
             await ask(self.node, "POST", f"/topic/create?topic={name}")
@@ -252,7 +252,7 @@ def _message(body: bytes, **more: object) -> BatchedMessage:
 
 
 async def publish(node: Node, topic: str, bodies: list[bytes], deferred: list[bytes]) -> None:
-    """One MPUB, and a DPUB for each of the others, over a connection of its own."""
+    """Publish bodies with one MPUB and each deferred one with a DPUB, over a new connection."""
     producer = await NsqConnection.open(node)
     parts = [struct.pack(">i", len(body)) + body for body in bodies]
     await producer.ask(b"MPUB %s\n" % topic.encode(),
@@ -263,7 +263,7 @@ async def publish(node: Node, topic: str, bodies: list[bytes], deferred: list[by
 
 
 async def refuse(consumer: NsqConnection) -> None:
-    """Requeue all that comes."""
+    """Requeue every message that comes."""
     while True:
         kind, data = await consumer.frame()
         if kind == 2:
@@ -271,7 +271,7 @@ async def refuse(consumer: NsqConnection) -> None:
 
 
 async def soak(seconds: float, every_s: float, table: Path, rng: random.Random) -> Result:
-    """Churn for so long, and write a line of figures to the table at each look."""
+    """Churn for this time, and write a line of figures to the table for each sample."""
     with run_node(*FLAGS, circumstances=None) as node:
         churn = Churn(node, rng)
         start = time.monotonic()
@@ -292,7 +292,7 @@ async def soak(seconds: float, every_s: float, table: Path, rng: random.Random) 
 
 
 def _result(samples: list[Sample], churn: Churn) -> Result:
-    """Flat: what the last quarter shows is no more than what the second did, but for a little."""
+    """The row of the table; a figure is flat if the last quarter hardly exceeds the second."""
     quarter = max(1, len(samples) // 4)
     faults = []
     words = []

@@ -1,8 +1,8 @@
-"""A disk that keeps what was synced, and of the rest what a power cut happens to leave.
+"""A simulated disk that keeps all synced writes, and a random part of the others, in a power cut.
 
-For where no image can be mounted: the node notes the content of each file and directory at each
-sync that succeeded. After a cut a file has that content, the one that it had in the end, or the
-beginning of that; a directory has the names of its last sync, or those of the end.
+It is used where no image can be mounted. The node notes the content of each file and directory at
+each successful sync. After a cut a file has that content, its final content, or the beginning of
+the final content; a directory has the names of its last sync, or the final ones.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.storage import disk
 
 @dataclass(frozen=True)
 class Noted:
-    """The process notes below `notes` what of the folder `data` is on stable storage."""
+    """Notes, below `notes`, of the content of the folder `data` that is on stable storage."""
 
     data: Path
     notes: Path
 
     def __call__(self) -> None:
-        """All that is there when the program begins has been synced."""
+        """Note all content that exists when the program begins as synced."""
         shutil.rmtree(self.notes, ignore_errors=True)
         for name in ("keys", "files", "names"):
             (self.notes / name).mkdir(parents=True)
@@ -43,12 +43,13 @@ class Noted:
         disk.os = noting  # type: ignore[assignment]
 
     def key(self, status: os.stat_result) -> str:
-        """A name for this file or folder that no later one is given, unlike its inode's number."""
+        """A key for this file or folder that is never used again, unlike its inode number."""
         return f"{status.st_ino}.{(self.notes / 'keys' / str(status.st_ino)).read_text()}"
 
     def names(self, folder: str | int | Path) -> dict[str, tuple[bool, str]]:
-        """The names in a folder: whether each is one of a folder, and its key. A file that another
-        thread is just making may be left out.
+        """The names in a folder, each with True for a folder and its key.
+
+        A file that another thread is just creating may be left out.
         """
         found = {}
         for entry in os.scandir(folder):
@@ -59,7 +60,7 @@ class Noted:
         return found
 
     def cut_power(self, rng: random.Random) -> None:
-        """Put in place of the data what the disk has after a cut. The process has ended."""
+        """Replace the data by the disk's content after a cut. The process must have ended."""
         left = self.data.with_name("left")
         self._rebuild(self.key(self.data.stat()), self.data, left, rng)
         shutil.rmtree(self.data)
@@ -87,7 +88,7 @@ class Noted:
 
 
 class _Os:
-    """The module `os` as `penstock.storage.disk` sees it, which notes what is synced."""
+    """The module `os` for `penstock.storage.disk`, which notes the synced content."""
 
     def __init__(self, noted: Noted) -> None:
         self._noted = noted
@@ -114,13 +115,13 @@ class _Os:
         self._sync(descriptor, os.fdatasync)
 
     def _sync(self, descriptor: int, sync: Callable[[int], None]) -> None:
-        """What comes while the sync is under way is not sure to be part of it."""
+        """Sync, and note the content from before: later writes may not be part of the sync."""
         note = self._note(descriptor)
         sync(descriptor)
         note()
 
     def name_new(self, status: os.stat_result) -> None:
-        """A file that was just made: its key is one that no file had."""
+        """Give a new file a key that no file had before."""
         self._write(Path("keys", str(status.st_ino)), str(next(self._serial)).encode())
 
     def note_path(self, path: Path) -> None:
@@ -129,7 +130,7 @@ class _Os:
         os.close(descriptor)
 
     def _note(self, descriptor: int) -> Callable[[], None]:
-        """What writes down the content that this has now."""
+        """A function that notes the content that this file or folder has now."""
         status = os.fstat(descriptor)
         key = self._noted.key(status)
         if stat.S_ISDIR(status.st_mode):

@@ -1,4 +1,4 @@
-"""Each campaign for some seconds; `make campaign-…` runs them at length (docs/trust.md)."""
+"""Each campaign for a few seconds; `make campaign-…` runs them at length (docs/trust.md)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_everything_at_once_survives_power_cuts(rng: random.Random) -> Non
 
 
 async def test_without_syncs_the_same_cuts_lose_messages(rng: random.Random) -> None:
-    """Or the cuts would prove nothing."""
+    """If nothing were lost here, the cuts would prove nothing."""
     for _ in range(10):
         if (await power.pretended_cuts(2, "memory", rng)).faults:
             return

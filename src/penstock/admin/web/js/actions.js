@@ -52,15 +52,15 @@ export function topicActions(page, stats, readers = 0) {
   ];
 }
 
-/** The button that ends the alarm about damage on so many nodes. */
+/** The button that accepts a topic's damage on this number of nodes, which ends the alarm. */
 export function acceptAction(page, name, nodes) {
   if (!settings.isAdmin) return null;
   return button("Accept damage", {
     onclick: () => ask({
       title: `Accept the damage of topic ${name}?`,
-      body: "What was lost does not come back. From then on what all channels have done with is deleted " +
-        "again, and the nodes are healthy. Copies of damaged bytes stay in the folder quarantine of the " +
-        "topic's folder.",
+      body: "Lost messages do not come back. From then on, messages that all channels have finished are " +
+        "deleted again, and the nodes are healthy. Copies of damaged bytes stay in the folder quarantine " +
+        "of the topic's folder.",
       losses: [],
       action: "Accept damage",
       kind: "primary",

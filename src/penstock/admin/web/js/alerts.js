@@ -32,7 +32,7 @@ const { limits: LIMITS } = settings;
 const RULES = [
   ["no answer", "a registered node that is silent"],
   ["missing", "a node that was there within the last hour"],
-  ["damage", "a topic whose files are damaged, until that is accepted on its page"],
+  ["damage", "a topic with damaged files, until the damage is accepted on its page"],
   ["out of date", "a node of an older version than another"],
   ["no consumers", `messages and nobody to take them; red from ${count(LIMITS.backlog)} on`],
   ["backlog", `${count(LIMITS.backlog)} messages; red when they become more, else when it takes ` +

@@ -115,12 +115,12 @@ function kinds(name) {
   ];
 }
 
-/** What is damaged, and how to end the alarm. */
+/** The list of damage, with the button that accepts it. */
 function damaged({ page, name, damage }) {
   if (!damage.length) return null;
   return notice("bad",
-    h("p", {}, "Files of this topic are damaged. Nothing of it is deleted, and its nodes are not healthy, " +
-      "until that is accepted."),
+    h("p", {}, "Files of this topic are damaged. Until the damage is accepted, nothing of the topic is " +
+      "deleted, and its nodes are unhealthy."),
     h("ul", {}, damage.flatMap(({ node, damage: places }) =>
       places.map((place) => h("li", { key: `${node}\n${place}` }, `${node}: ${place}`)))),
     acceptAction(page, name, damage.length));
