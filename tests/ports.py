@@ -8,8 +8,9 @@ import socket
 def unused_address() -> str:
     """An address where nothing listens until a program is told to listen there.
 
-    The port stays bound until this process ends, so that the kernel gives it to nobody who asks
-    for any port; who is told this one can still listen, as both allow the address to be reused.
+    The port stays bound until this process ends, so that the kernel gives it to no program that
+    asks for any port. A program that is told this one can still listen, as both sockets allow the
+    address to be reused.
     """
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

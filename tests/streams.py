@@ -1,4 +1,4 @@
-"""Whole things from a socket: one read is only what has come by then."""
+"""Whole pieces of data from a socket, of which one read may return only a part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 
 
 def exactly(sock: socket.socket, count: int) -> bytes:
-    """This number of bytes. Raises ConnectionError when the other side ends before."""
+    """Read this number of bytes. Raises ConnectionError if the other side ends before."""
     data = b""
     while len(data) < count:
         part = sock.recv(count - len(data))

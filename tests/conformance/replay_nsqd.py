@@ -138,7 +138,7 @@ class Replay:
                 await play(cases, daemon, names, self._peers, report)
 
     async def _start(self, flags: list[str], stack: ExitStack) -> tuple[Daemon, dict[str, str]]:
-        """A daemon, and what stands for its ports."""
+        """Start a daemon; returns it with the placeholders for its ports."""
         ports = free_ports()
         names = {**ports, **placeholders(self._peers)}
         addresses = [f"--{name}-address=127.0.0.1:{port}" for name, port in ports.items()]

@@ -120,7 +120,7 @@ async def test_unix_sockets_for_both_protocols(tmp_path: Path) -> None:
 
 
 async def deleted_on_the_way(nsqd: Server, topic: str) -> None:
-    """Wait until the topic is there, which the first part of a publish has made, and delete it."""
+    """Wait for the topic that the first part of a publish has created, and delete it."""
 
     async def there() -> bool:
         return bool(await nsqd.topic(topic))
@@ -156,7 +156,7 @@ async def test_a_posted_mpub_to_a_topic_deleted_meanwhile_fails(nsqd: Server, to
 async def test_one_message_for_a_topic_deleted_meanwhile_makes_it_again(
     nsqd: Server, topic: str
 ) -> None:
-    """PUB finds its topic when its body is there."""
+    """PUB looks up its topic when its body is complete."""
     client = await nsqd.client()
     await nsqd.call("POST", f"/topic/create?topic={topic}")
     data = pub(topic, b"one")

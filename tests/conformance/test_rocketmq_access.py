@@ -1,4 +1,4 @@
-"""Every code that a server answers is in the documentation's table of what requests need."""
+"""Every code that a server answers is in the documentation's table of needed permissions."""
 
 from __future__ import annotations
 

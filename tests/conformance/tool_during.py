@@ -41,7 +41,7 @@ def _act_stat(run: Run) -> None:
     if run.name not in ("nsq_stat ingress", "nsq_stat egress", "nsq_stat rate is truncated"):
         return
     run.until(lambda: "ingress" in run.process.stdout)
-    with run.halted():  # its second look comes behind all of this
+    with run.halted():  # it looks again only after all of this
         if run.name == "nsq_stat ingress":
             run.publish("st", ["x"] * 10)
         elif run.name == "nsq_stat egress":

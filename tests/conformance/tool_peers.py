@@ -35,7 +35,7 @@ class Sink:
     def note(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers.get("Content-Length", 0))
         redirected = handler.path == "/redirected"
-        # Before it is noted: the case that waits for it may end then, and the next one has others.
+        # Before it is noted, because the case that waits for it may end then.
         status = 200 if redirected else self.statuses.pop(0) if self.statuses else self.status
         headers, body, delay_s = self.headers, self.body, self.delay_s
         self.requests.append(

@@ -65,7 +65,7 @@ class Run:
         return text
 
     def _hour(self) -> time.struct_time:
-        """Now where a file is named so, for an hour may have ended since the case began."""
+        """The hour in the names of files, read anew: one may have ended since the case began."""
         now = time.localtime()
         name = time.strftime(HOURLY, now)
         return now if any(name in path.name for path in self.dir.rglob("*")) else self._begun

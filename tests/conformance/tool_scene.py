@@ -58,7 +58,7 @@ class Node:
         return list(json.loads(self._request("GET", "/topics")[1])["topics"])
 
     def producers(self, topic: str) -> int:
-        """How many nsqds this nsqlookupd knows for the topic."""
+        """The number of nsqds that this nsqlookupd knows for the topic."""
         status, body = self._request("GET", f"/lookup?topic={topic}")
         return len(json.loads(body)["producers"]) if status == 200 else 0
 
@@ -152,7 +152,7 @@ class Scene:
         self.requests.clear()
 
     def _registrations_arrived(self) -> None:
-        """Wait until nsqlookupd has heard all that the nsqds have to say so far: what is on the way
+        """Wait until nsqlookupd has got all registrations so far: one that is still on its way
         would bring a deleted topic back.
         """
         for each in self.nsqds:

@@ -1,4 +1,4 @@
-"""An nsqd whose logs are not synced while a file stands: its path comes first, then the flags."""
+"""An nsqd whose logs are not synced while a file exists: its path comes first, then the flags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POLL_S = 0.002
 
 
 def hold(gate: str) -> None:
-    """Let syncs of logs wait while ``gate`` stands."""
+    """Let syncs of logs wait while ``gate`` exists."""
     sync = OsLogFile.sync
 
     def held(file: OsLogFile) -> None:

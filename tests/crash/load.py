@@ -81,7 +81,7 @@ class Load:
         self.rng = rng
         self.topic = topic.encode()
         self.numbers_of_ids: dict[bytes, int] | None = None
-        """With a dictionary here, the number that each id came with; it must never be another."""
+        """The number that each id came with, if a dictionary is set; it must never change."""
         self._lives = 0
 
     async def run(self, daemon: Daemon, seconds: float) -> None:
@@ -177,7 +177,7 @@ class Load:
         return connection
 
     async def drain(self, daemon: Daemon, suffix: bytes = b"") -> None:
-        """Finish everything there is; ends in silence, sooner when nothing is outstanding.
+        """Finish all messages, until none comes any more; sooner if none is outstanding.
 
         With the suffix ``.dead`` it is the topic's dead letters.
         """

@@ -16,7 +16,7 @@ _BOOTED = re.compile(r"The broker\[.*:(\d+)\] boot success")
 
 
 class Broker(Protocol):
-    """What a load needs of the broker that it loads."""
+    """The interface of a broker that a load needs."""
 
     port: int
     store: Path

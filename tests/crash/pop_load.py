@@ -27,7 +27,7 @@ SECONDS_MAX: Final = 120.0
 
 
 class Load:
-    """A producer, and two consumers who acknowledge a part of what they pop."""
+    """A producer, and two consumers that acknowledge a part of the messages that they pop."""
 
     def __init__(self, broker: Broker, rng: random.Random) -> None:
         self.broker = broker
@@ -70,7 +70,7 @@ class Load:
             connection.close()
 
     async def drain(self) -> None:
-        """Pop and acknowledge until all is found, or nothing has come for too long."""
+        """Pop and acknowledge until all messages are found, or none has come for too long."""
         connection = await Connection.open(self.broker.port)
         deadline = time.monotonic() + SECONDS_MAX
         while self.ledger.outstanding() and time.monotonic() < deadline:

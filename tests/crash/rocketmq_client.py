@@ -129,7 +129,7 @@ class Connection:
     async def pop(
         self, topic: str, group: str, invisible_ms: int, poll_ms: int = 0
     ) -> list[Popped]:
-        """Messages that nobody else of the group sees for so long; none within the time to poll."""
+        """Pop messages, which hides them from the group for a time; polls if there is none yet."""
         return popped(await self.ask(RequestCode.POP_MESSAGE, {
             "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": PULLED_MAX,
             "invisibleTime": invisible_ms, "pollTime": poll_ms,

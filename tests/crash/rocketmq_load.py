@@ -92,7 +92,7 @@ class Load:
         return [until_killed(client) for client in clients]
 
     async def lived(self) -> None:
-        """Wait until something was acknowledged in this life; note what is sure to outlive it."""
+        """Wait until something was acknowledged in this life; note the offsets that are durable."""
         self._lives += 1
         await acknowledged(self.ledger, self._lives)
         if self.rng.random() < 0.5:
@@ -100,7 +100,7 @@ class Load:
         self.durable = self._offsets_in_file()
 
     def forget_durable(self) -> None:
-        """After a power cut: offsets that were in the file are not sure to be there still."""
+        """Drop the noted offsets after a power cut, which they may not have survived."""
         self.durable = dict.fromkeys(self.stored, 0)
 
     # --- producers -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What was synced and is no longer there after a kill is told with its number."""
+"""Synced messages that are missing after a kill are reported with their number."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def topic(daemon: Daemon) -> dict[str, Any]:
 
 
 def journal_knows(folder: Path, synced: int) -> bool:
-    """Whether the newest frame of the journal says that so many messages are synced."""
+    """True if the newest frame of the journal says that this number of messages is synced."""
     data = (folder / "cursors.journal").read_bytes()
     at = data.rfind(b"PSJ1")
     return bool(struct.unpack_from("<Q", data, at + 32)[0] == synced)
 
 
 def synced(daemon: Daemon) -> Path:
-    """Publish single messages, wait until they are synced, kill; the segment."""
+    """Publish single messages, wait until they are synced, kill; returns the segment."""
     for number in range(COUNT):
         assert ask(daemon, "/pub?topic=t", b"%06d" % number) == (200, b"OK")
     assert daemon.data_path is not None
@@ -54,7 +54,7 @@ def synced(daemon: Daemon) -> Path:
 
 
 def batches(segment: Path) -> list[int]:
-    """Where the batches start."""
+    """The positions at which the batches start."""
     data, starts = segment.read_bytes(), []
     position = 0
     while position + HEADER_BYTES <= len(data) and data.startswith(b"PSB1", position):

@@ -36,7 +36,7 @@ def test_a_power_cut_takes_only_what_nobody_has_seen(tmp_path: Path) -> None:
 
 
 def consume_published(daemon: Daemon, bodies: list[bytes], seen: dict[str, bytes]) -> None:
-    """Publish, consume, and note which id was whose."""
+    """Publish, consume, and note the message of each id."""
     with Producer(daemon.tcp) as producer, LogClient(daemon.http) as log:
         producer.multi_publish("t", bodies)
         assert log.offsets("t").queues[0].end == len(seen) + len(bodies)
@@ -46,7 +46,7 @@ def consume_published(daemon: Daemon, bodies: list[bytes], seen: dict[str, bytes
 
 
 def note(consumer: Consumer, seen: dict[str, bytes], wait_s: float = SECONDS) -> bool:
-    """Take the next message; whether there was one."""
+    """Consume the next message; True if there was one."""
     message = consumer.get(wait_s)
     if message is not None:
         assert seen.setdefault(message.id, message.body) == message.body, "an id was given twice"
@@ -55,7 +55,7 @@ def note(consumer: Consumer, seen: dict[str, bytes], wait_s: float = SECONDS) ->
 
 
 def cut_power(daemon: Daemon, data: Path, gate: Path, seen: dict[str, bytes]) -> None:
-    """Publish while the sync is held, look whether anybody sees it, and cut."""
+    """Publish while the sync is held, check that no consumer sees the message, and cut."""
     (path,) = data.glob("topics/t@*/*.log")
     synced = path.read_bytes()
     gate.touch()

@@ -1,4 +1,4 @@
-"""What a tool has deleted or changed, and was told so, stays so after SIGKILL."""
+"""Acknowledged deletions and changes by a tool survive SIGKILL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broker(tmp_path: Path) -> Iterator[Mqbroker]:
 
 
 async def killed(broker: Mqbroker, client: Connection) -> Connection:
-    """Kill it at once and start it again; another connection."""
+    """Kill the broker at once and start it again; returns a new connection."""
     broker.kill()
     client.close()
     broker.start()

@@ -27,8 +27,8 @@ GROUP: Final = "bad-producers"
 TRANSACTIONS: Final = "kill-transactions"
 DELAYED: Final = "kill-delayed"
 GIVEN_UP: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Where transactions go that are older than what the broker keeps, as at Java's: at once, when the
-clock is set ahead by days.
+"""The topic for transactions that are older than the retention time, as in Java; they go there at
+once if the clock is set ahead by days.
 """
 QUEUES: Final = 4
 AT_ONCE: Final = 40
@@ -71,7 +71,7 @@ class Load:
         killer.join()
 
     def work_until_killed(self) -> None:
-        """Work until another kills the broker, or asks for the end."""
+        """Work until another thread kills the broker, or asks for the end."""
         with suppress(EOFError, OSError), self._connected() as client:
             while not self.stopping.is_set():
                 self._work(client)
@@ -173,7 +173,7 @@ class Load:
                 time.sleep(0.05)
 
     def _open(self, client: RawClient) -> str:
-        """What is not settled yet, if anything; answers checks."""
+        """Answer checks; returns a description of everything that is not settled yet."""
         half = {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "queueId": 0}
         # The other way round a half that is put back in between would seem to be done.
         done = self._ask(client, RequestCode.QUERY_CONSUMER_OFFSET,
@@ -192,7 +192,7 @@ class Load:
         return answer
 
     def _bodies(self, client: RawClient, topic: str) -> Counter[bytes]:
-        """All in the topic, of which only what is new since the last look is read."""
+        """The bodies in the topic; only messages that are new since the last call are read."""
         found, offsets = self._found.setdefault(topic, (Counter(), [0] * QUEUES))
         for queue, offset in enumerate(offsets):
             while True:
@@ -208,13 +208,13 @@ class Load:
         return found
 
     def delivered(self, topic: str) -> Counter[bytes]:
-        """How often each message is found by consumers who read from the start."""
+        """The number of times that a consumer from the start finds each message."""
         self._found.pop(topic, None)
         with self._connected() as client:
             return self._bodies(client, topic)
 
     def check(self) -> str:
-        """Hold what is delivered against what the producer was told; the figures in words."""
+        """Compare the deliveries with the producer's answers; returns the figures in words."""
         committed, delayed = self.delivered(TRANSACTIONS), self.delivered(DELAYED)
         for body in self.begun - self.delivered(GIVEN_UP).keys():
             ended = self.ended.get(body, set())

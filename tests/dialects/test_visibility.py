@@ -1,6 +1,7 @@
-"""At the level ``fsync`` nobody sees a message before its sync has ended, in either dialect.
+"""At the level ``fsync`` a message is invisible until its sync has ended, in both dialects.
 
-Else a power cut takes what somebody has seen, and its id and offset are given to another message.
+Otherwise a power cut could take a message that somebody has seen, and give its id and offset to
+another one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SUSPEND_AND_SUBSCRIPTION = 6
 
 
 class Syncs:
-    """The syncs of logs: held on command. Knows what of each file a power cut cannot take."""
+    """The syncs of logs, held on command; notes the part of each file that survives a power cut."""
 
     def __init__(self) -> None:
         self.durable: dict[str, bytes] = {}
@@ -55,7 +56,7 @@ class Syncs:
         self._may_end.set()
 
     def cut_image(self, data_path: Path, image: Path) -> None:
-        """A copy of the data path with as little of its logs as a power cut may leave."""
+        """Copy the data path, with only the part of its logs that survives a power cut."""
         shutil.copytree(data_path, image)
         for path in image.glob("topics/*/*.log"):
             path.write_bytes(self.durable.get(str(data_path / path.relative_to(image)), b""))
@@ -91,7 +92,7 @@ def running(path: Path, loop_thread: LoopThread) -> Iterator[Both]:
 
 
 def look(both: Both, client: RawClient, since_ns: int) -> dict[str, Any]:
-    """All that anybody can see of the topic without consuming."""
+    """Everything about the topic that is visible without consuming."""
     log = both.log()
     bounds = log.offsets("orders")
     fetched = log.fetch("orders", 0, max_bytes=1 << 20)
@@ -130,7 +131,7 @@ def begin_pull(client: RawClient, queue: int, offset: int) -> Any:
 
 
 def prepare(both: Both, client: RawClient) -> None:
-    """The topic with a message in each queue."""
+    """Create the topic with a message in each queue."""
     both.make_topic(client, "orders", QUEUES)
     for queue, body in enumerate(OLD):
         both.send(client, "orders", body, queue)

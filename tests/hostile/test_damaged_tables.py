@@ -1,4 +1,4 @@
-"""A real broker whose tables were damaged while it was down: nothing is reset in silence."""
+"""A real broker whose tables were damaged while it was down: none is reset silently."""
 
 from __future__ import annotations
 

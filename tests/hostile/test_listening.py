@@ -1,4 +1,4 @@
-"""docs/security.md names every address that a program listens on by default, and what closes it."""
+"""docs/security.md names every address that a program listens on, and the flag that closes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAMS: dict[str, type[Options]] = {
 
 
 def told() -> dict[tuple[str, str], str]:
-    """Which flag closes an address of a program, as the page says."""
+    """The flag that closes each address of a program, according to the page."""
     section = PAGE.read_text().partition("\n## ")[2].partition("\n## ")[0]
     return {
         (program, address): remedy

@@ -1,4 +1,4 @@
-"""Many clients at once that each hold what one may: together they hold no more than the budgets."""
+"""Many clients that each hold as much memory as one may: together they stay within the budgets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUDGET = 16 * MIB
 FLAGS = (f"--max-request-memory={BUDGET}", f"--max-answer-memory={BUDGET}")
 CROWD = 128
 TOGETHER_MAX = BUDGET + CROWD * MIB // 4 + BUDGET
-"""What they may take in the end: one read each on top, and what Python keeps free."""
+"""The most that they may take together: the budget, one read each, and memory that Python keeps."""
 FETCH = f"/log/fetch?topic=kept&offset=0&max_bytes={BUDGET}"
 
 
@@ -55,7 +55,7 @@ def test_answers_that_nobody_reads(stack: ExitStack) -> None:
 
 
 def half_sent(victim: Victim, stack: ExitStack, count: int) -> list[Sender]:
-    """So many clients that send all of a command but its last byte."""
+    """A number of clients, each of which sends all of a command but its last byte."""
     half = publish("half", bytes(MIB))[:-1]
     senders = [Sender(stack.enter_context(victim.connect()), half) for _ in range(count)]
     most = max(1, count - 2 * BUDGET // MIB)
@@ -94,7 +94,7 @@ def test_those_that_get_nowhere_give_way_to_one_that_does(stack: ExitStack) -> N
 
 
 def test_all_that_send_to_the_end_have_their_answers(stack: ExitStack) -> None:
-    """More than fits at a time: each has its turn."""
+    """The commands do not fit at the same time, so each has its turn."""
     with running(*FLAGS) as victim:
         whole = publish("turns", bytes(MIB))
         senders = [Sender(stack.enter_context(victim.connect()), whole) for _ in range(CROWD)]
@@ -108,7 +108,7 @@ def test_all_that_send_to_the_end_have_their_answers(stack: ExitStack) -> None:
 
 
 class Sender(threading.Thread):
-    """Sends in the background, as far as it is taken."""
+    """Sends in the background, as far as the daemon reads."""
 
     def __init__(self, sock: socket.socket, data: bytes) -> None:
         super().__init__(daemon=True)

@@ -1,7 +1,7 @@
 """A real mqbroker with access rules, and an account that may do nothing.
 
-It sends every request that a broker answers, with fields and bodies that make sense and name what
-belongs to others: nothing is shown, nothing changes.
+It sends every request that a broker answers, with valid fields and bodies that name topics, groups
+and messages of others: nothing is shown, nothing changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ accounts:
   groupPerms: [owners=SUB]
 """
 OPEN = {code for code, rule in needs.RULES.items() if rule is needs.SIGNED}
-"""Figures, and a check of a filter: a signature is enough."""
+"""Requests for which a signature is enough: figures, and a check of a filter."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqBroker]:
 
 
 class Site:
-    """Clients of all accounts, and what belongs to the owner: a message, a half, a group."""
+    """Clients of all accounts, and the owner's message, half message and group."""
 
     def __init__(self, port: int) -> None:
         self.admin = SigningClient(port, "administrator", "12345678")
@@ -132,7 +132,7 @@ def heartbeat(client: str, group: str, topic: str, producers: str = "producers")
 
 
 def fields_of(site: Site, code: int) -> tuple[dict[str, Any], bytes]:
-    """A request of this code that makes sense and names what is the owner's."""
+    """A valid request of this code that names the owner's topic, group or message."""
     fields: dict[str, Any] = {
         "topic": "Private", "consumerGroup": "owners", "group": "owners", "srcGroup": "owners",
         "destGroup": "mine", "compareGroup": "owners", "groupName": "owners", "queueId": 0,
@@ -185,7 +185,7 @@ def test_codes_that_nobody_has_thought_about_are_refused(site: Site, code: int) 
 
 @pytest.mark.parametrize("place", ["message", "half"])
 def test_who_may_read_other_topics_reads_no_message_of_this_one(site: Site, place: str) -> None:
-    """By its place, handed on to a consumer, or from a topic in which it waits."""
+    """Neither by its position, nor through a consumer, nor from a topic in which it waits."""
     client = site.elsewhere
     message_id = site.message_id if place == "message" else site.half_id
     offset = OffsetId.parse(message_id).offset

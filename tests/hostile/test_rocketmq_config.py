@@ -36,7 +36,7 @@ def broker() -> Iterator[MqBroker]:
 
 
 def restart(daemon: RocketDaemon, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start again with the configuration file as commands have left it."""
+    """Restart with the configuration file that the commands have written."""
     daemon.stop()
     monkeypatch.setattr(daemon, "command", lambda: command)
     daemon.start()
@@ -59,7 +59,7 @@ def config(daemon: RocketDaemon, code: Q) -> dict[str, str]:
 def test_a_value_moves_no_file_of_a_name_server(
     name_server: MqNamesrv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The first restart made properties of values, the next command wrote where they say."""
+    """A restart would turn the values into properties, and the next command write to their path."""
     command = name_server.command()  # writes the file that the server is started with
     before = config(name_server, Q.GET_NAMESRV_CONFIG)
     moved = tmp_path / "moved.json"

@@ -1,4 +1,4 @@
-"""Passwords that daemons and tools are given: whoever reaches a port or a log does not see them."""
+"""Passwords that daemons and tools are given are visible in no answer of a port and in no log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HIDDEN = "http://user:***@127.0.0.1:1/x?token=***"
 
 
 def page(daemon: Daemon, path: str) -> str:
-    """The body of what a GET answers, which must be a success."""
+    """The body of the answer to a GET, which must succeed."""
     answer = asyncio.run(request("GET", f"http://{daemon.http}{path}", 10))
     assert answer.status == 200, answer.body
     return answer.body.decode()
@@ -47,7 +47,7 @@ def test_nsqd_shows_no_password_of_its_auth_servers() -> None:
 
 
 async def refused(nsqd: Daemon) -> None:
-    """Ask with a secret that no auth server hears."""
+    """Send AUTH with a secret while no auth server answers."""
     client = await Connection.open(nsqd.tcp_port)
     await client.send(b"  V2AUTH\n\x00\x00\x00\x07hunter2")
     assert b"E_AUTH_FAILED" in (await client.frame())[1]

@@ -30,7 +30,7 @@ def time_ns(path=sys.argv.pop(1)):
 time.time_ns = time_ns
 runpy.run_module("penstock.cli.nsqd", run_name="__main__", alter_sys=True)
 """
-"""An nsqd whose system's time differs by the nanoseconds in a file, the first word."""
+"""An nsqd whose system's time is off by the nanoseconds in the file named by its first argument."""
 _PORT = re.compile(r"RocketMQ: listening on 127\.0\.0\.1:(\d+)")
 SUSPEND, SUBSCRIPTION = 2, 4
 
@@ -55,7 +55,7 @@ class Site:
         assert answer.code == 0, answer.remark
 
     def pull(self, topic: str, offset: int) -> Command:
-        """Waits for a message to come, up to 20 s."""
+        """Pull from an offset; waits up to 20 s for a message to come."""
         return self.client.ask(
             Q.PULL_MESSAGE, consumerGroup="CG", topic=topic, queueId=0, queueOffset=offset,
             maxMsgNums=32, sysFlag=SUSPEND | SUBSCRIPTION, commitOffset=0, subscription="*",

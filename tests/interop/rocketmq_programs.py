@@ -99,7 +99,7 @@ class Servers:
     def __init__(
         self, home: Path, account: tuple[str, str] | None = None, **properties: object
     ) -> None:
-        """``account``: the keys with which the test itself asks, where there are access rules."""
+        """``account`` is the pair of keys of the test's own requests, if there are access rules."""
         self._account = account
         self.port = free_ports(5)
         self.broker_port = self.port + 3  # Java's broker takes one more above, and one two below

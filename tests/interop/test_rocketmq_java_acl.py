@@ -1,7 +1,7 @@
-"""RocketMQ's own Java client with its ACL hook: an ordinary account does all that clients do.
+"""RocketMQ's own Java client with its ACL hook: an ordinary account can do all that clients do.
 
-The account is no administrator and has PUB and SUB of every topic and SUB of every group. Where the
-jars come from says `test_rocketmq_java`.
+The account is not an administrator, and has PUB and SUB of every topic and SUB of every group.
+`test_rocketmq_java` says where the jars come from.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FLOWS = [(client, mode) for client, mode in ALL_FLOWS if mode not in NOT_ORDINAR
 def outcomes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Any]:
-    """All flows that are asked for, already run."""
+    """The outcomes of all selected flows, already run."""
     if missing():
         return {}  # and the tests are skipped
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]

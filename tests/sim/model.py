@@ -145,7 +145,7 @@ class ModelTopic:
             self.append_offset += 1
 
     def show(self, end: int) -> None:
-        """What was published up to there can be seen."""
+        """Make the messages below this offset visible."""
         self.next_offset = end
         self.distribute()
 

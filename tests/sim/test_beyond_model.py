@@ -162,7 +162,7 @@ class BeyondMachine(BrokerMachine):
         self.dispatch()
 
     def used(self) -> int:
-        """What the fullest channel and the topic hold or will hold, counted plainly."""
+        """The messages that the topic and its fullest channel hold or will hold, simply counted."""
         end = self.log.append_offset
         held = [end - c.head + c.unfinished_count for c in self.topic.channels.values()]
         return max([*held, end - self.topic.head])

@@ -150,12 +150,12 @@ class BrokerMachine(RuleBasedStateMachine):
             self.show(self.model.append_offset)
 
     def show(self, end: int) -> None:
-        """What was published up to there has arrived."""
+        """Make the messages below this offset visible in the model."""
         self.model.show(end)
         self.dispatch()
 
     def hand_out(self, offset: int) -> None:
-        """Somebody sees a message: at ``fsync`` its offset is its own for ever."""
+        """Note that a message was seen: at ``fsync`` no other one may ever get its offset."""
         if self.level is Durability.FSYNC and offset not in self.suspect:
             self.handed.add(offset)
 
@@ -455,7 +455,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rots and not self.doubtful and not self.broken)
     @rule(bit=st.integers(0, 2**20))
     def rot_journal(self, bit: int) -> None:
-        """A kill and a flipped bit: nothing is lost, though what was done may come again."""
+        """A kill and a flipped bit: nothing is lost, though finished messages may come again."""
         self.disk.crash("written")
         path = "/data/topics/t@0/cursors.journal"
         self.disk.flip(path, bit % (8 * len(self.disk.content(path))))

@@ -107,7 +107,7 @@ def index(data: bytes) -> None:
 
 
 def journal(data: bytes) -> None:
-    """A cursor journal: whole records are kept wherever they stand, new ones are added."""
+    """A cursor journal: whole records are kept wherever they are, new ones are added."""
     disk = FaultyDisk("/data")
     disk.open(JOURNAL).append(data)
     opened = Journal(disk, JOURNAL, 7)

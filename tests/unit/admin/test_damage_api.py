@@ -8,7 +8,7 @@ DAMAGED = {"topic_name": "t", "lost_count": 4, "damage": ["cursors.journal: dama
 
 
 async def test_damage_over_the_nodes(two: Two, admin: StartAdmin) -> None:
-    """A node of Go, which answers 404, has none."""
+    """A Go nsqd, which answers 404, counts as a node without damage."""
     two.nsqds[0].answers["/damage"] = {"topics": [DAMAGED, {"topic_name": "u", "lost_count": 1}]}
     running = await admin(lookupd_http_addresses=(two.lookupd.address,))
     assert await running.get("/api/damage") == {

@@ -39,7 +39,7 @@ class Draws:
 
 
 class RunningClock(FakeClock):
-    """Time goes on with every look at it, and between the looks at either clock."""
+    """A clock that advances with every reading, so that its two clocks never agree."""
 
     def wall_ns(self) -> int:
         self.advance(700)
@@ -78,7 +78,7 @@ class World:
         self.open()
 
     def let_time_run(self) -> None:
-        """Start anew with a clock that does not stand still between two readings."""
+        """Restart with a clock that does not stand still between two readings."""
         self.clock = RunningClock()
         self.restart()
 

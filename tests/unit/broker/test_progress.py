@@ -168,7 +168,7 @@ def test_old_writers_and_new_readers_agree_on_the_bytes() -> None:
 
 
 def gapped(*records: Record | None) -> Progress:
-    """The records but None, where some are missing."""
+    """Replay these records; None is a gap in which others are missing."""
     whole = [each for each in records if each is not None]
     gaps = {number - records[:number].count(None) for number, r in enumerate(records) if r is None}
     return Progress.replay([encode_record(record) for record in whole], gaps)

@@ -1,4 +1,4 @@
-"""Time that goes on while the system's time is set."""
+"""Time that advances evenly while the system's time is set."""
 
 from __future__ import annotations
 

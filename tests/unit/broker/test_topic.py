@@ -16,7 +16,7 @@ from .conftest import Reader, World, ignore, log_of
 
 JOURNAL = "/data/topics/t@0/cursors.journal"
 MARK_BYTES = 48
-"""What says, without a sync of its own, that all before it is synced."""
+"""The size of a mark, which states that all records before it are synced."""
 
 
 def stage(topic: Topic, *bodies: bytes, delay: int = 0, done: Outcome = ignore) -> None:
@@ -418,7 +418,7 @@ def test_floor_is_what_the_slowest_needs(world: World) -> None:
 
 
 def test_trim_says_before_it_deletes_where_the_log_will_start() -> None:
-    """Or a kill in the middle would leave a log that seems to have lost its first files."""
+    """Otherwise a kill in the middle would leave a log that seems to have lost its first files."""
     world = World(file_bytes=200)
     world.fill(6)
     world.restart()
@@ -807,7 +807,7 @@ def test_emptying_accepts_damage(world: World) -> None:
 
 
 def test_what_is_synced_later_is_written_down(world: World) -> None:
-    """So that a damaged tail that was synced does not pass for a torn one."""
+    """Otherwise damage to the synced end would look like a torn tail."""
     world.fill(2)
     world.topic.save()
     assert not world.topic.changed

@@ -1,4 +1,4 @@
-"""A topic at the level ``fsync``: what is published arrives when its sync has ended."""
+"""A topic at the level ``fsync``: a message becomes visible when its sync has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RocketMQ's port of an nsqd that keeps people out, and NSQ's ports of such an mqbroker."""
+"""RocketMQ's port of a protected nsqd, and NSQ's ports of a protected mqbroker."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_labels() -> None:
 
 @given(st.dictionaries(st.from_regex("[a-z]+", fullmatch=True), st.text(max_size=8), min_size=1))
 def test_no_label_becomes_another_or_another_line(pairs: dict[str, str]) -> None:
-    """Read as Prometheus does: a value ends at the first quote that no backslash is before."""
+    """The reader follows Prometheus: a value ends at the first quote without a backslash."""
     shown = labels(pairs)
     assert "\n" not in shown
     found = re.findall(r'([a-z]+)="((?:[^"\\]|\\.)*)"[,}]', shown)

@@ -41,7 +41,7 @@ def test_only_carriage_return_and_line_feed_end_a_line(char: str) -> None:
         assert java_properties.loads(f"a=x{end}b=y") == {"a": "x", "b": "y"}
 
 
-# What OpenJDK's java.util.Properties makes of these texts.
+# The properties that OpenJDK's java.util.Properties reads from these texts.
 READ_BY_JAVA = {
     "#x\\\na=1": {"a": "1"},
     "\\\n#x\na=1": {"a": "1"},

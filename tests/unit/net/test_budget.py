@@ -1,4 +1,4 @@
-"""Who may go on where connections hold too much together, told by bytes alone."""
+"""The order in which connections may continue when together they hold too many bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMIT = 1024 * KIB
 
 
 class Peer:
-    """A connection: what it holds, and what it was told."""
+    """A connection with its share, and a record of the calls that it got."""
 
     def __init__(self, turns: Turns) -> None:
         self.share = TurnShare(turns, self.go_on, self.give_up)

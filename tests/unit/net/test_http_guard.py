@@ -1,4 +1,4 @@
-"""Which requests of browsers are refused, as their headers say."""
+"""Requests of browsers that are refused because of their headers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refusal(
     is_safe: bool = True,
     **headers: str,
 ) -> str:
-    """Of a request with these headers (`_` stands for `-`), and a Host unless one is given."""
+    """The refusal of a request with these headers (`_` stands for `-`) and a default Host."""
     named = {**HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
     raw = {name.encode(): value.encode() for name, value in named.items()}
     head = Head(method, b"/topic/delete?topic=t", raw, "1.1", True)
@@ -152,7 +152,7 @@ async def test_a_body_of_another_site_is_not_read_and_the_connection_ends() -> N
 
 
 async def test_what_one_proxy_may_say_nobody_else_may() -> None:
-    """The bytes of a request are no reason to believe the same bytes of another client."""
+    """A remembered head of a trusted proxy must not let in the same bytes of another client."""
     router = Router(guard=Guard(is_proxy=lambda remote: remote == PROXY))
     router.add("POST", "/x", lambda request: text(""))
     lines = ("POST /x HTTP/1.1", "Host: h", "Origin: http://o", "X-Forwarded-Host: o")

@@ -1,4 +1,4 @@
-"""HTTP over real connections where bodies or answers hold all that they may."""
+"""HTTP over real connections while bodies or answers use up their budget."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from penstock.net.http import HttpServer, Later, Request, Response, Router
 from .conftest import Wire, until
 
 BIG = 16 << 20
-"""What may be held, and more than sockets hold beside that."""
+"""The limit of both budgets, which is more than the buffers of sockets hold."""
 OPTIONS = WebOptions(max_request_memory=BIG, max_answer_memory=BIG)
 
 
 class Served:
-    """A server, and the connections of a test to it."""
+    """A server, and a test's connections to it."""
 
     def __init__(self) -> None:
         self.memory = Memory.of(OPTIONS)
@@ -39,7 +39,7 @@ class Served:
         self._listener = await tcp.listen(self._server, "127.0.0.1:0", "HTTP")
 
     async def connect(self) -> Wire:
-        """A connection that takes little before it reads."""
+        """A connection with small buffers, which takes little before it reads."""
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
         sock.setblocking(False)
@@ -50,13 +50,13 @@ class Served:
         return wire
 
     async def get(self, *paths: str) -> Wire:
-        """A connection that has asked for these; nothing of the answers is read yet."""
+        """A connection that has requested these paths and read none of the answers yet."""
         wire = await self.connect()
         wire.send("".join(f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n" for path in paths).encode())
         return wire
 
     async def post(self, length: int, body: bytes) -> Wire:
-        """A connection that has sent so much of a body."""
+        """A connection that has sent this part of a body."""
         wire = await self.connect()
         head = f"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n"
         wire.send(head.encode() + body)

@@ -1,4 +1,4 @@
-"""A client that signs what it sends, as access rules want it."""
+"""A client that signs its requests, as access rules demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What should be there of a log and is not."""
+"""The missing parts of a log."""
 
 from __future__ import annotations
 

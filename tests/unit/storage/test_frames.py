@@ -1,4 +1,4 @@
-"""Frames of journals, out of whole bytes and damaged ones."""
+"""Frames of journals, read from intact and from damaged bytes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_garbage_holds_nothing() -> None:
 
 
 def test_a_megabyte_of_what_looks_like_frames_is_read_at_once() -> None:
-    """Each start that lies about its length costs nothing, one that does not fits once."""
+    """A false start whose length exceeds the file costs no checksum."""
     liar = b"PSJ1" + struct.pack("<IQQQQQ", 1 << 30, 0, QUEUE, 0, 0, 0)
     found = read_frames(liar * 20_000 + WHOLE, QUEUE)
     assert found.records == RECORDS

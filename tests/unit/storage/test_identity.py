@@ -1,4 +1,4 @@
-"""What a queue keeps for life."""
+"""The identity that a queue keeps for life."""
 
 from __future__ import annotations
 

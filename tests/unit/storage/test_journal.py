@@ -38,7 +38,7 @@ def pending(disk: FaultyDisk) -> list[str]:
 
 
 def ends() -> list[int]:
-    """Where the mark of a new journal and its records end."""
+    """The positions at which the mark of a new journal and its records end."""
     sizes = [HEADER_BYTES, *(HEADER_BYTES + len(each) for each in RECORDS)]
     return [sum(sizes[:n]) for n in range(1, len(sizes) + 1)]
 
@@ -281,7 +281,7 @@ def test_what_was_synced_survives_a_power_cut(disk: FaultyDisk, seed: int) -> No
 
 
 def test_a_sync_marks_how_far_it_went_once(disk: FaultyDisk) -> None:
-    """So the last record that was synced is never taken for a torn tail."""
+    """Thus damage to the last synced record is never taken for a torn tail."""
     journal = opened(disk)
     journal.append([b"one"], EXTENT)
     journal.sync()

@@ -1,4 +1,4 @@
-"""What readers see of a log: at the level ``fsync`` only what a power cut cannot take."""
+"""The visible part of a log: at the level ``fsync``, only messages that survive a power cut."""
 
 from __future__ import annotations
 

@@ -408,7 +408,7 @@ def test_a_torn_tail_is_copied_before_it_is_cut(caplog: pytest.LogCaptureFixture
 
 
 def test_zeros_within_what_the_index_speaks_of_are_seen_at_the_start() -> None:
-    """After a clean stop nothing else of an indexed segment is read."""
+    """After a clean stop, this is the only part of an indexed segment that is read."""
     disk = new_disk()
     log = new_log(disk)
     written = fill(log, *[1] * 20, size=90)

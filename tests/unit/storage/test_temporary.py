@@ -20,7 +20,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What two processes left that were killed before they could rename."""
+    """The files of two processes that were killed before they could rename them."""
 
     def killed(source: str, target: str) -> None:
         raise Killed

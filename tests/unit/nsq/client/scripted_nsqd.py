@@ -23,14 +23,14 @@ PATIENCE_S = 30.0
 
 
 class Script(NamedTuple):
-    """The bodies of the messages of a session, and the commands that it is to see."""
+    """The bodies of a session's messages, and the commands that are expected in it."""
 
     bodies: Sequence[bytes]
     lines: Sequence[str]
 
 
 class ScriptedNsqd:
-    """``sessions`` are the commands that came in each connection."""
+    """A scripted node; ``sessions`` has the commands of each connection."""
 
     def __init__(self, scripts: Sequence[Script]) -> None:
         self.sessions: list[list[str]] = []
@@ -83,7 +83,7 @@ class ScriptedNsqd:
 
     @staticmethod
     def _until(look: Callable[[], bool], working: threading.Thread) -> bool:
-        """Waits for what the client does; False when it does not, or this thread ended before."""
+        """Wait for an action of the client; False if it does not come, or this thread has ended."""
         deadline = time.monotonic() + PATIENCE_S
         while not look():
             time.sleep(0.001)
@@ -110,7 +110,7 @@ class ScriptedNsqd:
 
 @contextlib.contextmanager
 def scripted_nsqd(*scripts: Script) -> Iterator[ScriptedNsqd]:
-    """Such a node; the block ends when it has ended, and has seen what the scripts say."""
+    """Run a scripted node; at the end of the block, it must have seen all commands expected."""
     node = ScriptedNsqd(scripts)
     yield node
     node.thread.join(2 * PATIENCE_S)

@@ -15,7 +15,7 @@ from tests.unit.nsq.client.scripted_nsqd import PATIENCE_S, Script, ScriptedNsqd
 
 Play = Callable[..., None]
 Changes = Sequence[tuple[int, int]]
-"""When the node has heard this number of commands, another ``max_in_flight``."""
+"""Pairs of a number of commands that the node has got, and the ``max_in_flight`` to set then."""
 QUICK = Config(max_in_flight=5, backoff_multiplier=0.01)
 
 

@@ -195,7 +195,7 @@ Start = Callable[..., Awaitable[Running]]
 
 
 def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
-    """The disk of every nsqd that is started now, with /data on it."""
+    """The disk of every nsqd that is started from now on, with /data on it."""
     disk = FaultyDisk("/data")
     monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
     return disk

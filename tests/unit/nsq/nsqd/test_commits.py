@@ -95,7 +95,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Syncs of logs wait until it is set."""
+    """An event; syncs of logs wait until it is set."""
     opened = threading.Event()
     sync = FaultyFile.sync
 

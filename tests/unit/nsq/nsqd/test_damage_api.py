@@ -1,5 +1,5 @@
-"""Damaged files of a data path: what nsqd makes of them, shows of them, and does until an operator
-has accepted it.
+"""Damaged files of a data path: their recovery, /damage, and the alarm until an operator accepts
+the damage.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def flip(path: Path, position: int) -> None:
 
 
 async def filled(start: Start, *topics: str) -> Running:
-    """An nsqd with messages, of which channel `audit` has all and `billing` none, and a group of
-    the log is in the middle.
+    """An nsqd with messages, of which channel `audit` has finished all and `billing` none; a group
+    of the log is in the middle.
     """
     nsqd = await start(max_bytes_per_file=2000)
     for topic in topics or ("orders",):
@@ -51,7 +51,7 @@ async def filled(start: Start, *topics: str) -> Running:
 
 
 async def consume(nsqd: Running, topic: str, channel: str, count: int) -> int:
-    """Take and finish so many messages of the channel; how many different ones that were."""
+    """Finish this number of the channel's messages; returns the number of different ones."""
     client = await nsqd.connect()
     await client.subscribe(topic, channel, count)
     messages = await client.messages(count)
@@ -76,7 +76,7 @@ async def depths(nsqd: Running, topic: str = "orders") -> dict[str, int]:
 
 
 async def pending(nsqd: Running) -> list[str]:
-    """What /damage shows of the topic."""
+    """The damage that /damage shows for the topic."""
     found: dict[str, Any] = await nsqd.json("/damage?topic=orders")
     return [place for topic in found["topics"] for place in topic.get("damage", [])]
 
@@ -214,7 +214,7 @@ def delete_the_journal(path: Path) -> None:
 
 
 def cut_the_journal(path: Path) -> None:
-    """Down to a whole record, from when there was no channel: only nsqd.dat knows of them."""
+    """Cut the journal to a record from before the channels, so that only nsqd.dat has them."""
     journal(path).write_bytes(journal(path).read_bytes()[:48])
 
 

@@ -45,7 +45,7 @@ BEAT_MS = 50
 
 
 def stand_still(clock: FakeClock, ms: int) -> None:
-    """Hold up the loop and all that is in it."""
+    """Block the event loop until the clock has advanced."""
     time.sleep(ms / 1000)
     clock.advance(ms * MILLISECOND)
 
@@ -607,8 +607,8 @@ async def test_commands_behind_a_slow_sync_are_bounded(
 def slow_disk(
     monkeypatch: pytest.MonkeyPatch, within: str = ""
 ) -> tuple[FaultyDisk, threading.Event]:
-    """nsqd gets a disk in memory whose files, those with this text in their paths, sync only while
-    the event is set.
+    """Give nsqd a disk in memory on which files with this text in their paths sync only while the
+    event is set.
     """
     disk, gate = faulty_disk(monkeypatch), threading.Event()
     gate.set()

@@ -1,4 +1,4 @@
-"""What was answered with 200 is so after a SIGKILL, and what cannot be written is answered 500."""
+"""Changes that were answered 200 survive SIGKILL; those that cannot be written are answered 500."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.testing.daemons import Daemon, run_nsqd
 from .conftest import TIMEOUT_S, Start, faulty_disk
 
 Stats = dict[str, dict[str, Any]]
-"""What /stats says of topics by name, and of channels by `topic/channel`."""
+"""The figures of /stats: of topics by name, and of channels by `topic/channel`."""
 
 
 def call(daemon: Daemon, path: str, method: str = "POST", body: bytes = b"") -> bytes:
-    """The body of an answer of 200."""
+    """The body of the answer, which must be 200."""
     request = Request(f"http://{daemon.http}{path}", body if method == "POST" else None)
     with urlopen(request, timeout=TIMEOUT_S) as answer:
         assert answer.status == 200
@@ -41,7 +41,7 @@ def of(topic: str, channel: str = "c") -> str:
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[Daemon]:
-    """Topics a to h with a channel c and 3 messages, of h deferred ones; of i no channel."""
+    """Topics a to h with a channel c and 3 messages, deferred in h; topic i without a channel."""
     with run_nsqd() as started:
         for name in "abcdefgh":
             call(started, f"/topic/create?topic={name}")

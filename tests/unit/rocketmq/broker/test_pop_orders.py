@@ -37,7 +37,7 @@ def test_a_queue_is_blocked_until_all_is_acknowledged(table: OrderTable) -> None
 
 
 def test_a_batch_from_the_future_blocks_nobody(table: OrderTable) -> None:
-    """The system's time was set back: it would be out for so much longer."""
+    """After the system's time was set back, it would otherwise stay invisible for much longer."""
     assert table.may_pop(KEY, QUEUE, NOW - 1001)
     assert table.free_ms(KEY, NOW - 1001) is None
     assert not table.may_pop(KEY, QUEUE, NOW - 1000)

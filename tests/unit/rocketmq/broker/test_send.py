@@ -55,7 +55,7 @@ def test_batches_of_javas_client_are_stored_as_javas_broker_stores_them(client: 
 
 
 def batch(client: RawClient, topic: str, body: bytes, text: str = "", queue: int = 2) -> Command:
-    """Send a batch to a topic of 4 queues; ``text`` are properties of its own."""
+    """Send a batch to a topic of 4 queues; ``text`` has the batch's properties."""
     return client.ask(
         BATCH, body, a="PG", b=topic, c="TBW102", d=4, e=queue, f=0, g=1, h=0, i=text, j=0,
         k="false", m="true",
@@ -91,7 +91,7 @@ def test_a_batch_is_refused_where_its_ids_fit_no_header(
 
 
 def test_a_batch_is_refused_where_its_own_properties_would_fill_the_disk(client: RawClient) -> None:
-    """Each of its messages gets them."""
+    """Each of its messages gets a copy of them."""
     text = "a\x01" + "x" * 30_000
     for bodies in (
         [BatchedMessage(b"")] * 3000,
@@ -116,7 +116,7 @@ def test_a_batch_is_refused_where_its_own_properties_would_fill_the_disk(client:
 def test_a_message_tells_one_cluster_and_nothing_of_waiting(
     client: RawClient, sent: str, stored: str
 ) -> None:
-    """One that is sent on has the cluster of the broker that it comes from."""
+    """A forwarded message has the cluster of the broker that it comes from."""
     send(client, "TopicC", b"x", i=sent)
     _, (message,) = pull(client, "TopicC", 0, 0)
     assert message.properties == f"{stored}CLUSTER\x01DefaultCluster"
@@ -161,7 +161,7 @@ def test_an_empty_body_and_a_large_one(client: RawClient) -> None:
 def test_what_is_sent_without_permission_is_stored(
     rocket: RocketBroker, client: RawClient, permission: int
 ) -> None:
-    """As in Java: clients stay away when they have heard of it, and until then nothing is lost."""
+    """This follows Java: clients stay away once they know, and until then no message is lost."""
     send(client, "TopicP", b"0")
     config = rocket.node.topics.get("TopicP")
     assert config is not None

@@ -1,4 +1,4 @@
-"""The time by which messages wait."""
+"""The clock for messages that wait in a system topic."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ accounts:
 
 
 NODE = cast("Node", None)
-"""No request here names a message by its place."""
+"""A stand-in, as no request here names a message by its position."""
 
 
 @pytest.fixture

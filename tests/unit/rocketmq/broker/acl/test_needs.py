@@ -21,7 +21,7 @@ from tests.unit.rocketmq.broker.filling import store
 PUB, SUB = Permission.PUB, Permission.SUB
 T, G, H = ("T", SUB), ("%RETRY%g", SUB), ("%RETRY%h", SUB)
 NOWHERE = cast(Node, None)
-"""For requests that name no message by its place."""
+"""A stand-in for requests that name no message by its position."""
 
 
 def read(request: Command, node: Node = NOWHERE) -> needs.Needs:
@@ -29,7 +29,7 @@ def read(request: Command, node: Node = NOWHERE) -> needs.Needs:
 
 
 def test_every_code_that_is_answered_has_a_rule() -> None:
-    """A new answerer without one would be for administrators, by default and not by decision."""
+    """Without a rule, a new answerer would be for administrators by default and not by decision."""
     assert processor.ANSWERING
     assert needs.RULES.keys() == ANSWERERS.keys() | LATER_ANSWERERS.keys()
 

@@ -24,7 +24,7 @@ JAVAS_FILTER = (
     '"clientVersion":1,\n\t"consumerGroup":"S",\n\t"dead":false,\n\t"deadTime":0,\n\t'
     '"expression":"a > 1",\n\t"expressionType":"SQL92",\n\t"topic":"T"\n}'
 )
-"""As Java's broker wrote it, less the bits of its Bloom filter."""
+"""The text of Java's broker, without the bits of its Bloom filter."""
 
 
 @pytest.fixture

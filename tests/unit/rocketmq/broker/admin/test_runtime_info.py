@@ -38,7 +38,7 @@ JAVAS_KEYS = (
     " remainTransientStoreBufferNumbs runtime sendThreadPoolQueueCapacity"
     " sendThreadPoolQueueHeadWaitTimeMills sendThreadPoolQueueSize startAcceptSendRequestTimeStamp"
 )
-"""What the Java broker 4.9.7 said of itself, less those that end in a path or a delay level."""
+"""The keys of the Java broker 4.9.7, without those that end in a path or a delay level."""
 KEYS_SINCE_5 = (
     "brokerActive getTransferredTps timerCongestNum timerDequeueTps timerEnqueueTps"
     " timerOffsetBehind timerReadBehind"
@@ -70,7 +70,7 @@ def test_all_that_tools_read_is_there_as_text(node: Node, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("queue", ["send", "pull", "query"])
 def test_queues_of_thread_pools_are_empty_and_have_room(node: Node, queue: str) -> None:
-    """Apache's exporter for Prometheus skips a broker that does not tell both."""
+    """Apache's exporter for Prometheus skips a broker that does not have both keys."""
     found = table(node)
     assert int(found[f"{queue}ThreadPoolQueueSize"]) == 0
     assert int(found[f"{queue}ThreadPoolQueueCapacity"]) > 0

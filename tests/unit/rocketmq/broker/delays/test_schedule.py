@@ -58,7 +58,7 @@ async def settle(node: Node) -> int:
 
 
 async def deliver(node: Node) -> None:
-    """Deliver all that is due, whatever the system's time says."""
+    """Deliver all messages that are due, whatever the system's time is."""
     for _ in range(5):
         await node.schedule.step()
 

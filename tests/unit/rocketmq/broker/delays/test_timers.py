@@ -132,7 +132,7 @@ def at(ms: int, body: bytes) -> Draft:
 
 
 async def deliver(node: Node) -> None:
-    """Deliver all that is due, whatever the system's time says."""
+    """Deliver all messages that are due, whatever the system's time is."""
     for _ in range(5):
         await node.timers.step()
 

@@ -358,7 +358,7 @@ def test_a_check_on_the_wire(
 async def test_only_who_might_have_sent_the_message_is_asked(
     node: Node, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    """A check shows the message, and anybody may say that it is of the group."""
+    """A check shows the message, and any client may claim to belong to the group."""
     spy, owner = producer(node, "spy", key="else"), producer(node, "owner", key="mine")
 
     def may_publish(address: str, access_key: str, topic: str) -> bool:
