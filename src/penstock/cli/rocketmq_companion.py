@@ -95,7 +95,7 @@ def companions(options: NsqdOptions) -> tuple[RocketCompanion, ...]:
     settings = _settings(options)
     open_doors.check(options, settings)
     if settings.acl_enable and not options.auth_http_addresses:
-        _log.warning("aclEnable=true keeps nobody out of NSQ's TCP port: --auth-http-address does")
+        _log.warning("aclEnable=true does not protect NSQ's TCP port; --auth-http-address does")
     return (RocketCompanion(settings),)
 
 

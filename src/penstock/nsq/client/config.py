@@ -88,7 +88,9 @@ class Config:
     max_msg_size: int = option(
         0, WHOLE, "The longest message to accept, in bytes; 0 for 64 MiB.", least=0
     )
-    auth_secret: str = option("", TEXT, "What AUTH sends where a node asks for it.", shown=False)
+    auth_secret: str = option(
+        "", TEXT, "The secret that AUTH sends if a node requires it.", shown=False
+    )
     skip_lookupd_authorization: bool = option(
         True, SWITCH,
         "Send the secret to nsqlookupd as well: go-nsq's name says the opposite of what it does.",

@@ -206,7 +206,7 @@ RULES: Final[Mapping[int, Rule]] = {
     Code.GET_BROKER_RUNTIME_INFO: SIGNED,
     Code.VIEW_BROKER_STATS_DATA: SIGNED,
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: SIGNED,
-    # What concerns all topics, groups and clients, or changes the broker
+    # Requests that concern all topics, groups or clients, or change the broker
     Code.UPDATE_AND_CREATE_TOPIC: ADMIN,
     Code.UPDATE_AND_CREATE_TOPIC_LIST: ADMIN,
     Code.GET_ALL_TOPIC_CONFIG: ADMIN,
