@@ -6,35 +6,38 @@ had more: the queue offset is the log offset and nothing is kept. ``QueueIndex``
 log offsets for each queue: the newest in memory, the older ones in chunks in files. All of it can
 be made anew from the log; what a crash takes of it is read from there at the next start.
 
-A chunk, little endian::
-
-    0   4s   magic           b"PSQ1"
-    4   u32  queue
-    8   u64  checksum        xxh3_64 of bytes[16:]
-    16  u64  first_offset    queue offset of its first message
-    24  u64  covered         every message of the log below this offset is in some chunk
-    32  u32  count
-    36  u32  reserved        0
-    40  u64 * count          log offsets
+``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
+that is below its new start is in chunks and synced (``secure``), as nobody could make it again.
+So at the start what is missing below ``covered`` is damage, and where damage took more than the log
+can tell, nothing is lower than what consumers have committed (``at_least``).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final, Protocol
 
-from xxhash import xxh3_64_intdigest
-
 from penstock.core.errors import StorageError
+from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
+from penstock.storage.damage import Damage
 from penstock.storage.disk import Disk, LogFile
+from penstock.storage.queue_chunks import (
+    HEADER_BYTES,
+    Chunk,
+    ReadChunks,
+    encode_chunk,
+    mark_of,
+    read_chunks,
+)
+from penstock.storage.queue_rebuild import IndexedLog, Rebuild, Stated, count_between
 
 logger = logging.getLogger(__name__)
 
@@ -46,24 +49,10 @@ next start reads again."""
 FILE_BYTES: Final = 16 * 1024 * 1024
 DIRECTORY: Final = "queues"
 
-_MAGIC: Final = b"PSQ1"
-_PREFIX = struct.Struct("<4sIQ")
-_CHECKED = struct.Struct("<QQII")
-_HEADER_BYTES: Final = _PREFIX.size + _CHECKED.size
+_SUFFIX: Final = ".chunks"
 _FIRST = attrgetter("first_offset")
+_FIRST_LOG = attrgetter("first_log_offset")
 _LAST_LOG = attrgetter("last_log_offset")
-
-
-class IndexedLog(Protocol):
-    """What an index needs of the log it is of."""
-
-    @property
-    def start_offset(self) -> int: ...
-
-    @property
-    def next_offset(self) -> int: ...
-
-    def batches_at(self, offset: int) -> tuple[Sequence[Batch], int]: ...
 
 
 class Queues(Protocol):
@@ -87,6 +76,16 @@ class Queues(Protocol):
         """Take a batch that was appended to the log; the queue offset of its first message."""
         ...
 
+    def at_least(self, queue: int, offset: int) -> None:
+        """Consumers have committed this queue offset. Where damage has left nothing else to tell
+        how many messages the queue has had, it goes on there.
+        """
+        ...
+
+    def secure(self, start: int) -> None:
+        """Write down and sync what is below ``start``, as the log will let go of it."""
+        ...
+
     def trim(self) -> None:
         """Forget what the log has let go."""
         ...
@@ -96,6 +95,10 @@ class Queues(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def _says_nothing(_batch: Batch) -> None:
+    return None
 
 
 class OneQueue:
@@ -120,6 +123,12 @@ class OneQueue:
     def append(self, batch: Batch) -> int:
         return batch.first_offset
 
+    def at_least(self, queue: int, offset: int) -> None:
+        """The log tells how many messages there were."""
+
+    def secure(self, start: int) -> None:
+        """There is nothing to write."""
+
     def trim(self) -> None:
         """There is nothing to forget."""
 
@@ -131,25 +140,10 @@ class OneQueue:
 
 
 @dataclass(slots=True)
-class _Chunk:
-    """Where ``count`` log offsets of a queue stand in a file."""
-
-    first_offset: int
-    count: int
-    last_log_offset: int
-    file: LogFile
-    position: int
-
-    @property
-    def next_offset(self) -> int:
-        return self.first_offset + self.count
-
-
-@dataclass(slots=True)
 class _Queue:
     """One queue: chunks in files, the newest offsets in ``tail``."""
 
-    chunks: list[_Chunk] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
     tail_first: int = 0
     tail: array[int] = field(default_factory=lambda: array("q"))
     cached: tuple[int, array[int]] = (0, array("q"))  # a chunk: its first offset, what it says
@@ -170,18 +164,31 @@ class _Queue:
 class QueueIndex:
     """The index of a topic with several queues, in ``directory``."""
 
-    def __init__(self, disk: Disk, directory: str, log: IndexedLog) -> None:
-        """Reads what is there and completes it from the log. Raises StorageError."""
+    def __init__(
+        self, disk: Disk, directory: str, log: IndexedLog, stated: Stated = _says_nothing
+    ) -> None:
+        """Reads what is there and completes it from the log. Raises StorageError.
+
+        ``stated`` gives the queue offset that a stored message says it has.
+        """
         self._disk = disk
         self._directory = directory
         self._log = log
+        self._stated = stated
+        self._mark = mark_of(log.id_base)
         self._queues: dict[int, _Queue] = {}
         self._files: list[LogFile] = []
+        self._unsynced: list[LogFile] = []
         self._lag_checked = 0
-        self._indexed = 0  # the log offset behind the newest message that was taken
+        self._indexed = log.next_offset  # the log offset behind the newest message that was taken
+        self._covered = 0  # every message below is in a chunk
+        self._guessed: set[int] = set()  # queues whose place nothing tells
         self._failing = False
+        is_new = not disk.list(directory)
         disk.make_directory(directory)
-        self._complete(max(self._open_files(), log.start_offset))
+        if is_new:
+            self._begin()
+        self._open()
 
     # --- asking --------------------------------------------------------------------------------
 
@@ -220,10 +227,10 @@ class QueueIndex:
                 return chunk.first_offset + bisect_left(self._offsets(found, chunk), log_offset)
         return found.tail_first + bisect_left(found.tail, log_offset)
 
-    def _offsets(self, queue: _Queue, chunk: _Chunk) -> array[int]:
+    def _offsets(self, queue: _Queue, chunk: Chunk) -> array[int]:
         first, known = queue.cached
         if first != chunk.first_offset or not known:
-            known = array("q", chunk.file.read(chunk.position, 8 * chunk.count))
+            known = chunk.log_offsets()
             queue.cached = chunk.first_offset, known
         return known
 
@@ -257,9 +264,10 @@ class QueueIndex:
         tails = [q.tail[0] for n, q in self._queues.items() if q.tail and n not in numbers]
         covered = min(tails, default=self._indexed)
         try:
-            for number in numbers[:-1]:
-                self._write_tail(number, self._queues[number], 0)
-            self._write_tail(numbers[-1], self._queues[numbers[-1]], covered)
+            for number in numbers:
+                last = number == numbers[-1]
+                self._write_tail(number, self._queues[number], covered if last else 0)
+            self._covered = max(self._covered, covered)
             self._failing = False
         except StorageError as error:
             if not self._failing:
@@ -267,26 +275,39 @@ class QueueIndex:
             self._failing = True
 
     def _write_tail(self, number: int, queue: _Queue, covered: int) -> None:
-        body = queue.tail.tobytes()
-        checked = _CHECKED.pack(queue.tail_first, covered, len(queue.tail), 0) + body
-        file = self._file()
-        position = file.size + _HEADER_BYTES
-        file.append(_PREFIX.pack(_MAGIC, number, xxh3_64_intdigest(checked)) + checked)
-        queue.chunks.append(
-            _Chunk(queue.tail_first, len(queue.tail), queue.tail[-1], file, position)
-        )
+        queue.chunks.append(self._write_chunk(number, queue.tail_first, queue.tail, covered))
         queue.tail_first = queue.next_offset
         queue.tail = array("q")
+        self._guessed.discard(number)
+
+    def _write_chunk(self, number: int, first: int, offsets: array[int], covered: int = 0) -> Chunk:
+        file = self._file()
+        position = file.size + HEADER_BYTES
+        file.append(encode_chunk(number, first, covered, offsets, self._mark))
+        if file not in self._unsynced:
+            self._unsynced.append(file)
+        return Chunk(number, first, len(offsets), offsets[0], offsets[-1], file, position)
 
     def _file(self) -> LogFile:
         if not self._files or self._files[-1].size >= FILE_BYTES:
             last = self._files[-1].path if self._files else ""
             number = int(os.path.basename(last).split(".")[0]) + 1 if last else 0
-            path = os.path.join(self._directory, f"{number:010d}.chunks")
+            path = os.path.join(self._directory, f"{number:010d}{_SUFFIX}")
             self._files.append(self._disk.open(path))
         return self._files[-1]
 
     # --- letting go ----------------------------------------------------------------------------
+
+    def secure(self, start: int) -> None:
+        late = [n for n, queue in self._queues.items() if queue.tail and queue.tail[0] < start]
+        if self._covered < start:  # what is written now says that it is covered
+            late = late or [n for n, queue in self._queues.items() if queue.tail][:1]
+        self._write(late)
+        for file in self._unsynced:
+            file.sync()
+        if self._unsynced:
+            self._disk.sync_directory(self._directory)
+        self._unsynced = []
 
     def trim(self) -> None:
         start = self._log.start_offset
@@ -298,6 +319,8 @@ class QueueIndex:
         used = {id(chunk.file) for queue in self._queues.values() for chunk in queue.chunks}
         for file in self._files[:-1]:
             if id(file) not in used:
+                if file in self._unsynced:
+                    self._unsynced.remove(file)
                 file.close()
                 self._disk.remove(file.path)
         self._files = [f for f in self._files[:-1] if id(f) in used] + self._files[-1:]
@@ -309,69 +332,170 @@ class QueueIndex:
 
     # --- opening -------------------------------------------------------------------------------
 
-    def _open_files(self) -> int:
-        """Take the chunks up to the first that is damaged, or that says more than the log, which a
-        power cut has made shorter; what comes behind is of no use. How far the log is covered.
-        """
-        covered = 0
-        names = self._disk.list(self._directory)
-        for place, name in enumerate(names):
+    def _begin(self) -> None:
+        """Let the first queue of a topic that had no other go on behind what the log let go."""
+        start = self._log.start_offset
+        if start:
+            self._queues[0] = _Queue(tail_first=start - 1, tail=array("q", [start - 1]))
+            self._indexed = start
+            self.flush()
+
+    def _open(self) -> None:
+        """Take the whole chunks, and what they lack from the log. Raises StorageError."""
+        start, end = self._log.start_offset, self._log.next_offset
+        found = self._read_files()
+        chunks = self._in_order(found)
+        covered = min(end, max((read.covered for _, read in found), default=0))
+        is_damaged = self._report(found, covered) or self._is_incomplete(chunks, covered)
+        lost = RangeSet()
+        if is_damaged:
+            lost.add(0, start)
+        rebuild = Rebuild(self._log, chunks, lost, self._stated, self._write_chunk, CHUNK_MESSAGES)
+        rebuild.walk(start if is_damaged else max(covered, start), end)
+        self._indexed, self._covered = end, covered
+        for number, of_queue in chunks.items():
+            tail = rebuild.tails.get(number)
+            self._queues[number] = queue = _Queue(of_queue)
+            queue.tail_first = of_queue[-1].next_offset if of_queue else 0
+            if tail is not None:
+                queue.tail_first, queue.tail = tail.first or 0, tail.offsets
+            self._fill_holes(number, queue, lost)
+        if is_damaged:
+            self._settle(rebuild.guessed)
+        whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
+        for file, read in found:
+            if read.bad or read.is_stale:
+                self._rewrite(file, whole)
+
+    def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
+        found = []
+        for name in self._disk.list(self._directory):
             file = self._disk.open(os.path.join(self._directory, name))
             self._files.append(file)
-            until, end = self._load(file)
-            covered = max(covered, until)
-            if end < file.size:
-                logger.warning("%s: of no use from byte %d on, made anew from the log",
-                               file.path, end)  # fmt: skip
-                file.truncate(end)
-                for later in names[place + 1 :]:
-                    self._disk.remove(os.path.join(self._directory, later))
-                break
-        return covered
+            found.append((file, read_chunks(file, self._mark, self._log.next_offset)))
+        return found
 
-    def _load(self, file: LogFile) -> tuple[int, int]:
-        """Take the chunks of a file; how far the log is covered, and where the good ones end."""
-        covered = position = 0
-        data = file.read(0, file.size)
-        while position + _HEADER_BYTES <= len(data):
-            magic, number, checksum = _PREFIX.unpack_from(data, position)
-            start = position + _PREFIX.size
-            first, until, count, _ = _CHECKED.unpack_from(data, start)
-            end = position + _HEADER_BYTES + 8 * count
-            if magic != _MAGIC or not count or end > len(data):
-                break
-            if xxh3_64_intdigest(data[start:end]) != checksum:
-                break
-            (last,) = struct.unpack_from("<q", data, end - 8)
-            if last >= self._log.next_offset:
-                break
-            queue = self._queues.setdefault(number, _Queue())
-            queue.chunks.append(_Chunk(first, count, last, file, position + _HEADER_BYTES))
-            queue.tail_first = first + count
-            covered = max(covered, until)
-            position = end
-        return covered, position
+    def _in_order(self, found: list[tuple[LogFile, ReadChunks]]) -> dict[int, list[Chunk]]:
+        """The chunks of each queue, but those that contradict one before them."""
+        chunks: dict[int, list[Chunk]] = {}
+        for chunk in sorted((c for _, read in found for c in read.chunks), key=_FIRST_LOG):
+            of_queue = chunks.setdefault(chunk.queue, [])
+            last = of_queue[-1] if of_queue else None
+            if last is None or (last.last_log_offset < chunk.first_log_offset
+                                and last.next_offset <= chunk.first_offset):  # fmt: skip
+                of_queue.append(chunk)
+        return chunks
 
-    def _complete(self, offset: int) -> None:
-        """Index the messages of the log from ``offset`` on that no chunk has."""
-        end = self._log.next_offset
-        while offset < end:
-            batches, place = self._log.batches_at(offset)
-            if place >= len(batches):
-                return
-            for batch in batches[place:]:
-                known = self._queues.get(batch.queue)
-                if known is None or known.last_log_offset < batch.first_offset:
-                    self.append(batch)
-            offset = batches[-1].next_offset
+    def _report(self, found: list[tuple[LogFile, ReadChunks]], covered: int) -> bool:
+        """Report bad places; whether there are any but a torn tail, which the log still has."""
+        is_damaged = False
+        for file, read in found:
+            name = os.path.basename(file.path)
+            for start, end, what in read.bad:
+                data = file.read(start, end - start)
+                is_tail = file is self._files[-1] and start == read.end
+                if is_tail and covered >= self._log.start_offset:
+                    self._log.damage.keep_torn(name, start, data)
+                    continue
+                is_damaged = True
+                self._log.damage.report(Damage(name, what, start, end - start), data)
+        return is_damaged
+
+    def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int) -> bool:
+        """Whether chunks are gone that were there, which is reported."""
+        start = self._log.start_offset
+        is_gone = covered < start or covered - start > count_between(
+            chunks.values(), start, covered
+        )
+        if is_gone:
+            self._log.damage.report(Damage(DIRECTORY, "chunks are missing"))
+        return is_gone or any(
+            before.next_offset != chunk.first_offset and before.last_log_offset >= start
+            for of_queue in chunks.values()
+            for before, chunk in pairwise(of_queue)
+        )
+
+    def _fill_holes(self, number: int, queue: _Queue, lost: RangeSet) -> None:
+        """Let lost messages stand where neither chunks nor log have those of this queue, so that
+        readers step over them.
+        """
+        places = [(c.first_offset, c.first_log_offset) for c in queue.chunks[1:]]
+        if queue.tail and queue.chunks:
+            places.append((queue.tail_first, queue.tail[0]))
+        for before, (first, log_offset) in zip(list(queue.chunks), places, strict=False):
+            gone = lost.first_from(before.last_log_offset + 1)
+            hole = first - before.next_offset
+            if hole > 0 and before.last_log_offset >= self._log.start_offset and gone:
+                filler = max(gone[0], before.last_log_offset + 1)
+                if filler < log_offset:
+                    offsets = array("q", [filler]) * hole
+                    chunk = self._write_chunk(number, before.next_offset, offsets)
+                    queue.chunks.insert(queue.chunks.index(before) + 1, chunk)
+
+    def _settle(self, guessed: set[int]) -> None:
+        """Write down what was made again, but for guesses, which ``at_least`` may raise."""
+        for number in guessed:
+            what = f"nothing tells how many messages queue {number} has had; it goes on at offset "
+            what += str(self._queues[number].tail_first)
+            self._log.damage.report(Damage(DIRECTORY, what))
+        self._write([n for n, q in self._queues.items() if q.tail and n not in guessed])
+        self._guessed = guessed
+
+    def _rewrite(self, file: LogFile, covered: int) -> None:
+        """Put a file of its good chunks in the place of one with others. Raises StorageError."""
+        chunks = [c for queue in self._queues.values() for c in queue.chunks if c.file is file]
+        pieces = [
+            encode_chunk(c.queue, c.first_offset, covered, c.log_offsets(), self._mark)
+            for c in chunks
+        ]
+        self._disk.replace_file(file.path, b"".join(pieces))
+        file.close()
+        new = self._files[self._files.index(file)] = self._disk.open(file.path)
+        position = 0
+        for chunk, piece in zip(chunks, pieces, strict=True):
+            chunk.file, chunk.position = new, position + HEADER_BYTES
+            position += len(piece)
+        self._unsynced = [each for each in self._unsynced if each is not file]
+
+    def at_least(self, queue: int, offset: int) -> None:
+        start = self._log.start_offset
+        if not self._is_doubtful or not start:
+            return
+        found = self._queues.setdefault(queue, _Queue())
+        short = offset - found.next_offset
+        if short <= 0:
+            return
+        if queue in self._guessed:
+            found.tail_first += short
+        elif found.last_log_offset < start:
+            found.tail_first, found.tail = offset - 1, array("q", [start - 1])
+        else:
+            return
+        what = f"nothing tells how many messages queue {queue} has had; by what consumers have "
+        what += f"committed it goes on at offset {offset}"
+        self._log.damage.report(Damage(DIRECTORY, what))
+        self._write([queue])
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether there is damage that no operator has accepted."""
+        files = (damage.file for damage in self._log.damage.pending)
+        return any(file == DIRECTORY or file.endswith(_SUFFIX) for file in files)
 
 
-def open_queues(disk: Disk, directory: str, log: IndexedLog, *, several: bool = False) -> Queues:
+def open_queues(
+    disk: Disk,
+    directory: str,
+    log: IndexedLog,
+    *,
+    several: bool = False,
+    stated: Stated = _says_nothing,
+) -> Queues:
     """The queues of the log in ``directory``: one, unless it has or shall have several.
 
     Raises StorageError.
     """
     path = os.path.join(directory, DIRECTORY)
     if several or disk.list(path):
-        return QueueIndex(disk, path, log)
+        return QueueIndex(disk, path, log, stated)
     return OneQueue(log)
