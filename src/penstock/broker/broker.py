@@ -10,6 +10,7 @@ from functools import partial
 from penstock.broker.alarms import Alarms
 from penstock.broker.bounds import Bounds
 from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.dialects import queue_offset
 from penstock.broker.topic import Topic
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
@@ -82,7 +83,7 @@ class Broker:
         if is_ephemeral(name):
             return self._make(name, MemoryLog(base), None)
         log, journal, _ = self.store.open_queue(name, 0, base)
-        return self._make(name, log, journal, self.store.open_queues(name, log))
+        return self._make(name, log, journal, self.store.open_queues(name, log, queue_offset))
 
     def _make(
         self,
@@ -101,7 +102,8 @@ class Broker:
         Raises StorageError.
         """
         if queues > 1 and isinstance(topic.queues, OneQueue) and isinstance(topic.log, Log):
-            topic.queues = self.store.open_queues(topic.name, topic.log, several=True)
+            topic.queues = self.store.open_queues(topic.name, topic.log, queue_offset,
+                                                   several=True)  # fmt: skip
         topic.spread = max(1, spread)
 
     @property

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from penstock.storage.batch import DIALECT_AT, HEADER_BYTES, Batch, Dialect
+from penstock.storage.queue_rebuild import Stated
 
 Reader: TypeAlias = Callable[[Batch, int, int], list[bytes]]
 """The bodies of log offsets ``[first, next)`` of a batch."""
@@ -25,6 +26,7 @@ _NSQ: Final = int(Dialect.NSQ)
 
 _reader_loaders: dict[int, Callable[[], Reader]] = {}
 _readers: dict[int, Reader] = {}
+_stated_loaders: dict[int, Callable[[], Stated]] = {}
 _nsq_writer_loaders: list[Callable[[], Writer]] = []
 
 
@@ -32,6 +34,11 @@ def register_reader(dialect: Dialect, load: Callable[[], Reader]) -> None:
     """How to get the reader of a dialect when it is needed."""
     _reader_loaders[dialect] = load
     _readers.pop(dialect, None)
+
+
+def register_stated(dialect: Dialect, load: Callable[[], Stated]) -> None:
+    """How to get what reads the queue offsets that messages of a dialect state."""
+    _stated_loaders[dialect] = load
 
 
 def register_nsq_writer(load: Callable[[], Writer]) -> None:
@@ -48,6 +55,12 @@ def bodies(batch: Batch, first: int, next_: int) -> list[bytes]:
         load = _reader_loaders.get(batch.dialect)
         reader = _readers[batch.dialect] = load() if load is not None else frames
     return reader(batch, first, next_)
+
+
+def queue_offset(batch: Batch) -> int | None:
+    """The queue offset of a batch's first message as that states it; None where it does not."""
+    load = _stated_loaders.get(batch.dialect)
+    return load()(batch) if load is not None else None
 
 
 def frames(batch: Batch, first: int, next_: int) -> list[bytes]:

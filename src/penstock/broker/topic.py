@@ -508,12 +508,20 @@ class Topic:
         if self.damage.pending:
             return 0
         retention = self.retention or retention
-        deleted = self.time.trim(self.log, self.floor(), retention, self._note_start)
+        deleted = self.time.trim(self.log, self.floor(), retention, self._let_go)
         if deleted:
             self.queues.trim()
             self.head = max(self.head, self.log.start_offset)
             self._changed = True
         return deleted
+
+    def _let_go(self, start: int) -> None:
+        """Write down what can be told no more when the log starts there."""
+        try:
+            self.queues.secure(start)
+        except StorageError as error:  # on a full disk deleting helps
+            logger.warning("TOPIC(%s): cannot write the index of queues - %s", self.name, error)
+        self._note_start(start)
 
     def _note_start(self, start: int) -> None:
         """Write down the log's new start; else recovery would report the deleted part as lost."""

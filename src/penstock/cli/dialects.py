@@ -9,12 +9,14 @@ from penstock.storage.batch import Dialect
 
 if TYPE_CHECKING:
     from penstock.broker.dialects import Reader, Writer
+    from penstock.storage.queue_rebuild import Stated
 
 
 def register_dialects() -> None:
     """Let topics hold messages of every dialect; their code is loaded when they do."""
     dialects.register_reader(Dialect.NSQ, _nsq_reader)
     dialects.register_reader(Dialect.ROCKETMQ, _rocketmq_reader)
+    dialects.register_stated(Dialect.ROCKETMQ, _rocketmq_stated)
     dialects.register_nsq_writer(_nsq_writer)
 
 
@@ -28,6 +30,12 @@ def _rocketmq_reader() -> Reader:
     from penstock.rocketmq.protocol.bodies import bodies
 
     return bodies
+
+
+def _rocketmq_stated() -> Stated:
+    from penstock.rocketmq.protocol.bodies import queue_offset
+
+    return queue_offset
 
 
 def _nsq_writer() -> Writer:

@@ -19,6 +19,7 @@ from penstock.storage.identity import note_journal, read_identity, segments_in
 from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queue_index import Queues, open_queues
+from penstock.storage.queue_rebuild import Stated
 from penstock.storage.recovery import RecoveryReport, recover
 from penstock.storage.temporary import remove_temporaries
 
@@ -102,13 +103,13 @@ class Store:
                               damage, known, is_newest=journal.is_whole)  # fmt: skip
         return log, journal, report
 
-    def open_queues(self, topic: str, log: Log, *, several: bool = False) -> Queues:
+    def open_queues(self, topic: str, log: Log, stated: Stated, *, several: bool = False) -> Queues:
         """Which queues the topic's log has; ``several`` makes an index for more than one.
 
         Raises StorageError.
         """
         directory = os.path.join(self.data_path, queue_directory(topic, 0))
-        return open_queues(self.disk, directory, log, several=several)
+        return open_queues(self.disk, directory, log, several=several, stated=stated)
 
     def read_file(self, name: str) -> bytes | None:
         """A file directly under the data path; None when it is not there."""

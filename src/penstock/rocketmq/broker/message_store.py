@@ -21,6 +21,7 @@ from penstock.rocketmq.broker import nsq_messages
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.even_batch import EvenBatch, encode_together, even_batch
 from penstock.rocketmq.broker.host import Host
+from penstock.rocketmq.broker.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.serials import Serials
 from penstock.rocketmq.broker.stored_records import StoredRecord, StoredRecords
 from penstock.rocketmq.broker.topics import TopicTable
@@ -96,6 +97,12 @@ class MessageStore:
         if topic is not None and config is not None:
             queues = max(config.read_queues, config.write_queues)
             self._host.broker.split(topic, queues, config.write_queues)
+
+    def keep_above(self, offsets: ConsumerOffsets) -> None:
+        """Let no queue whose index is damaged go on below what consumers have committed."""
+        for topic in self._host.broker.damaged:
+            for queue, offset in offsets.furthest(topic.name).items():
+                topic.queues.at_least(queue, offset)
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its messages, if it has any. Raises StorageError."""

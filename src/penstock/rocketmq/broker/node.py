@@ -94,6 +94,7 @@ class Node:
         state.add(files.GROUPS, self.groups.as_json, self.groups.load)
         state.add(files.OFFSETS, self.offsets.as_json, self.offsets.load)
         self.store = MessageStore(host, self.topics, address)
+        self.store.keep_above(self.offsets)
         self.store.appended.append(self.stats.appended)
         self.store.deleted.append(self.stats.forget_topic)
         self.retention = TopicRetention(self)

@@ -50,6 +50,14 @@ class ConsumerOffsets:
         """A group's offsets in a topic by queue, a copy."""
         return dict(self._table.get((topic, group), {}))
 
+    def furthest(self, topic: str) -> dict[int, int]:
+        """The greatest offset that any group has committed, by queue."""
+        furthest: dict[int, int] = {}
+        for group in self.groups_of(topic):
+            for queue, offset in self._table[topic, group].items():
+                furthest[queue] = max(offset, furthest.get(queue, 0))
+        return furthest
+
     def topics_of(self, group: str) -> list[str]:
         return list(self._topics.get(group, ()))
 

@@ -15,6 +15,7 @@ from penstock.rocketmq.protocol.message import (
     BODY_LENGTH_AT,
     HOST_BITS,
     IPV6_EXTRA,
+    QUEUE_OFFSET_AT,
     SYS_FLAG_AT,
     SysFlag,
 )
@@ -28,6 +29,7 @@ BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 _COMPRESSION_BITS: Final = 0x700
 _ZLIB: Final = (0x000, 0x300)  # older clients do not say how
 _int = struct.Struct(">i")
+_long = struct.Struct(">q")
 
 
 def bodies(batch: Batch, first: int, next_: int) -> list[bytes]:
@@ -41,6 +43,14 @@ def bodies(batch: Batch, first: int, next_: int) -> list[bytes]:
             room = max(0, room - len(body))
         found.append(body)
     return found
+
+
+def queue_offset(batch: Batch) -> int | None:
+    """The queue offset that the first message of a batch states."""
+    if len(batch.frames) < QUEUE_OFFSET_AT + _long.size:
+        return None
+    offset: int = _long.unpack_from(batch.frames, QUEUE_OFFSET_AT)[0]
+    return offset if offset >= 0 else None
 
 
 def body_of(frame: bytes) -> tuple[bytes, int]:
