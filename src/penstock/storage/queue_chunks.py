@@ -8,7 +8,7 @@ A chunk, little endian::
     16  u64  first_offset    queue offset of its first message
     24  u64  covered         every message of the log below this offset is in some chunk
     32  u32  count
-    36  u32  log             mark of the log that it is of; 0 in chunks of earlier versions
+    36  u32  owner           mark of its log and queue; 0 in chunks of earlier versions
     40  u64 * count          log offsets
 
 A chunk says where it belongs, so their order in the files does not matter, and behind damaged
@@ -31,7 +31,7 @@ _PREFIX = struct.Struct("<4sIQ")
 _CHECKED = struct.Struct("<QQII")
 HEADER_BYTES: Final = _PREFIX.size + _CHECKED.size
 DAMAGED: Final = "damaged"
-STRANGE: Final = "chunks of another topic"
+STRANGE: Final = "of another queue"
 
 
 @dataclass(slots=True)
@@ -70,21 +70,22 @@ class ReadChunks:
     is_stale: bool = False
 
 
-def mark_of(id_base: int) -> int:
-    """The mark of the log with this id base, never 0."""
-    return xxh3_64_intdigest(struct.pack("<Q", id_base)) & 0xFFFF_FFFF or 1
+def _owner(id_base: int, queue: int) -> int:
+    """The mark of a queue of the log with this id base, never 0."""
+    return xxh3_64_intdigest(struct.pack("<QI", id_base, queue)) & 0xFFFF_FFFF or 1
 
 
 def encode_chunk(
-    queue: int, first_offset: int, covered: int, offsets: array[int], mark: int
+    queue: int, first_offset: int, covered: int, offsets: array[int], id_base: int
 ) -> bytes:
-    """The bytes of a chunk."""
-    checked = _CHECKED.pack(first_offset, covered, len(offsets), mark) + offsets.tobytes()
+    """The bytes of a chunk of the log with this id base."""
+    owner = _owner(id_base, queue)
+    checked = _CHECKED.pack(first_offset, covered, len(offsets), owner) + offsets.tobytes()
     return _PREFIX.pack(_MAGIC, queue, xxh3_64_intdigest(checked)) + checked
 
 
-def read_chunks(file: LogFile, mark: int, log_end: int) -> ReadChunks:
-    """The whole chunks of the log with this mark, which ends at ``log_end``."""
+def read_chunks(file: LogFile, id_base: int, log_end: int) -> ReadChunks:
+    """The whole chunks of the log with this id base, which ends at ``log_end``."""
     data = file.read(0, file.size)
     found = ReadChunks()
     position = 0
@@ -96,10 +97,10 @@ def read_chunks(file: LogFile, mark: int, log_end: int) -> ReadChunks:
             position = end
             continue
         number = _PREFIX.unpack_from(data, position)[1]
-        first, covered, count, its_mark = _CHECKED.unpack_from(data, position + _PREFIX.size)
+        first, covered, count, owner = _CHECKED.unpack_from(data, position + _PREFIX.size)
         start = position + HEADER_BYTES
         (low,), (high,) = (struct.unpack_from("<q", data, at) for at in (start, end - 8))
-        if its_mark not in (0, mark):
+        if owner not in (0, _owner(id_base, number)):
             found.bad.append((position, end, STRANGE))
         elif high >= log_end:
             found.is_stale = True

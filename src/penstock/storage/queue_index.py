@@ -34,10 +34,9 @@ from penstock.storage.queue_chunks import (
     Chunk,
     ReadChunks,
     encode_chunk,
-    mark_of,
     read_chunks,
 )
-from penstock.storage.queue_rebuild import IndexedLog, Rebuild, Stated, count_between
+from penstock.storage.queue_rebuild import IndexedLog, Rebuild, Stated, batches_of, count_between
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +174,7 @@ class QueueIndex:
         self._directory = directory
         self._log = log
         self._stated = stated
-        self._mark = mark_of(log.id_base)
+        self._id_base = log.id_base
         self._queues: dict[int, _Queue] = {}
         self._files: list[LogFile] = []
         self._unsynced: list[LogFile] = []
@@ -184,9 +183,9 @@ class QueueIndex:
         self._covered = 0  # every message below is in a chunk
         self._guessed: set[int] = set()  # queues whose place nothing tells
         self._failing = False
-        is_new = not disk.list(directory)
+        is_new = os.path.basename(directory) not in disk.list(os.path.dirname(directory))
         disk.make_directory(directory)
-        if is_new:
+        if is_new and not any(batch.queue for batch in batches_of(log)):
             self._begin()
         self._open()
 
@@ -283,7 +282,7 @@ class QueueIndex:
     def _write_chunk(self, number: int, first: int, offsets: array[int], covered: int = 0) -> Chunk:
         file = self._file()
         position = file.size + HEADER_BYTES
-        file.append(encode_chunk(number, first, covered, offsets, self._mark))
+        file.append(encode_chunk(number, first, covered, offsets, self._id_base))
         if file not in self._unsynced:
             self._unsynced.append(file)
         return Chunk(number, first, len(offsets), offsets[0], offsets[-1], file, position)
@@ -372,7 +371,7 @@ class QueueIndex:
         for name in self._disk.list(self._directory):
             file = self._disk.open(os.path.join(self._directory, name))
             self._files.append(file)
-            found.append((file, read_chunks(file, self._mark, self._log.next_offset)))
+            found.append((file, read_chunks(file, self._id_base, self._log.next_offset)))
         return found
 
     def _in_order(self, found: list[tuple[LogFile, ReadChunks]]) -> dict[int, list[Chunk]]:
@@ -445,7 +444,7 @@ class QueueIndex:
         """Put a file of its good chunks in the place of one with others. Raises StorageError."""
         chunks = [c for queue in self._queues.values() for c in queue.chunks if c.file is file]
         pieces = [
-            encode_chunk(c.queue, c.first_offset, covered, c.log_offsets(), self._mark)
+            encode_chunk(c.queue, c.first_offset, covered, c.log_offsets(), self._id_base)
             for c in chunks
         ]
         self._disk.replace_file(file.path, b"".join(pieces))

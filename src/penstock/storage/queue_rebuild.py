@@ -171,6 +171,17 @@ def _floor(chunks: list[Chunk], log_offset: int) -> int:
     return chunks[place - 1].next_offset if place else 0
 
 
+def batches_of(log: IndexedLog) -> Iterator[Batch]:
+    """All that can be read. Raises StorageError."""
+    offset = log.start_offset
+    while offset < log.next_offset:
+        batches, place = log.batches_at(offset)
+        if place >= len(batches):
+            return
+        yield from batches[place:]
+        offset = batches[-1].next_offset
+
+
 def missing(queues: Iterable[Sequence[Chunk]], low: int, high: int) -> Iterator[tuple[int, int]]:
     """The ranges of log offsets that are in no chunk. Raises StorageError."""
     chunks = [chunk for queue in queues for chunk in queue]
