@@ -11,7 +11,7 @@ the one before it ends::
 
     0   4s   magic        b"PSK1"
     4   u32  rows
-    8   u64  checksum     xxh3_64 of bytes[16:]
+    8   u64  checksum     xxh3_64 of bytes[16:], seeded with the log's id base
     16  u64  first        the offset that rows count from
     24  u64  end          messages below are covered
     32  i64  last_ns      when the message at end - 1 was stored
@@ -73,14 +73,16 @@ class HashIndex:
     """The index of one log, in the log's directory. Nothing is read before ``open``."""
 
     __slots__ = (
-        "_disk", "_first", "_hashes", "_last_ns", "_offsets", "_size", "_starts", "covered",
+        "_disk", "_first", "_hashes", "_last_ns", "_offsets", "_owner", "_size", "_starts", "covered",
         "directory",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk, directory: str, start: int) -> None:
+    def __init__(self, disk: Disk, directory: str, start: int, owner: int) -> None:
+        """``owner`` is the log's id base."""
         self.directory = directory
         self.covered = start
         self._disk = disk
+        self._owner = owner
         self._starts: list[int] = []  # the first offset of each file
         self._size = 0  # of the newest file
         self._first = start  # of the rows in memory
@@ -94,7 +96,7 @@ class HashIndex:
 
         Raises StorageError.
         """
-        index = cls(disk, directory, log.start_offset)
+        index = cls(disk, directory, log.start_offset, log.id_base)
         starts = sorted(
             int(name.removesuffix(_SUFFIX))
             for name in disk.list(directory)
@@ -103,7 +105,7 @@ class HashIndex:
         index._starts = starts
         while starts:
             data = disk.read_file(index._path(starts[-1])) or b""
-            chunks = list(_chunks(data, starts[-1]))
+            chunks = list(_chunks(data, starts[-1], log.id_base))
             while chunks and not _belongs(chunks[-1], log):
                 chunks.pop()
             if chunks:
@@ -159,7 +161,9 @@ class HashIndex:
         first, end, count = self._first, self.covered, len(self._hashes)
         self._forget()
         checked = _CHECKED.pack(first, end, self._last_ns) + rows
-        chunk = struct.pack("<4sIQ", _MAGIC, count, xxh3_64_intdigest(checked)) + checked
+        chunk = (
+            struct.pack("<4sIQ", _MAGIC, count, xxh3_64_intdigest(checked, self._owner)) + checked
+        )
         if not self._starts or self._size >= FILE_BYTES:
             self._starts.append(first)
             self._size = 0
@@ -235,7 +239,7 @@ class HashIndex:
             if start in self._starts:
                 raise DamagedIndexError(self._path(start), start)
             return
-        chunks = [chunk for chunk in _chunks(data, start) if chunk.end <= end]
+        chunks = [chunk for chunk in _chunks(data, start, self._owner) if chunk.end <= end]
         if not chunks or chunks[-1].end != end:
             raise DamagedIndexError(self._path(start), start)
         for chunk in reversed(chunks):
@@ -260,8 +264,10 @@ def _hits(
     return kept
 
 
-def _chunks(data: bytes, first: int) -> Iterator[_Chunk]:
-    """The whole chunks of a file, up to the first that is damaged or not in its place."""
+def _chunks(data: bytes, first: int, owner: int) -> Iterator[_Chunk]:
+    """The whole chunks of a file, up to the first that is damaged, of another log or not in its
+    place; those of earlier versions do not say of which log they are.
+    """
     place = 0
     while place + _HEADER.size <= len(data):
         magic, rows, checksum, chunk_first, end, last_ns = _HEADER.unpack_from(data, place)
@@ -270,7 +276,7 @@ def _chunks(data: bytes, first: int) -> Iterator[_Chunk]:
         if magic != _MAGIC or chunk_first != first or end <= first or place > len(data):
             return
         checked = memoryview(data)[start - _HEADER.size + _CHECKED_FROM : place]
-        if xxh3_64_intdigest(checked) != checksum:
+        if checksum not in (xxh3_64_intdigest(checked, owner), xxh3_64_intdigest(checked)):
             return
         yield _Chunk(first, end, last_ns, start, rows)
         first = end

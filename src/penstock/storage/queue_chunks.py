@@ -105,6 +105,7 @@ def read_chunks(file: LogFile, id_base: int, log_end: int) -> ReadChunks:
         elif high >= log_end:
             found.is_stale = True
         else:
+            found.is_stale |= covered > log_end
             found.chunks.append(Chunk(number, first, count, low, high, file, start))
             found.covered = max(found.covered, covered)
         position = found.end = end

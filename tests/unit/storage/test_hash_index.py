@@ -7,6 +7,7 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError
 from penstock.storage import hash_index
+from penstock.storage.batch import Batch
 from penstock.storage.hash_index import DamagedIndexError, HashIndex
 from penstock.storage.log import Log
 from penstock.storage.retention import Retention
@@ -292,3 +293,22 @@ def test_messages_without_keys_are_covered(monkeypatch: pytest.MonkeyPatch) -> N
         index.add((), (), first, first + 4, 1000 + first)
     assert index.covered == 32
     assert HashIndex.open(disk, DIRECTORY, log).covered >= 20
+
+
+def test_files_of_another_log_are_made_again() -> None:
+    disks = new_disk(), new_disk()
+    logs = [reopen(disk, id_base=number << 40)[0] for number, disk in enumerate(disks, 1)]
+    contents = []
+    for number, (disk, log) in enumerate(zip(disks, logs, strict=True)):
+        for offset in range(60):
+            frame = [b"body"]
+            log.append([Batch.build(offset, log.id_base + offset, 7, 1, 4, frame)])
+        index = HashIndex.open(disk, DIRECTORY, log)
+        for offset in range(60):
+            index.add([100 + (offset + number) % 10], [0], offset, offset + 1, 7)
+        index.flush()
+        contents.append({path: disk.content(path) for path in disk.paths(".keys")})
+    (disk, log), theirs = (disks[0], logs[0]), contents[1]
+    for path in contents[0]:
+        disk.replace_file(path, theirs[path])
+    assert found_after_all(HashIndex.open(disk, DIRECTORY, log), log, 103) == expected(3, 0, 60)

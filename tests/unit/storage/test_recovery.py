@@ -501,3 +501,25 @@ def test_a_segment_of_another_queue_costs_itself_alone() -> None:
     log, _ = reopen(disk)
     kept = [one for one in written if not in_file(paths[0], one, paths)]
     assert everything(log) == frames(kept)
+
+
+@pytest.mark.parametrize("size", [12, 9000])
+def test_index_files_that_were_swapped_cost_nothing(size: int) -> None:
+    disks = new_disk(), new_disk()
+    written, indexes = [], []
+    for number, disk in enumerate(disks):
+        log = reopen(disk, id_base=ID_BASE + number * (1 << 40))[0]
+        batches = [
+            Batch.build(o, log.id_base + o, 1, 1, size + number, [b"x" * (size + number)])
+            for o in range(100)
+        ]
+        log.append(batches)
+        log.close()
+        written.append(frames(batches))
+        indexes.append(disk.content(disk.paths(".index")[0]))
+    for number, disk in enumerate(disks):
+        disk.replace_file(disk.paths(".index")[0], indexes[1 - number])
+        log, report = reopen(disk)
+        assert everything(log) == written[number]
+        assert not log.damage.pending
+        assert report.scanned == log.nbytes
