@@ -73,8 +73,8 @@ class HashIndex:
     """The index of one log, in the log's directory. Nothing is read before ``open``."""
 
     __slots__ = (
-        "_disk", "_first", "_hashes", "_last_ns", "_offsets", "_owner", "_size", "_starts", "covered",
-        "directory",
+        "_disk", "_first", "_hashes", "_last_ns", "_offsets", "_owner", "_size", "_starts",
+        "covered", "directory",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: str, start: int, owner: int) -> None:

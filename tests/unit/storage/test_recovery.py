@@ -523,3 +523,17 @@ def test_index_files_that_were_swapped_cost_nothing(size: int) -> None:
         assert everything(log) == written[number]
         assert not log.damage.pending
         assert report.scanned == log.nbytes
+
+
+def test_index_files_of_two_segments_that_were_swapped_cost_nothing() -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=900)
+    written = fill(log, *[1] * 24)
+    log.close()
+    first, second, *_ = disk.paths(".index")
+    data = disk.content(first)
+    disk.replace_file(first, disk.content(second))
+    disk.replace_file(second, data)
+    log, _ = reopen(disk)
+    assert everything(log) == frames(written)
+    assert not log.damage.pending
