@@ -403,10 +403,9 @@ class QueueIndex:
     def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int) -> bool:
         """Whether chunks are gone that were there, which is reported."""
         start = self._log.start_offset
-        is_gone = covered < start or covered - start > count_between(
-            chunks.values(), start, covered
-        )
-        if is_gone:
+        is_gone = count_between(chunks.values(), start, covered) < covered - start
+        if covered < start or is_gone:
+            is_gone = True
             self._log.damage.report(Damage(DIRECTORY, "chunks are missing"))
         return is_gone or any(
             before.next_offset != chunk.first_offset and before.last_log_offset >= start
@@ -419,17 +418,16 @@ class QueueIndex:
         readers step over them.
         """
         places = [(c.first_offset, c.first_log_offset) for c in queue.chunks[1:]]
-        if queue.tail and queue.chunks:
-            places.append((queue.tail_first, queue.tail[0]))
+        places += [(queue.tail_first, log_offset) for log_offset in queue.tail[:1]]
         for before, (first, log_offset) in zip(list(queue.chunks), places, strict=False):
             gone = lost.first_from(before.last_log_offset + 1)
             hole = first - before.next_offset
-            if hole > 0 and before.last_log_offset >= self._log.start_offset and gone:
-                filler = max(gone[0], before.last_log_offset + 1)
-                if filler < log_offset:
-                    offsets = array("q", [filler]) * hole
-                    chunk = self._write_chunk(number, before.next_offset, offsets)
-                    queue.chunks.insert(queue.chunks.index(before) + 1, chunk)
+            is_seen = before.last_log_offset >= self._log.start_offset
+            filler = max(gone[0], before.last_log_offset + 1) if gone else log_offset
+            if hole > 0 and is_seen and filler < log_offset:
+                offsets = array("q", [filler]) * hole
+                chunk = self._write_chunk(number, before.next_offset, offsets)
+                queue.chunks.insert(queue.chunks.index(before) + 1, chunk)
 
     def _settle(self, guessed: set[int]) -> None:
         """Write down what was made again, but for guesses, which ``at_least`` may raise."""
@@ -478,8 +476,8 @@ class QueueIndex:
     @property
     def _is_doubtful(self) -> bool:
         """Whether there is damage that no operator has accepted."""
-        files = (damage.file for damage in self._log.damage.pending)
-        return any(file == DIRECTORY or file.endswith(_SUFFIX) for file in files)
+        return any(damage.file == DIRECTORY or damage.file.endswith(_SUFFIX)
+                   for damage in self._log.damage.pending)  # fmt: skip
 
 
 def open_queues(
