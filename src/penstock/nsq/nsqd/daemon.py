@@ -223,8 +223,12 @@ class Nsqd:
         """Delete a topic with all its channels, durably. Raises StorageError."""
         topic.exiting = True
         await self.commits.settle(topic)
-        if self.broker.topics.get(topic.name) is not topic:
-            return
+        if self.broker.topics.get(topic.name) is topic:  # or somebody else has deleted it meanwhile
+            self._remove(topic)
+        if not topic.ephemeral:
+            await self.metadata.write()
+
+    def _remove(self, topic: Topic) -> None:
         for name in list(topic.channels):
             self._close_consumers(topic.channels[name])
             self.lookup.unregister(topic.name, name)
@@ -234,8 +238,6 @@ class Nsqd:
             companion.topic_deleted(topic.name)
         self.lookup.unregister(topic.name)
         logger.info("TOPIC(%s): deleted", topic.name)
-        if not topic.ephemeral:
-            await self.metadata.write()
 
     def delete_channel(self, topic: Topic, channel: Channel) -> None:
         """Delete a channel; an ephemeral topic goes with its last one."""

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.nsqd import connection, daemon
 from penstock.nsq.nsqd.commits import AT_ONCE
@@ -620,6 +621,26 @@ def slow_disk(
 
     monkeypatch.setattr(FaultyFile, "sync", waiting)
     return disk, gate
+
+
+async def test_who_deletes_a_topic_that_is_being_deleted_waits_until_that_is_written(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, gate = slow_disk(monkeypatch, within=".log")
+    nsqd = await start(data_path="/data", durability=Durability.FSYNC)
+    await nsqd.publish("t", b"x")
+    gate.clear()
+    client = await nsqd.connect()
+    client.send(pub("t", b"y"))
+    topic = nsqd.nsqd.broker.topics["t"]
+    await nsqd.until(lambda: topic.log.append_offset == 2)
+    both = [asyncio.ensure_future(nsqd.nsqd.delete_topic(topic)) for _ in range(2)]
+    await asyncio.sleep(0)
+    disk.fail("replace", times=-1, within="nsqd.dat")
+    gate.set()
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [StorageError] * 2
+    disk.heal()
 
 
 @pytest.mark.parametrize("code", ["PUB", "MPUB"])
