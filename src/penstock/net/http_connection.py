@@ -247,6 +247,7 @@ class Connection(asyncio.Protocol):
         """From now on the connection is the stream's; what else was asked for is not answered."""
         self._reader.ended = True
         self._reader.events.clear()
+        self._load.queue(-sum(slot.size for slot in self._slots))
         self._slots.clear()
         self._flush()
         self._stream = stream

@@ -11,7 +11,7 @@ import pytest
 from penstock.core.web_options import WebOptions
 from penstock.net import http_load, tcp
 from penstock.net.budget import SMALL, Memory
-from penstock.net.http import HttpServer, Later, Request, Response, Router
+from penstock.net.http import HttpServer, Later, Request, Response, Router, Stream
 
 from .conftest import Wire, until
 
@@ -30,6 +30,7 @@ class Served:
         router.add("GET", "/big", lambda request: Response(200, bytes(BIG)))
         router.add("GET", "/small", lambda request: Response(200, bytes(SMALL)))
         router.add("GET", "/later", lambda request: self.later)
+        router.add("GET", "/stream", lambda request: Stream("text/plain", closed=lambda: None))
         router.add("POST", "/body", _length, max_body=2 * BIG)
         self._server = HttpServer(router, memory=self.memory)
         self._listener: tcp.Listener
@@ -105,6 +106,15 @@ async def test_answers_that_wait_for_the_one_before_them(served: Served) -> None
     found = [await wire.read_response() for _ in range(5)]
     assert [line[9:12] for line, _, _ in found] == ["200", "200", "503", "503", "200"]
     assert [len(found[place][2]) for place in (0, 1, 4)] == [1, BIG, SMALL]
+    await until(lambda: not answers.used)
+
+
+async def test_answers_that_a_stream_leaves_no_room_for_hold_nothing(served: Served) -> None:
+    answers = served.memory.answers
+    wire = await served.get("/later", "/stream", "/big")
+    await until(lambda: answers.used == BIG)
+    served.later.complete(Response(200, b"."))
+    await wire.read_response()
     await until(lambda: not answers.used)
 
 
