@@ -19,6 +19,7 @@ HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 JUMPS_S: Final = (DAY_S, -DAY_S, HOUR_S, -HOUR_S, 5 * DAY_S, -5 * DAY_S, 0)
 """The offsets from the right time to set the clock to. RocketMQ keeps its messages for 3 days."""
+AHEAD_S: Final = 5 * DAY_S
 WORK_S: Final = 0.4
 LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
@@ -68,7 +69,9 @@ class Faketime:
 
 
 async def clock_jumps(rounds: int, kind: type[Wall], rng: random.Random) -> Result:
-    """Set the clock this number of times under load; at every fourth, kill and restart the node."""
+    """Set the clock this number of times under load; at every fourth, the node is killed and starts
+    days later.
+    """
     faults: list[str] = []
     with tempfile.TemporaryDirectory(prefix="penstock-clock-") as folder:
         wall = kind(Path(folder))
@@ -82,7 +85,7 @@ async def clock_jumps(rounds: int, kind: type[Wall], rng: random.Random) -> Resu
                     wall.set(rng.choice(JUMPS_S))
                     if number % 4 == 0:
                         await everything.endure(WORK_S)
-                        wall.set(rng.choice(JUMPS_S))
+                        wall.set(AHEAD_S)  # behind, what was deferred comes when it says so again
                         node.start()
                     await everything.work(WORK_S)
                     await everything.check()

@@ -39,6 +39,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self._head: tuple[int, int] | None = None
 
     @classmethod
     async def open(cls, daemon: Daemon) -> Connection:
@@ -47,10 +48,13 @@ class Connection:
         return cls(reader, writer)
 
     async def frame(self) -> tuple[int, bytes]:
-        """The next frame that is no heartbeat."""
+        """The next frame that is no heartbeat. Who stops waiting for it may ask for it again."""
         while True:
-            size, kind = struct.unpack(">ii", await self.reader.readexactly(8))
+            if self._head is None:
+                self._head = struct.unpack(">ii", await self.reader.readexactly(8))
+            size, kind = self._head
             data = await self.reader.readexactly(size - 4)
+            self._head = None
             if data != b"_heartbeat_":
                 return kind, data
 
