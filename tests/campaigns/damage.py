@@ -66,6 +66,7 @@ async def damage(samples: int, rng: random.Random, cases_max: int = 1 << 30) -> 
                 faults.append(f"{case.path}: {case.what}: {outcome}")
                 say(faults[-1])
             outcomes[outcome.partition(":")[0]] += 1
+    cases = cases[: outcomes.total()]
     files = len({case.path for case in cases})
     found = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
     return Result("damaged files", f"{len(cases)} cases, {files} files", found, faults)

@@ -236,7 +236,8 @@ class Load:
             assert number == self.numbers[place]
             for key, unique in ((f"k{number}", False), (f"U{number:031}", True)):
                 found = await connection.query(place.topic, key, unique=unique)
-                assert [other.body for other in found] == [each.body], f"{key} at {place}"
+                bodies = [other.body for other in found]
+                assert bodies == [each.body], f"{key} at {place} leads to {bodies}"
 
     async def check_all(self) -> None:
         """Read everything once more, from the start, and look some of it up."""
