@@ -30,6 +30,7 @@ PIPELINED = 8
 SUSPEND_MS = 500
 REST_S_MAX = 0.01
 """Longest rest of a producer between two sends."""
+SEARCHES_MAX = 5
 SAMPLE = 20
 """So many messages are looked up by id and by key after each kill."""
 OFFSET_FLUSH_MS = 100
@@ -235,9 +236,19 @@ class Load:
             number = self._number(each, place[:2], place.offset)
             assert number == self.numbers[place]
             for key, unique in ((f"k{number}", False), (f"U{number:031}", True)):
-                found = await connection.query(place.topic, key, unique=unique)
-                bodies = [other.body for other in found]
+                bodies = await self._found(connection, place.topic, key, unique=unique)
                 assert bodies == [each.body], f"{key} at {place} leads to {bodies}"
+
+    async def _found(
+        self, connection: Connection, topic: str, key: str, *, unique: bool
+    ) -> list[bytes]:
+        """The bodies that a key leads to. A search ends after some seconds with what it has found,
+        which on a busy machine may be nothing, so it is asked for again.
+        """
+        for _ in range(SEARCHES_MAX):
+            if found := await connection.query(topic, key, unique=unique):
+                return [other.body for other in found]
+        return []
 
     async def check_all(self) -> None:
         """Read everything once more, from the start, and look some of it up."""
