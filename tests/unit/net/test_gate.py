@@ -24,11 +24,16 @@ class Echo(asyncio.Protocol):
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    """Make new gates believe in a limit so far above what is open now."""
-    lowest = os.dup(0)
-    os.close(lowest)
+    """Make new gates see a limit that leaves room for this many more handles.
+
+    Handles are given out from the lowest free number on, and there are gaps among those in use.
+    """
+    free = [os.dup(0) for _ in range(more)]
+    limit = free[-1] + 1
+    for handle in free:
+        os.close(handle)
     monkeypatch.setattr(gate, "RESERVED", 0)
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (lowest + more, 10_000))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, 10_000))
 
 
 async def echoed(port: int) -> bytes:
