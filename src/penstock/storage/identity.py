@@ -87,7 +87,7 @@ def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bo
     if not firsts or any(_has_ids(disk, directory, first, id_base) for first in firsts):
         return True
     journal = read_frames(disk.read_file(os.path.join(directory, JOURNAL_FILE)) or b"", id_base)
-    if journal.end and not journal.is_old:
+    if journal.end and not journal.is_old and not journal.strangers:
         return True
     return _id_base_of_messages(disk, directory, firsts) in (None, id_base)
 

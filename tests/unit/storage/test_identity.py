@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.storage.extent import NOTHING
+from penstock.storage.frames import mark
 from penstock.storage.identity import note_journal, read_identity, segments_in
+from penstock.storage.journal import JOURNAL_FILE
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import (
     DIRECTORY,
@@ -45,6 +48,17 @@ def test_a_lost_identity_is_taken_from_the_messages(spoil: bytes | None) -> None
     assert log.id_base == ID_BASE
     assert everything(log) == frames(written[1:])
     assert reopen(disk, id_base=98)[0].id_base == ID_BASE
+
+
+@pytest.mark.parametrize(("journal_of", "found"), [(ID_BASE, ID_BASE), (ID_BASE + 7, ID_BASE + 7)])
+def test_the_journal_says_whose_identity_it_is_where_no_segment_bears_it_out(
+    journal_of: int, found: int
+) -> None:
+    disk = new_disk()
+    fill(new_log(disk), 1)  # its messages have ids from ID_BASE on
+    disk.replace_file(PATH, b'{"id_base":%d,"version":2}' % (ID_BASE + 7))
+    disk.replace_file(f"{DIRECTORY}/{JOURNAL_FILE}", mark(journal_of, NOTHING))
+    assert read_identity(disk, DIRECTORY, 99).id_base == found
 
 
 def test_a_queue_without_identity_and_messages_is_new() -> None:
