@@ -37,7 +37,7 @@ def register_reader(dialect: Dialect, load: Callable[[], Reader]) -> None:
 
 
 def register_stated(dialect: Dialect, load: Callable[[], Stated]) -> None:
-    """How to get what reads the queue offsets that messages of a dialect state."""
+    """Load the reader of the queue offsets that messages of a dialect state."""
     _stated_loaders[dialect] = load
 
 

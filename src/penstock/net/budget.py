@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from penstock.core.web_options import WebOptions
 
 SMALL: Final = 64 * 1024
-"""What a connection may hold whatever others do, so that small requests and answers always go."""
+"""Bytes that a connection may always hold, so that small requests and answers always succeed."""
 STALL_S: Final = 10.0
-"""So long a connection may hold much and do little while others wait."""
+"""Seconds that a connection may hold much and do little while others wait."""
 _READ: Final = 256 * 1024
 """The most bytes that one read brings."""
 _NEW: Final = -1
@@ -130,7 +130,7 @@ class Turns:
         self._watch = asyncio.get_running_loop().call_later(STALL_S, self._look)
 
     def _looks_late(self) -> bool:
-        """Whether this process was held up itself."""
+        """True if this process was held up itself."""
         if self._watch is None:
             return False
         return asyncio.get_running_loop().time() - self._watch.when() > STALL_S / 4
@@ -177,7 +177,7 @@ class TurnShare(Share):
 
 
 def _nothing() -> None:
-    """What is left to call after the end."""
+    """Callback of a connection that has ended: does nothing."""
 
 
 class Memory(NamedTuple):

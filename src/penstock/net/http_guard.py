@@ -43,7 +43,7 @@ class Guard:
 
     @classmethod
     def of(cls, options: WebOptions, *own: str) -> Guard:
-        """As the options say; `own` are names of this server that others are told."""
+        """Build the guard from options; `own` are the names that this server announces."""
         hosts = (*options.http_allowed_hosts, *own) if options.http_allowed_hosts else ()
         return cls(options.http_allowed_origins, hosts)
 

@@ -79,7 +79,7 @@ def note_journal(disk: Disk, directory: str, identity: QueueIdentity) -> None:
 
 
 def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bool:
-    """Whether the messages of some segment have the ids that this base gives them, or the journal
+    """True if the messages of some segment have the ids that this base gives them, or the journal
     is of that queue; a segment may be another queue's whose file has come here.
 
     With a wrong base all messages would pass for another queue's, and be cut off.

@@ -57,10 +57,10 @@ class Chunk:
 
 @dataclass(slots=True)
 class ReadChunks:
-    """What a file holds: whole chunks, bad places with what is wrong there, and ``covered``.
+    """Content of a file: whole chunks, bad places with what is wrong there, and ``covered``.
 
-    ``end`` is behind the last whole chunk. ``is_stale`` where a chunk says more than the log has,
-    which a power cut made shorter.
+    ``end`` is behind the last whole chunk. ``is_stale`` is True if a chunk says more than the log
+    has, which a power cut made shorter.
     """
 
     chunks: list[Chunk] = field(default_factory=list)

@@ -401,7 +401,7 @@ class QueueIndex:
         return is_damaged
 
     def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int) -> bool:
-        """Whether chunks are gone that were there, which is reported."""
+        """True if chunks are gone that were there, which is reported."""
         start = self._log.start_offset
         is_gone = count_between(chunks.values(), start, covered) < covered - start
         if covered < start or is_gone:
@@ -475,7 +475,7 @@ class QueueIndex:
 
     @property
     def _is_doubtful(self) -> bool:
-        """Whether there is damage that no operator has accepted."""
+        """True if there is damage that no operator has accepted."""
         return any(damage.file == DIRECTORY or damage.file.endswith(_SUFFIX)
                    for damage in self._log.damage.pending)  # fmt: skip
 

@@ -36,7 +36,7 @@ WriteChunk: TypeAlias = "Callable[[int, int, array[int]], Chunk]"
 
 
 class IndexedLog(Protocol):
-    """What an index needs of the log it is of."""
+    """Interface of the log that an index belongs to."""
 
     id_base: int
 
@@ -75,7 +75,7 @@ class Rebuild:
         chunk_messages: int,
     ) -> None:
         self.tails: dict[int, Run] = {}
-        """What is behind the last chunk of each queue, when the walk has ended."""
+        """Messages behind the last chunk of each queue, once the walk has ended."""
         self.guessed: set[int] = set()
         self.found = 0
         """Messages that were taken."""
@@ -129,7 +129,7 @@ class Rebuild:
                 self._write_run(queue, run)
 
     def _is_ended(self, run: Run, chunks: list[Chunk], first: int) -> bool:
-        """Whether a chunk or a loss is between a run and the message at a log offset."""
+        """True if a chunk or a loss is between a run and the message at a log offset."""
         last = run.offsets[-1]
         place = bisect_left(chunks, first, key=_FIRST_LOG)
         if place and chunks[place - 1].first_log_offset > last:
@@ -199,7 +199,7 @@ def missing(queues: Iterable[Sequence[Chunk]], low: int, high: int) -> Iterator[
 
 
 def count_between(queues: Iterable[Sequence[Chunk]], low: int, high: int) -> int:
-    """How many log offsets between these are in some chunk. Raises StorageError."""
+    """Count the log offsets between these that are in some chunk. Raises StorageError."""
     count = 0
     for chunks in queues:
         for chunk in chunks:

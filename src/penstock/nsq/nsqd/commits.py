@@ -239,7 +239,7 @@ class Commits:
         return next(reversed(self._failed.values()), None)
 
     def _note(self, topic: Topic, action: str, error: StorageError | None) -> None:
-        """How it went; that older messages could be synced does not heal a disk that is full.
+        """Record an outcome. A sync of older messages does not heal a disk that is full.
 
         A write does, for all topics: some may never be published to again.
         """

@@ -76,9 +76,7 @@ class Book:
         return self.newest(root) < self.first and root not in self._recent
 
     def is_open(self, offset: int) -> bool:
-        """Whether a half is the newest of a transaction without an outcome; none that has left the
-        window is.
-        """
+        """True for the newest half of an open transaction, unless it has left the window."""
         root = self.root_of(offset)
         is_newest = offset >= self.first and self.newest(root) == offset
         return is_newest and self.outcome(root) is None
@@ -142,7 +140,7 @@ class Book:
         return self.first != start
 
     def _is_settled(self, root: int, decision: Decision | None) -> bool:
-        """Whether nothing is left to do. Without a decision that is so where earlier versions have
+        """True if nothing is left to do. Without a decision that is so where earlier versions have
         stored a copy of a half although its transaction had ended.
         """
         return root in self._recent if decision is None else decision.done
