@@ -9,11 +9,14 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.errors import OffsetOutOfRangeError, StorageError, TooManyFilesError
 from penstock.storage import log as log_module
+from penstock.storage.cache import BlockCache
+from penstock.storage.damage import DamageRecord
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions, SyncJob
+from penstock.storage.recovery import recover
 from penstock.testing.disk import FaultyDisk
 
-from .logs import ID_BASE, batch, everything, fill, frames, new_disk, new_log, reopen
+from .logs import DIRECTORY, ID_BASE, batch, everything, fill, frames, new_disk, new_log, reopen
 
 FSYNC = Durability.FSYNC
 
@@ -142,6 +145,26 @@ def test_a_log_that_cannot_be_synced_at_its_start_is_read_and_takes_nothing(
     assert everything(log) == frames(written)
     with pytest.raises(StorageError, match="read-only"):
         fill(log, 1)
+
+
+def test_what_a_failed_sync_left_in_the_cache_is_seen_and_told_when_a_power_cut_takes_it() -> None:
+    disk = new_disk()
+    log = new_log(disk, durability=FSYNC)
+    written = fill(log, 1)
+    disk.fail("sync", within=".log")
+    with pytest.raises(StorageError):
+        log.sync()
+    log.close()
+    log = new_log(disk, durability=FSYNC)
+    assert everything(log) == frames(written)  # and no later sync finds anything to write
+    extent = log.extent
+    log.close()
+    disk.crash(SystemChance(6155))
+    damage = DamageRecord(disk, DIRECTORY)
+    log, _ = recover(disk, DIRECTORY, ID_BASE, BlockCache(0), LogOptions(), damage, extent)
+    assert (everything(log), ends(log)) == ({}, (1, 1))
+    assert damage.pending
+    assert damage.lost_messages == 1
 
 
 def test_a_start_after_a_clean_stop_syncs_nothing() -> None:
