@@ -11,6 +11,7 @@ Times named ``now`` are monotonic nanoseconds.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -22,17 +23,25 @@ from penstock.broker.flights import Flights
 from penstock.broker.latency import Latency
 from penstock.broker.progress import ChannelRecord, Deferral
 from penstock.broker.requeued import Requeued, RequeuedRange
+from penstock.broker.retrieval import retrieve
 from penstock.broker.spent import Spent
 from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.storage.log import ReadableLog
 
+logger = logging.getLogger(__name__)
+
 CLOCK_GRAIN_NS: Final = MILLISECOND
 """By less than this the two clocks only seem to part: they cannot be read at the same moment."""
 CLOCK_STEP_NS: Final = SECOND
 """Clocks drift apart by themselves; by more than this the wall clock was set."""
+
+
+def _pass_over(_count: int) -> None:
+    """Missing messages are counted when they are to be delivered."""
 
 
 @dataclass(slots=True)
@@ -322,6 +331,27 @@ class Holdings:
             first, next_ = max(first, start), min(next_, end)
             if first < next_:
                 self._defer(deadline - to_wall - set_back_ns, first, next_, attempts)
+
+    def owe(self, first: int, next_: int) -> None:
+        """Deliver messages whose state is not known any more; those that were published with a
+        delay when that is over.
+        """
+        first, next_ = max(first, self.log.start_offset), min(next_, self.log.next_offset)
+        now, to_wall = self._clock.monotonic_ns(), self._wall_ahead_ns()
+        try:
+            for batch, low, high in retrieve(self.log, first, next_, _pass_over):
+                deadline = min(batch.timestamp_ns - to_wall, now) + batch.delay_ns
+                if deadline > now:
+                    self._owe_now(first, low)
+                    self._defer(deadline, low, high, 0)
+                    first = high
+        except StorageError as error:  # delivering them reads them again
+            logger.warning("CHANNEL(%s): cannot tell what is deferred - %s", self.name, error)
+        self._owe_now(first, next_)
+
+    def _owe_now(self, first: int, next_: int) -> None:
+        if first < next_:
+            self.requeued.add(RequeuedRange(first, next_, 0, self.cursor))
 
     def _wall_ahead_ns(self) -> int:
         """Wall time minus monotonic time. The value only changes when the wall clock is set, so

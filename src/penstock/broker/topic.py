@@ -480,9 +480,10 @@ class Topic:
         self.channel_settings = progress.channel_settings
         self._deleted = progress.deleted
         for name, record in progress.channels.items():
-            record.unfinished += [(first, next_, 0) for first, next_ in progress.doubtful(name)]
             channel = self.channels[name] = self._new_channel(name)
             channel.restore(record, progress.deferred(name))
+            for first, next_ in progress.doubtful(name):
+                channel.owe(first, next_)
             self._apply_attempts(channel)
             channel.advance(max(channel.head, self.head))  # the older record may be the channel's
         if self._distributes():

@@ -72,6 +72,52 @@ def test_deferred_messages_wait_again_for_what_is_left_of_their_time(world: Worl
     assert reader.offsets() == [0]
 
 
+# --- lost progress -------------------------------------------------------------------------------
+
+
+def test_messages_whose_progress_is_lost_come_when_they_are_due(world: World) -> None:
+    channel = world.channel()
+    world.fill(1)
+    world.publish(b"soon", delay=2 * SECOND)
+    world.publish(b"later", delay=10 * SECOND)
+    world.fill(1)
+    world.clock.advance(2 * SECOND)
+    channel.empty()
+    channel.owe(-5, 99)
+    assert (channel.depth, channel.deferred_count) == (3, 1)
+    reader = Reader(world, channel, 9)
+    assert reader.offsets() == [0, 1, 3]
+    reader.finish(0, 1, 3)
+    world.wait(8 * SECOND - 1)
+    assert reader.offsets() == []
+    world.wait(1)
+    assert reader.offsets() == [2]
+
+
+def test_a_clock_that_was_set_back_makes_their_wait_no_longer(world: World) -> None:
+    channel = world.channel()
+    world.publish(b"later", delay=10 * SECOND)
+    channel.empty()
+    world.clock.set_wall(-HOUR)
+    channel.owe(0, 1)
+    reader = Reader(world, channel, 9)
+    assert reader.offsets() == []
+    world.wait(10 * SECOND)
+    assert reader.offsets() == [0]
+
+
+def test_what_cannot_be_read_is_owed_at_once(world: World) -> None:
+    channel = world.channel()
+    world.fill(1)
+    world.publish(b"later", delay=10 * SECOND)
+    world.kill()
+    channel = world.topic.channels["c"]
+    channel.empty()
+    world.disk.fail("read", within=".log")
+    channel.owe(0, 2)
+    assert Reader(world, channel, 9).offsets() == [0, 1]
+
+
 @pytest.mark.parametrize("offset", [-1, 6])
 def test_outside_of_the_log(world: World, offset: int) -> None:
     channel = world.channel()
