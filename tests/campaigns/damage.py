@@ -29,9 +29,6 @@ _FIRST: Final = {PLAIN: 0, ROCKET: ROCKET_FIRST}
 _TOLD: Final = re.compile(r" (?:ERROR|FATAL): ")
 _HINTED: Final = re.compile(r" (?:WARNING|ERROR|FATAL): ")
 ALL: Final = 1 << 62
-_UNCHECKED: Final = "consumerOffset.json"
-"""Java's format has no checksum: a changed name, or no file, is what a new group or broker has. The
-campaign counts these cases by themselves, and docs/trust.md names them."""
 
 
 @dataclass
@@ -166,8 +163,6 @@ async def _outcome(node: Node, case: Case, pristine: Path, contents: Contents) -
     if missing and not _TOLD.search(log):
         return f"fault: {len(missing)} messages are lost without an ERROR; /ping: {health.body!r}"
     if found.behind and not _HINTED.search(log):
-        if case.path.name.startswith(_UNCHECKED):
-            return "groups set back silently, by a table without a checksum"
         return f"fault: groups are back without a word: {found.behind}"
     if missing:
         return "lost what was spoiled and said so"

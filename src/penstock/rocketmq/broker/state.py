@@ -2,7 +2,9 @@
 
 A file is replaced atomically. Its previous content is kept as ``<name>.bak`` and is used if the
 file itself is empty, damaged or missing. If neither can be read, the broker does not start until an
-operator has decided: no table silently begins at 0.
+operator has decided: no table silently begins at 0. If both are gone, or the content is not what
+was written (``seal``), it may be an operator's doing: the broker starts with what is there and logs
+it as an error.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any, Final
 
 from penstock.core.errors import ConfigError, StorageError
 from penstock.net.tasks import spawn
+from penstock.rocketmq.broker import seal
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.disk import Disk
@@ -23,6 +26,8 @@ from penstock.storage.temporary import remove_temporaries
 TOPICS: Final = "topics.json"
 GROUPS: Final = "subscriptionGroup.json"
 OFFSETS: Final = "consumerOffset.json"
+ALWAYS: Final = frozenset({TOPICS, GROUPS, OFFSETS})
+"""The tables that are written in the first seconds of every broker's life, Java's or ours."""
 BACKUP: Final = ".bak"
 DAMAGED: Final = ".damaged"
 """The suffix of the copy of a file that could not be read."""
@@ -52,6 +57,7 @@ class State:
         self._task: asyncio.Task[None] | None = None
         disk.make_directory(directory)
         remove_temporaries(disk, directory)
+        self._was_used = bool(ALWAYS.intersection(disk.list(directory)))
 
     def add(self, name: str, dump: Dump, load: Load) -> None:
         """Keep a table in a file, and load it when the file is there.
@@ -59,8 +65,11 @@ class State:
         Raises ConfigError when the file and its backup are damaged, StorageError when they cannot
         be read.
         """
-        file = _File(self.disk, f"{self._directory}/{name}", dump)
-        file.load(load)
+        path = f"{self._directory}/{name}"
+        file = _File(self.disk, path, dump)
+        if not file.load(load) and self._was_used and name in ALWAYS:
+            _log.error("%s is not there, nor is its backup, though this broker has run before: "
+                       "beginning without its content", path)  # fmt: skip
         self._files[name] = file
 
     def save(self, name: str) -> None:
@@ -73,13 +82,13 @@ class State:
         await asyncio.to_thread(file.write, *file.take())
 
     def start(self) -> None:
-        """Write from time to time what changed."""
+        """Write what changed, now and from time to time."""
         self._task = spawn(self._save_often(), "state files")
 
     async def _save_often(self) -> None:
         while True:
-            await asyncio.sleep(max(_INTERVAL_S_MIN, self._interval_s()))
             await self._save_all()
+            await asyncio.sleep(max(_INTERVAL_S_MIN, self._interval_s()))
 
     async def _save_all(self) -> None:
         for file in self._files.values():
@@ -114,15 +123,19 @@ class _File:
         self._written = 0
         self.is_failing = False
 
-    def load(self, load: Load) -> None:
+    def load(self, load: Load) -> bool:
+        """Load the table; False if there is nothing to load. Raises ConfigError, StorageError."""
         backup = self._path + BACKUP
         data, before = self._disk.read_file(self._path), self._disk.read_file(backup)
         if data is None and before is None:
-            return
+            return False
         problem = _problem(data, load)
         if problem is None:
             self._content = data
-            return
+            if data is not None and seal.is_broken(data):
+                _log.error("%s is not as it was written: if nobody has edited it, it is damaged; "
+                           "its previous content is in %s", self._path, backup)  # fmt: skip
+            return True
         useless = _problem(before, load)
         if useless is not None:
             raise ConfigError(
@@ -136,6 +149,7 @@ class _File:
         assert before is not None
         self._disk.replace_file(self._path, before)
         self._content = before
+        return True
 
     def take(self) -> tuple[int, Any]:
         """A copy of the table, with its number."""
@@ -148,7 +162,7 @@ class _File:
 
     def write(self, number: int, value: Any) -> None:
         """Write a copy, in whatever thread. Raises StorageError."""
-        data = fastjson.dumps(value)
+        data = seal.sealed(fastjson.dumps(value))
         with self._writing:
             if number < self._written:
                 return
@@ -167,7 +181,10 @@ def _problem(data: bytes | None, load: Load) -> str | None:
     if not data.strip(b"\0 \r\n\t"):
         return "is empty"
     try:
-        load(fastjson.loads(data))
+        value = fastjson.loads(data)
+        if isinstance(value, dict):
+            value.pop(seal.MEMBER, None)
+        load(value)
     except BodyError as error:
         return f"is damaged ({error})"
     return None

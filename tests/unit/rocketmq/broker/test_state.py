@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.core.errors import ConfigError, StorageError
+from penstock.rocketmq.broker import state as state_module
 from penstock.rocketmq.broker.state import State
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.storage.disk import OsDisk
@@ -54,6 +56,13 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "store" / "config"
 
 
+def table_in(path: Path) -> Any:
+    """The table in a file, without its checksum."""
+    value = json.loads(path.read_bytes())
+    assert re.fullmatch("[0-9a-f]{16}", value.pop("checksum"))
+    return value
+
+
 def opened(disk: CountingDisk, directory: Path, every_s: float = 5.0) -> tuple[State, Table]:
     table = Table()
     state = State(disk, str(directory), lambda: every_s)
@@ -83,7 +92,7 @@ def test_the_content_before_stays_as_backup(disk: CountingDisk, directory: Path)
     for number in range(3):
         table.values["a"] = number
         state.save("t.json")
-    assert json.loads((directory / "t.json.bak").read_text()) == {"values": {"a": 1}}
+    assert table_in(directory / "t.json.bak") == {"values": {"a": 1}}
     (directory / "t.json").unlink()
     assert opened(disk, directory)[1].values == {"a": 1}
 
@@ -107,12 +116,12 @@ def test_what_a_file_said_before_counts_where_it_is_damaged(
     assert record.levelname == "ERROR"
     assert record.getMessage().startswith(f"{file} is ")
     assert f"from {file}.bak; later changes are lost" in record.getMessage()
-    assert json.loads(file.read_bytes()) == {"values": {"a": 5}}  # and stands without its backup
+    assert table_in(file) == {"values": {"a": 5}}  # and stands without its backup
     if content:
         assert (directory / "t.json.damaged").read_bytes() == content
     table.values["a"] = 7
     state.save("t.json")
-    assert json.loads((directory / "t.json.bak").read_bytes()) == {"values": {"a": 5}}
+    assert table_in(directory / "t.json.bak") == {"values": {"a": 5}}
 
 
 @pytest.mark.parametrize("before", [*DAMAGES, None])
@@ -132,6 +141,53 @@ def test_without_a_backup_a_damaged_file_is_one_clear_line_and_no_start(
     assert text.endswith("or delete both to begin without their content")
     assert "\n" not in text
     assert (directory / "t.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.json.bak"])
+def test_an_edited_or_damaged_value_is_taken_and_logged(
+    disk: CountingDisk, directory: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, table = opened(disk, directory)
+    for number in (5, 6):
+        table.values["abc"] = number
+        state.save("t.json")
+    file = directory / name
+    file.write_bytes(file.read_bytes().replace(b'"abc"', b'"abb"'))
+    if name == "t.json":
+        assert opened(disk, directory)[1].values == {"abb": 6}
+        (record,) = caplog.records
+        assert record.levelname == "ERROR"
+        assert record.getMessage().startswith(f"{file} is not as it was written: ")
+    else:
+        assert opened(disk, directory)[1].values == {"abc": 6}
+        assert not caplog.records
+
+
+def test_a_file_of_javas_broker_has_no_checksum_and_is_taken(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(disk, directory)
+    (directory / "t.json").write_text('{\n\t"values":{"a":1}\n}')
+    assert opened(disk, directory)[1].values == {"a": 1}
+    assert not caplog.records
+
+
+def offsets_of(disk: CountingDisk, directory: Path) -> Table:
+    table = Table()
+    State(disk, str(directory)).add(state_module.OFFSETS, table.dump, table.load)
+    return table
+
+
+def test_a_table_that_is_gone_with_its_backup_is_logged_unless_the_broker_is_new(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets_of(disk, directory)
+    assert not caplog.records
+    (directory / state_module.TOPICS).write_text("{}")
+    assert offsets_of(disk, directory).values == {}
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith(f"{directory}/consumerOffset.json is not there, nor ")
 
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(
@@ -202,7 +258,7 @@ async def test_saving_aside_writes_what_the_table_says_now(
     state, table = opened(disk, directory)
     table.values["a"] = 1
     await state.save_aside("t.json")
-    assert json.loads((directory / "t.json").read_bytes()) == {"values": {"a": 1}}
+    assert table_in(directory / "t.json") == {"values": {"a": 1}}
     disk.error = StorageError("full")
     table.values["a"] = 2
     with pytest.raises(StorageError):
