@@ -196,9 +196,11 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(CHANNELS))
     def make_channel(self, name: str) -> None:
+        forgotten = range(self.topic.head, self.model.head) if self.rotted else range(0)
         self.topic.channel(name)
         if name not in self.model.channels:
             self.model.channels[name] = ModelChannel(self.model.head)
+            self.model.channels[name].may_come |= self.model.bodies.keys() & set(forgotten)
             self.progress_written()
             self.add_reader(name, 5)
         self.topic.distribute()
