@@ -23,7 +23,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def is_broken(data: bytes) -> bool:
-    """Whether content differs from what its checksum was computed of; False without one."""
+    """True if the content differs from that of which its checksum was computed."""
     seal = _SEAL.search(data)
     if seal is None:
         return False
