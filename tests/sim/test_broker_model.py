@@ -473,12 +473,12 @@ class BrokerMachine(RuleBasedStateMachine):
             channel.may_come_from(self.model.due)
             channel.restart(set(self.model.bodies) - channel.owed, clean=False, power_cut=True)
         self.rotted = True
+        self.topic.distribute()
+        self.compare_log(power_cut=False)
         if self.topic.head > self.model.head:  # the record of a pause was the one
             paused, self.model.paused = self.model.paused, False
             self.model.distribute()
             self.model.paused = paused
-        self.topic.distribute()
-        self.compare_log(power_cut=False)
         self.model.groups = dict(self.topic.groups)
         self.model.distribute()
         assert self.topic.save_now()  # as housekeeping does, before anything else happens

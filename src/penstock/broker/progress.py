@@ -140,7 +140,11 @@ class Progress:
         if doubts is None:
             return []
         owed = RangeSet()
-        owed.add(record.cursor, max(record.cursor, record.head))
+        low = record.cursor
+        for first, next_ in record.skips:  # these may be deferred
+            owed.add(low, first)
+            low = max(low, next_)
+        owed.add(low, record.head)
         for first, next_, _ in record.unfinished:
             owed.add(first, next_)
         for _, first, next_, _ in self.deferred(channel):

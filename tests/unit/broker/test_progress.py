@@ -195,6 +195,12 @@ def test_what_a_missing_record_may_have_deferred_is_doubtful() -> None:
     assert progress.deferred("c") == [(99, 20, 22, 1)]
 
 
+def test_what_a_backlog_leaves_out_may_be_deferred_by_a_missing_record() -> None:
+    after = numbered(6, 10)
+    after.head, after.skips = 30, [(12, 15), (20, 22)]
+    assert gapped(numbered(4, 10), None, after).doubtful("c") == [(12, 15), (20, 22)]
+
+
 def test_a_reset_tells_all() -> None:
     progress = gapped(numbered(4, 10), None, numbered(9, 30, reset=True))
     assert progress.doubtful("c") == []
