@@ -52,8 +52,8 @@ class _Slot(Struct, eq=False):
 class Connection(asyncio.Protocol):
     """Has requests handled and writes the answers in order."""
 
-    __slots__ = ("_eof", "_load", "_out", "_paused", "_peer", "_reader", "_server", "_slots",
-                 "_stream", "_timer", "_transport", "_write_blocked")  # fmt: skip
+    __slots__ = ("_eof", "_has_body", "_load", "_out", "_paused", "_peer", "_reader", "_server",
+                 "_slots", "_stream", "_timer", "_transport", "_write_blocked")  # fmt: skip
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -66,6 +66,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._stream: Stream | None = None
         self._eof = False
+        self._has_body = False  # part of one, which counts in the budget of requests
         self._paused = False
         self._write_blocked = False
         self._load = Load(server.memory, server.router.pages)
@@ -94,8 +95,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         reader = self._reader
         reader.feed(data)
-        if reader.unfinished or self._load.has_body:
-            self._weigh_body()
+        if not reader.unfinished and not self._has_body:
+            self._proceed()
+            return
+        self._weigh_body()
         self._proceed()
         if reader.unfinished:
             if not self._owes_answers():
@@ -113,6 +116,7 @@ class Connection(asyncio.Protocol):
     def _weigh_body(self) -> None:
         """Refuses a body if incomplete bodies already hold too much memory."""
         reader = self._reader
+        self._has_body = reader.unfinished
         refusal = self._load.refuse_body(reader.size if reader.unfinished else 0)
         if refusal is not None:
             reader.refuse(refusal)

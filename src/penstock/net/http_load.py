@@ -38,10 +38,6 @@ class Load:
         if self._timer is not None:
             self._timer.cancel()
 
-    @property
-    def has_body(self) -> bool:
-        return self._body.held > 0
-
     def refuse_body(self, nbytes: int) -> Response | None:
         """Count the bytes of an incomplete body; returns a refusal if they are too many."""
         if self._body.hold(nbytes):

@@ -110,6 +110,14 @@ class Connection(asyncio.Protocol):
         self.reader.receive_data(data)
         if not self._waits:
             self._read()
+        if self.reader.unread or self._share.held or self._blocked_since is not None:
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Count what was read and not understood yet; stop reading if it is too much.
+
+        A connection of which nothing is left, neither unread nor unsent, has nothing to weigh.
+        """
         unread = self.reader.unread
         if (unread or self._share.held) and not self._ended:
             self._share.hold(unread)

@@ -124,23 +124,22 @@ class Session(Connection):
         if turn != self._told + 1:
             self._early[turn] = command, failure
             return
-        self._answer(command, failure)
-        while self._early and self._told + 1 in self._early:
-            self._answer(*self._early.pop(self._told + 1))
-
-    def _answer(self, command: str, failure: StorageError | None) -> None:
-        self._told += 1
-        self._owed -= 1
-        if self._ended:
-            return
-        if failure is None:
-            self.outbox.answer(OK_FRAME, self._owed > 0)
-            if self._behind:
-                frames, self._behind = self._behind, []
-                self._send_messages(frames)
-        else:
-            self._fail(f"E_{command}_FAILED {command} failed {failure}")
-        self._answered()
+        while True:
+            self._told = turn
+            self._owed -= 1
+            if not self._ended:
+                if failure is None:
+                    self.outbox.answer(OK_FRAME, self._owed > 0)
+                    if self._behind:
+                        frames, self._behind = self._behind, []
+                        self._send_messages(frames)
+                else:
+                    self._fail(f"E_{command}_FAILED {command} failed {failure}")
+                self._answered()
+            turn += 1
+            if turn not in self._early:
+                return
+            command, failure = self._early.pop(turn)
 
     def _on_finish(self, event: Finish) -> None:
         topic, channel, consumer = self._subscribed()
