@@ -41,6 +41,7 @@ class NsqdHost:
         self.clock: Clock = nsqd.clock
         self.broker: Broker = nsqd.broker
         self.turns = nsqd.turns
+        self.answer_turns = nsqd.answer_turns
 
     def topic(self, name: str) -> Topic:
         return self._nsqd.topic(name)

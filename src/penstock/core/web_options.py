@@ -54,5 +54,7 @@ class WebOptions(Options):
         MEMORY, "bytes that all incomplete requests may hold together (0: any number)"
     )
     max_answer_memory: int = option(
-        MEMORY, "bytes that all unsent HTTP answers may hold together (0: any number)"
+        MEMORY,
+        "bytes that all unsent answers over HTTP and to RocketMQ's clients may hold together "
+        "(0: any number)",
     )

@@ -44,6 +44,11 @@ class Budget:
     def is_full(self) -> bool:
         return 0 < self.limit < self.used
 
+    @property
+    def is_used_up(self) -> bool:
+        """True if there is no room for more."""
+        return 0 < self.limit <= self.used
+
 
 class Share:
     """The part of a budget that one connection holds."""
@@ -157,11 +162,12 @@ class TurnShare(Share):
     def hold(self, nbytes: int) -> bool:
         """Set the bytes that the connection holds; False if it must wait and not be read from."""
         turns, before = self._turns, self.held
+        was_first = turns.first is self
         has_room = super().hold(nbytes)
         turns.changed(self, before)
         if self.waits or nbytes <= SMALL or nbytes < before:
             turns.forget(self)
-        if nbytes < before:
+        if nbytes < before or (was_first and turns.first is None):
             turns.pass_on()
         if not has_room and turns.first is None:
             turns.first = self
@@ -169,6 +175,18 @@ class TurnShare(Share):
             return True
         turns.wait(self)
         return False
+
+    def may_take(self) -> bool:
+        """True if the connection may begin something large now, of which the size is not known yet;
+        False if it must wait until `go_on` is called.
+        """
+        turns = self._turns
+        if not self.waits and turns.budget.is_used_up and turns.first is not self:
+            if turns.first is not None:
+                turns.wait(self)
+            else:
+                turns.first = self
+        return not self.waits
 
     def close(self) -> None:
         """Release the share when the connection has ended."""

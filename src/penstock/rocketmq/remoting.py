@@ -3,6 +3,10 @@
 The first byte of a connection tells whether it is TLS: no frame is so long that it begins with one
 of TLS (reference 1.1).
 
+A peer that does not read its answers is asked for nothing more: its requests wait, from the first
+that finds `WRITE_HIGH_WATER` bytes unsent on. All unsent answers count in one budget. When that is
+used up, requests with large answers wait for their turn.
+
 A handler returns the answer at once, or None and sends it later with ``Connection.send``, as a pull
 that waits for messages. Either side may ask: ``Connection.invoke`` asks the client and waits.
 """
@@ -11,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
-from penstock.net.budget import Memory, Turns, TurnShare
+from penstock.net.budget import SMALL, Memory, Turns, TurnShare
 from penstock.net.layered import LayeredTransport
 from penstock.net.layers import LayerError
 from penstock.net.tls import ServerTls
@@ -87,9 +91,14 @@ class RemotingServer:
         tls_only: bool = False,
         gatherer: Gatherer | None = None,
         turns: Turns | None = None,
+        answer_turns: Turns | None = None,
+        large_answers: Collection[int] = (),
     ) -> None:
+        """``large_answers`` are the codes of requests that wait when the budget is used up."""
         self.handler = handler
         self.turns = turns or Turns(Memory.of().requests)
+        self.answer_turns = answer_turns or Turns(Memory.of().answers)
+        self.large_answers = frozenset(large_answers)
         self.gatherer = gatherer
         self.idle_s = idle_s
         self.tls = tls
@@ -112,6 +121,8 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._reader = frames.FrameReader()
         self._outgoing: list[Buffer] = []
+        self._outgoing_large = 0  # bytes of the large ones among them
+        self._left: list[Command] = []  # read, to be taken when the answers before are sent
         self._is_reading = False
         self._flushes_soon = False
         self._loop = asyncio.get_running_loop()
@@ -121,6 +132,7 @@ class Connection(asyncio.Protocol):
         self._has_begun = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._share = TurnShare(server.turns, self._on_turn, self._on_late)
+        self._unsent = TurnShare(server.answer_turns, self._on_answer_turn, self._on_unread)
         self.serialization = Serialization.JSON
         """How the peer writes; what we ask it is written so too."""
         self.is_congested = False
@@ -146,6 +158,8 @@ class Connection(asyncio.Protocol):
             self._idle_timer.cancel()
         self._server.connections.pop(self, None)
         self._share.close()
+        self._unsent.close()
+        self._left.clear()
         asked, self._asked = self._asked, {}
         for future in asked.values():
             if not future.done():
@@ -167,17 +181,61 @@ class Connection(asyncio.Protocol):
             return
         self._take_commands()
         unread = self._reader.unread
-        if (unread or self._share.held) and not self._share.hold(unread):
+        if unread or self._share.held:
+            self._share.hold(unread)
+        if self._is_held_up:
             self._transport.pause_reading()
+
+    @property
+    def _is_held_up(self) -> bool:
+        """True while the peer may not be read from."""
+        return self.is_congested or self._share.waits or self._unsent.waits
 
     def _on_turn(self) -> None:
         """Resume reading, as it is the peer's turn to use the memory for requests."""
-        if not self.is_congested and not self._transport.is_closing():
+        if not self._is_held_up and not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def _on_answer_turn(self) -> None:
+        """Take the requests that waited, as it is the peer's turn to use the memory for answers."""
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Take what was left, and read from the peer again unless it still has to wait."""
+        if self.is_congested or self._unsent.waits:
+            return
+        if self._left or self._reader.unread:
+            self._take_all()
+        self._on_turn()
+
+    @property
+    def has_room(self) -> bool:
+        """True if a large answer may be sent now."""
+        waits = self.is_congested or self._unsent.waits
+        return not waits and not self._unsent.budget.is_used_up
+
+    def take_again(self, request: Command) -> None:
+        """Take a request again when there is room for its answer."""
+        self._left.append(request)
+        self._loop.call_soon(self._go_on)
+
+    def _weigh_answers(self) -> None:
+        """Update the share of unsent answers after they were written, or read by the peer."""
+        nbytes = self._transport.get_write_buffer_size()
+        self._unsent.hold(nbytes if nbytes > SMALL else 0)
+
+    def _on_unread(self) -> None:
+        """End a peer that reads none of its answers while others wait for its room."""
+        held = self._unsent.held
+        self._weigh_answers()
+        if self._unsent.held >= held:
+            _log.warning("%s does not read its answers while %s is used up, closing",
+                         self.address, self._unsent.budget.flag)  # fmt: skip
+            self._transport.abort()
 
     def _on_late(self) -> None:
         """End a peer that stalls in the middle of a frame while others wait for its room."""
-        if not self.is_congested:
+        if not self.is_congested and not self._unsent.waits:
             _log.warning("%s takes too long for a frame while %s is used up, closing",
                          self.address, self._share.budget.flag)  # fmt: skip
             self.close()
@@ -189,9 +247,10 @@ class Connection(asyncio.Protocol):
             gatherer.hold()
         failure: FrameError | None = None
         try:
-            while not self.is_congested and (commands := self._reader.next_commands(TOGETHER_MAX)):
-                for command in commands:
-                    self._take(command)
+            while not self.is_congested and (commands := self._next_commands()):
+                self._take_each(commands)
+                if self._left:
+                    break
                 if len(commands) == TOGETHER_MAX:
                     self._flush()
         except FrameError as error:
@@ -202,9 +261,29 @@ class Connection(asyncio.Protocol):
             self._is_reading = False
             if not self._flushes_soon:
                 self._flush()
+            if self._server.answer_turns.first is self._unsent:
+                self._weigh_answers()  # its turn ends with small answers, too
         if failure is not None:
             _log.warning("%s sent %s, closing", self.address, failure)
             self.close()
+
+    def _next_commands(self) -> list[Command]:
+        left, self._left = self._left, []
+        return left or self._reader.next_commands(TOGETHER_MAX)
+
+    def _take_each(self, commands: list[Command]) -> None:
+        """Take commands as long as there is room for their answers; the others are left."""
+        server = self._server
+        is_short = server.answer_turns.budget.is_used_up
+        rest = iter(commands)
+        for command in rest:
+            if is_short and command.code in server.large_answers and not self._unsent.may_take():
+                self._left = [command, *rest]
+                return
+            self._take(command)
+            if self.is_congested:
+                self._left = list(rest)
+                return
 
     def _is_plain(self, data: bytes) -> bool:
         """Whether a connection that begins so goes on in the clear; starts TLS, or ends it."""
@@ -235,10 +314,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_congested = False
-        if not self._share.waits:
-            self._transport.resume_reading()
-        if self._reader.unread:
-            self._loop.call_soon(self._take_all)
+        self._weigh_answers()
+        self._loop.call_soon(self._go_on)
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -264,7 +341,11 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: Command) -> None:
         """Send a command. What is sent in one pass of the loop leaves with one write."""
-        self.send_pieces((frames.encode(command),))
+        body = command.body
+        if len(body) > SMALL:
+            self.send_large((frames.encode(command),), len(body))
+        else:
+            self.send_pieces((frames.encode(command),))
 
     def send_pieces(self, pieces: Iterable[Buffer]) -> None:
         """Send a command that is encoded already."""
@@ -272,6 +353,15 @@ class Connection(asyncio.Protocol):
         self._outgoing += pieces
         if not self._is_reading:
             self.flush_soon()
+
+    def send_large(self, pieces: Iterable[Buffer], nbytes: int) -> None:
+        """Send an encoded answer with a body of this size; much of it is written at once, which
+        tells whether the peer reads.
+        """
+        self.send_pieces(pieces)
+        self._outgoing_large += nbytes
+        if self._outgoing_large >= WRITE_HIGH_WATER:
+            self._flush()
 
     def flush_soon(self) -> None:
         """Write what is sent in this pass of the loop at its end, after what is scheduled so far.
@@ -286,8 +376,11 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flushes_soon = False
         outgoing, self._outgoing = self._outgoing, []
+        large, self._outgoing_large = self._outgoing_large, 0
         if outgoing and not self._transport.is_closing():
             self._transport.writelines(outgoing)
+            if large > SMALL:
+                self._weigh_answers()
 
     def tell(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> None:
         """Ask for something without wanting an answer."""
@@ -328,7 +421,7 @@ class Connection(asyncio.Protocol):
         self._idle_timer = loop.call_later(self._server.idle_s, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if self._active or self._share.waits:
+        if self._active or self._share.waits or self._unsent.waits:
             self._watch_idleness()
         else:
             _log.info("%s was silent for %g s, closing", self.address, self._server.idle_s)

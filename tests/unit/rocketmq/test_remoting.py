@@ -289,6 +289,9 @@ class Narrow(Wire):
 
     def resume_reading(self) -> None: ...
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
 
 async def test_a_peer_that_reads_no_answers_gets_no_further_ones() -> None:
     handler, wire = Wide(), Narrow()

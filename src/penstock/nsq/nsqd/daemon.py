@@ -98,6 +98,7 @@ class Nsqd:
         self.statsd = StatsdPush(self)
         self.memory = Memory.of(options)
         self.turns = Turns(self.memory.requests)
+        self.answer_turns = Turns(self.memory.answers)
         router = NsqdApi(self).router()
         self._http = HttpServer(router, log=logger, clock=clock, memory=self.memory)
         self._plain_http = self._http

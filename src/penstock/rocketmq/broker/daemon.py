@@ -22,6 +22,7 @@ from penstock.rocketmq.broker.services import add_services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import State
 from penstock.rocketmq.protocol import ids
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.remoting import RemotingServer
 from penstock.storage.disk import Disk, OsDisk
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("penstock.mqbroker")
 
+LARGE_ANSWERS: Final = (
+    RequestCode.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE,
+    RequestCode.POP_MESSAGE,
+    RequestCode.PEEK_MESSAGE,
+    RequestCode.QUERY_MESSAGE,
+    RequestCode.VIEW_MESSAGE_BY_ID,
+)
+"""Requests for messages: their answers may be megabytes."""
 _VIP_DISTANCE: Final = 2
 """Clients with a VIP channel talk to the port that is so much lower."""
 
@@ -57,6 +67,8 @@ class RocketBroker:
             tls_only=settings.tls_mode == "enforcing",
             gatherer=host,
             turns=host.turns,
+            answer_turns=host.answer_turns,
+            large_answers=LARGE_ANSWERS,
         )
         self._listeners: list[tcp.Listener] = []
 

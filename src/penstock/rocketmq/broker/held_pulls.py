@@ -99,6 +99,10 @@ class HeldPulls:
         if waiting is None:
             return
         for key, held in list(waiting.items()):
+            if not held.connection.has_room:
+                self._drop((topic, queue), key)
+                held.connection.take_again(held.request)
+                continue
             pulled = pull.find(self._node, held.header, held.subscription)
             if pulled.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
                 # Nothing that it wants: it waits on, from behind what was looked at.

@@ -20,6 +20,8 @@ class Host(Protocol):
     broker: Broker
     turns: Turns
     """The turns of all dialects' connections, for when incomplete requests hold too much memory."""
+    answer_turns: Turns
+    """The same for unsent answers."""
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""

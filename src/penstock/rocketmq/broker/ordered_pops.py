@@ -281,7 +281,7 @@ class OrderedPops:
         self._node.stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)
-        request.connection.send_pieces((head, *request.pieces))
+        request.connection.send_large((head, *request.pieces), request.nbytes)
         return True
 
     def _take(self, request: OrderedRequest, queue: int) -> None:

@@ -126,7 +126,7 @@ class PopRequest:
         topic = self._channel.topic.name
         self._node.stats.got(topic, self._channel.channel.name, len(popped), nbytes)
         answer = self._request.answer(0, "FOUND", ext=self._fields(popped))
-        self.connection.send_pieces((frames.encode_head(answer, nbytes), *pieces))
+        self.connection.send_large((frames.encode_head(answer, nbytes), *pieces), nbytes)
 
     def _fields(self, popped: list[Popped]) -> dict[str, str]:
         return {

@@ -273,7 +273,7 @@ def respond(
         node.stats.missed()
     values = (str(pulled.next_offset), str(pulled.min_offset), str(pulled.max_offset))
     head = _template(pulled.code, pulled.remark).encode(request, values, pulled.nbytes)
-    connection.send_pieces((b"".join((head, *pulled.pieces)),))
+    connection.send_large((b"".join((head, *pulled.pieces)),), pulled.nbytes)
 
 
 @lru_cache(maxsize=64)

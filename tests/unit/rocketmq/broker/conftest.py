@@ -36,6 +36,7 @@ class FakeHost:
     def __init__(self, path: Path, clock: FakeClock | None = None) -> None:
         self.clock = clock or SYSTEM_CLOCK
         self.turns = Turns(Memory.of().requests)
+        self.answer_turns = Turns(Memory.of().answers)
         store = Store(OsDisk(), str(path), LogOptions())
         self.broker = Broker(store, self.clock, SystemChance(7), BrokerOptions())
 

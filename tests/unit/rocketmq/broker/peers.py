@@ -29,7 +29,7 @@ class FakePeer:
         self.sent: list[Command] = []
         self.is_closed = False
         self.is_congested = False
-        self.is_congested = False
+        self.has_room = True
         self._reply = reply
 
     def send(self, command: Command) -> None:

@@ -36,7 +36,7 @@ class Peer(FakePeer):
         super().__init__()
         self.answered = asyncio.Event()
 
-    def send_pieces(self, pieces: Any) -> None:
+    def send_large(self, pieces: Any, nbytes: int) -> None:
         reader = frames.FrameReader()
         reader.feed(b"".join(map(bytes, pieces)))
         while (answer := reader.next_command()) is not None:
