@@ -19,6 +19,8 @@ SMALL: Final = 64 * 1024
 """Bytes that a connection may always hold, so that small requests and answers always succeed."""
 STALL_S: Final = 10.0
 """Seconds that a connection may hold much and do little while others wait."""
+UNREAD_S: Final = 60.0
+"""Seconds that a client may read none of its answers while others wait for their room."""
 _READ: Final = 256 * 1024
 """The most bytes that one read brings."""
 _NEW: Final = -1
@@ -70,8 +72,9 @@ class Share:
 class Turns:
     """The queue of connections that are not read from until there is room; `first` never waits."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, stall_s: float = STALL_S) -> None:
         self.budget = budget
+        self._stall_s = stall_s
         self.first: TurnShare | None = None
         self._waiting: dict[TurnShare, None] = {}
         self._held: dict[TurnShare, int] = {}  # bytes at the last look, if more than SMALL
@@ -132,13 +135,13 @@ class Turns:
 
     def _look_later(self) -> None:
         self._held = {share: share.held for share in self._held}
-        self._watch = asyncio.get_running_loop().call_later(STALL_S, self._look)
+        self._watch = asyncio.get_running_loop().call_later(self._stall_s, self._look)
 
     def _looks_late(self) -> bool:
         """True if this process was held up itself."""
         if self._watch is None:
             return False
-        return asyncio.get_running_loop().time() - self._watch.when() > STALL_S / 4
+        return asyncio.get_running_loop().time() - self._watch.when() > self._stall_s / 4
 
 
 class TurnShare(Share):

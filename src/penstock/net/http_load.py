@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
-from penstock.net.budget import SMALL, Budget, Memory, Share
+from penstock.net.budget import SMALL, UNREAD_S, Budget, Memory, Share
 from penstock.net.http_message import Response
 from penstock.net.http_router import ErrorPages
-
-UNREAD_S: Final = 60.0
-"""The longest time in which a client may read no answers while over half the budget is used."""
 
 
 class Load:

@@ -18,7 +18,7 @@ from penstock.core.errors import ConfigError, PenstockError, StorageError, TooMa
 from penstock.core.names import is_valid_name
 from penstock.core.tls_kinds import TlsRequired
 from penstock.net import tcp
-from penstock.net.budget import Memory, Turns
+from penstock.net.budget import UNREAD_S, Memory, Turns
 from penstock.net.gate import file_limit
 from penstock.net.gc_pauses import GcPauses
 from penstock.net.http import HttpServer
@@ -98,7 +98,7 @@ class Nsqd:
         self.statsd = StatsdPush(self)
         self.memory = Memory.of(options)
         self.turns = Turns(self.memory.requests)
-        self.answer_turns = Turns(self.memory.answers)
+        self.answer_turns = Turns(self.memory.answers, UNREAD_S)
         router = NsqdApi(self).router()
         self._http = HttpServer(router, log=logger, clock=clock, memory=self.memory)
         self._plain_http = self._http
