@@ -17,12 +17,12 @@ from .test_memory import held
 from .test_rocketmq import encoded, pull_fields, send_fields
 
 MIB: Final = 1024 * 1024
-BUDGET: Final = 16 * MIB
-CROWD: Final = 64
-PULLS: Final = 40
+BUDGET: Final = 8 * MIB
+CROWD: Final = 32
+PULLS: Final = 33
 """Of each client; more than a connection takes at once."""
-RSS_MAX: Final = 6 * BUDGET
-"""Without a bound, the answers take more than 32 times the budget."""
+RSS_MAX: Final = 10 * BUDGET
+"""Without a bound, the answers take up to a GiB."""
 FLAGS: Final = (f"--max-answer-memory={BUDGET}", "--rocketmq-address=127.0.0.1:0")
 
 

@@ -220,9 +220,11 @@ class Connection(asyncio.Protocol):
         self._loop.call_soon(self._go_on)
 
     def _weigh_answers(self) -> None:
-        """Update the share of unsent answers after they were written, or read by the peer."""
-        nbytes = self._transport.get_write_buffer_size()
-        self._unsent.hold(nbytes if nbytes > SMALL else 0)
+        """Update the share of unsent answers after they were written, or read by the peer.
+
+        It is empty unless the peer is congested: nothing tells when less than that has been sent.
+        """
+        self._unsent.hold(self._transport.get_write_buffer_size() if self.is_congested else 0)
 
     def _on_unread(self) -> None:
         """End a peer that reads none of its answers while others wait for its room."""
