@@ -116,6 +116,8 @@ class Servers:
                "storePathRootDir": store, "storePathCommitLog": store / "commitlog",
                "enablePropertyFilter": "true", "messageDelayLevel": DELAY_LEVELS.strip(),
                "transactionTimeOut": 1000, "transactionCheckInterval": 1000,
+               # A client whose first heartbeat comes before it knows a broker beats 30 s later.
+               "transactionCheckMax": 90,
                **properties},
         )  # fmt: skip
 

@@ -345,6 +345,7 @@ public class Flows {
             DefaultMQPushConsumer consumer =
                 consume(message -> got.add(Integer.parseInt(text(message))));
             until(() -> got.size() >= 10);
+            consumer.setAwaitTerminationMillisWhenShutdown(10_000); // or the last are not committed
             consumer.shutdown();
             result.put(who, new TreeSet<>(got));
         }
