@@ -525,6 +525,8 @@ class BrokerMachine(RuleBasedStateMachine):
                 self.model.bodies[offset] = known = body
                 if self.ghosts[body]:
                     self.model.due[offset] = self.ghosts[body]
+                if self.may_be_told:  # its bytes may have been in the file when the sync failed
+                    self.suspect.add(offset)
             assert body == known, f"offset {offset} holds what was not published there"
         lost = {o for o in self.model.bodies if o >= max(start, self.trimmed) and o not in found}
         assert power_cut or not lost
