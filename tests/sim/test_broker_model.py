@@ -183,7 +183,8 @@ class BrokerMachine(RuleBasedStateMachine):
         try:
             job.run()
         except StorageError as error:
-            self.broken = self.may_be_told = True
+            self.broken = True
+            self.may_be_told = self.level is not Durability.FSYNC  # or it is written again
             self.suspect |= set(self.model.bodies) - self.model.durable  # what came since, too
             self.topic.end_sync(error)
         else:
@@ -525,8 +526,6 @@ class BrokerMachine(RuleBasedStateMachine):
                 self.model.bodies[offset] = known = body
                 if self.ghosts[body]:
                     self.model.due[offset] = self.ghosts[body]
-                if self.may_be_told:  # its bytes may have been in the file when the sync failed
-                    self.suspect.add(offset)
             assert body == known, f"offset {offset} holds what was not published there"
         lost = {o for o in self.model.bodies if o >= max(start, self.trimmed) and o not in found}
         assert power_cut or not lost
@@ -534,7 +533,7 @@ class BrokerMachine(RuleBasedStateMachine):
         for offset in lost:
             del self.model.bodies[offset]
             self.model.due.pop(offset, None)
-        if power_cut:
+        if power_cut or self.level is Durability.FSYNC:
             self.suspect.clear()  # what is there now is on the disk
         if self.level is Durability.FSYNC:
             self.model.durable |= set(self.model.bodies) - self.suspect

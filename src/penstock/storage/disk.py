@@ -22,6 +22,8 @@ RESERVED_MAX: Final = 1024 * 1024
 RESERVED_MIN: Final = 64 * 1024
 """What is reserved is at most as much as there is already; a shorter file gets nothing."""
 
+_REWRITE_BYTES: Final = 1024 * 1024
+
 _KINDS: dict[int, type[StorageError]] = {
     errno.ENOSPC: DiskFullError,
     errno.EDQUOT: DiskFullError,
@@ -56,6 +58,15 @@ class LogFile(Protocol):
     def sync(self) -> None:
         """Bring what was appended to stable storage. Raises StorageError; never retry after
         that.
+        """
+        ...
+
+    def rewrite(self, position: int) -> None:
+        """Write the bytes from ``position`` to the end once more, for the next sync. Raises
+        StorageError.
+
+        After a failed sync the system takes them for written, and a further sync would leave them
+        out.
         """
         ...
 
@@ -182,6 +193,12 @@ class OsLogFile:
             if self._fd < 0:  # which is a ValueError for Python
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             os.fdatasync(self._fd)
+
+    def rewrite(self, position: int) -> None:
+        with _reported(self.path):
+            while position < self.size:
+                data = os.pread(self._fd, min(_REWRITE_BYTES, self.size - position), position)
+                position += os.pwrite(self._fd, data, position)
 
     def reserve(self) -> None:
         nbytes = min(self.size, RESERVED_MAX)

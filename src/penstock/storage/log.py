@@ -5,8 +5,8 @@ same bytes. A reader asks for the batches at an offset and gets them from the ta
 back, from a block of a segment file. A batch is written with one call before ``append`` returns
 (level ``write``), or a little later (level ``memory``); syncing is a job that the caller runs
 where it does not block and reports back. After a failed sync the log is read-only: nobody can say
-any more what the file holds, so nothing is acknowledged until a restart has read it. The restart
-shows what the system's cache still has of it; if a power cut takes that, it is reported as lost.
+any more what the file holds, so nothing is acknowledged until a restart has read it. At ``fsync``
+the restart writes it again, as no sync would; below, if a power cut takes it, that is reported.
 
 Readers see the log up to ``next_offset``, the high watermark; writers continue at
 ``append_offset``. The two differ only at the level ``fsync``, where messages become visible when

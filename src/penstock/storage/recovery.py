@@ -85,19 +85,25 @@ def recover(
     _keep_offsets_rising(disk, directory, segments)
     end = recovery.report_missing(starts_there=is_newest)
     log = Log(disk, directory, segments, id_base, cache, options, damage)
-    log.distrust(recovery.unsynced)
+    log.distrust([segment for segment, _ in recovery.unsynced])
     log.skip_to(end)
     log.synced_offset = min(known.synced if known else 0, log.next_offset)
     if options.durability is Durability.FSYNC and log.unsynced_messages:
-        _sync(log)
+        _sync(log, recovery.unsynced)
     return log, recovery.report
 
 
-def _sync(log: Log) -> None:
-    """Sync the writes of a killed process, because they are visible from now on."""
+def _sync(log: Log, unsynced: list[tuple[Segment, int]]) -> None:
+    """Sync the writes of an earlier process, because they are visible from now on.
+
+    They are written again, as a sync of them may have failed.
+    """
     try:
+        for segment, position in unsynced:
+            segment.file.rewrite(position)
         log.sync()
-    except StorageError as error:  # the log is read-only now
+    except StorageError as error:
+        log.failure = error
         logger.error("%s: cannot sync what was found - %s", log.directory, error)
 
 
@@ -109,7 +115,7 @@ class _Recovery:
     ) -> None:
         self.report = RecoveryReport()
         self.segments: list[Segment] = []
-        self.unsynced: list[Segment] = []  # longer than is known to be synced
+        self.unsynced: list[tuple[Segment, int]] = []  # and up to where it is known to be synced
         self._disk = disk
         self._directory = directory
         self._id_base = id_base
@@ -130,8 +136,9 @@ class _Recovery:
             segment = Segment(self._disk.open(path), first, self._id_base)
             segment.damage = self._damage
             before = self.segments[-1].next_offset if self.segments else first
-            if self._read(segment, max(first, before), following):
-                self.unsynced.append(segment)
+            indexed = self._load_index(segment)
+            if self._read(segment, indexed, max(first, before), following) > indexed:
+                self.unsynced.append((segment, indexed))
             self.segments.append(segment)
 
     def _finish_deleting(self, path: str) -> None:
@@ -142,12 +149,12 @@ class _Recovery:
         self._disk.remove(index_path(path))
         self._disk.remove(path)
 
-    def _read(self, segment: Segment, expected: int, following: int | None) -> bool:
-        """Read the part of the segment's file that its index does not cover; True if there was any.
+    def _read(self, segment: Segment, indexed: int, expected: int, following: int | None) -> int:
+        """Read the part of the segment's file that its index does not cover; returns its end.
 
         ``following`` is the first offset of the next segment, None for the newest.
         """
-        indexed = position = self._load_index(segment)
+        position = indexed
         if following is None:
             position = segment.forget_zeros(indexed)
         expected = max(expected, segment.next_offset)
@@ -156,7 +163,7 @@ class _Recovery:
             position, expected = self._take_window(segment, position, expected, following)
         if segment.size < indexed:  # else it would be believed once the file has grown again
             self._disk.remove(segment.index_path)
-        return position > indexed
+        return position
 
     def _load_index(self, segment: Segment) -> int:
         """Load the index file; returns the file position up to which it covers the segment."""

@@ -68,9 +68,15 @@ class _Inode:
             self.durable[start:end] = bytes(len(self.durable[start:end]))
 
     def fail_sync(self) -> None:
-        """What was not durable never will be, whatever a later sync says (as on ext4 and XFS)."""
+        """What was not durable never will be, whatever a later sync says (as on ext4 and XFS),
+        unless it is written again.
+        """
         if self.written > self.clean:
             self.lost.append((self.clean, self.written))
+
+    def rewrite(self, position: int) -> None:
+        self.clean = min(self.clean, position)
+        self.lost = [(start, min(end, position)) for start, end in self.lost if start < position]
 
     def after_power_cut(self, chance: Chance) -> bytearray:
         """The durable bytes and a random part of those written since, over reserved zeros too."""
@@ -167,6 +173,11 @@ class FaultyFile:
             raise
         self._inode.sync()
         self._disk.sync_count += 1
+
+    def rewrite(self, position: int) -> None:
+        self._check()
+        self._disk.meet_faults("append", self.path)
+        self._inode.rewrite(position)
 
     def reserve(self) -> None:
         self._check()

@@ -255,6 +255,26 @@ def test_a_lock_of_a_go_nsqd_is_respected(tmp_path: Path) -> None:
 ENOUGH = b"enough".ljust(RESERVED_MIN, b"!")
 
 
+@pytest.mark.parametrize("position", [0, 3, 2_500_000, 2_500_001])
+def test_a_file_is_written_again_from_a_position_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    content = bytes(range(250)) * 10_000
+    file = OsDisk().open(str(tmp_path / "a.log"))
+    file.append(content)
+    written: list[bytes] = []
+
+    def pwrite(_fd: int, data: bytes, _at: int) -> int:
+        written.append(data[:400_000])
+        return len(written[-1])
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    file.rewrite(position)
+    assert b"".join(written) == content[position:]
+    assert file.size == len(content)
+    file.close()
+
+
 def test_what_is_reserved_is_written_over_and_given_back(tmp_path: Path) -> None:
     path = tmp_path / "f"
     file = OsDisk().open(str(path))

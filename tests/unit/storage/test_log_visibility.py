@@ -9,9 +9,11 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.errors import OffsetOutOfRangeError, StorageError, TooManyFilesError
 from penstock.storage import log as log_module
+from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.damage import DamageRecord
 from penstock.storage.durability import Durability
+from penstock.storage.extent import Extent
 from penstock.storage.log import Log, LogOptions, SyncJob
 from penstock.storage.recovery import recover
 from penstock.testing.disk import FaultyDisk
@@ -147,24 +149,48 @@ def test_a_log_that_cannot_be_synced_at_its_start_is_read_and_takes_nothing(
         fill(log, 1)
 
 
-def test_what_a_failed_sync_left_in_the_cache_is_seen_and_told_when_a_power_cut_takes_it() -> None:
-    disk = new_disk()
-    log = new_log(disk, durability=FSYNC)
+def after_a_failed_sync(disk: FaultyDisk, level: Durability) -> tuple[list[Batch], Extent]:
+    """A log with one batch whose sync has failed, started again, synced and ended; the extent."""
+    log = new_log(disk, durability=level)
     written = fill(log, 1)
     disk.fail("sync", within=".log")
     with pytest.raises(StorageError):
         log.sync()
     log.close()
-    log = new_log(disk, durability=FSYNC)
-    assert everything(log) == frames(written)  # and no later sync finds anything to write
+    log = new_log(disk, durability=level)
+    assert everything(log) == frames(written)
     extent = log.extent
     log.close()
     disk.crash(SystemChance(6155))
+    return written, extent
+
+
+def test_at_fsync_a_start_writes_again_what_a_failed_sync_left_in_the_cache() -> None:
+    disk = new_disk()
+    written, _ = after_a_failed_sync(disk, FSYNC)
+    assert everything(new_log(disk, durability=FSYNC)) == frames(written)
+
+
+def test_at_write_what_a_failed_sync_left_in_the_cache_is_told_when_a_power_cut_takes_it() -> None:
+    disk = new_disk()
+    _, extent = after_a_failed_sync(disk, Durability.WRITE)
+    extent = Extent(extent.start, extent.end, extent.end)  # as close has recorded it
     damage = DamageRecord(disk, DIRECTORY)
     log, _ = recover(disk, DIRECTORY, ID_BASE, BlockCache(0), LogOptions(), damage, extent)
     assert (everything(log), ends(log)) == ({}, (1, 1))
     assert damage.pending
     assert damage.lost_messages == 1
+
+
+def test_a_log_that_cannot_be_written_again_is_read_and_takes_nothing() -> None:
+    disk = new_disk()
+    written = fill(new_log(disk, durability=FSYNC), 2)
+    disk.crash("written")
+    disk.fail("append", within=".log")
+    log = new_log(disk, durability=FSYNC)
+    assert everything(log) == frames(written)
+    with pytest.raises(StorageError, match="read-only"):
+        fill(log, 1)
 
 
 def test_a_start_after_a_clean_stop_syncs_nothing() -> None:
