@@ -60,12 +60,13 @@ class Topic:
     """A named log with its channels and groups. ``journal`` is None for an ephemeral topic."""
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
-    __slots__ = ("_alarms", "_bounds", "_chance", "_changed", "_clock", "_deleted", "_journal",
-                 "_last_queue", "_limiter", "_news", "_noted", "_options", "_save_failed",
-                 "_staged", "_unseen", "appended", "channel_settings", "channels",
-                 "dropped_count", "ephemeral", "exiting", "gated", "groups", "head", "log",
-                 "message_bytes", "message_count", "name", "paused", "placed", "queues",
-                 "refused_count", "retention", "settings", "spread", "time")  # fmt: skip
+    __slots__ = ("__weakref__", "_alarms", "_bounds", "_chance", "_changed", "_clock",
+                 "_deleted", "_journal", "_last_queue", "_limiter", "_news", "_noted",
+                 "_options", "_save_failed", "_staged", "_unseen", "appended",
+                 "channel_settings", "channels", "dropped_count", "ephemeral", "exiting",
+                 "gated", "groups", "head", "log", "message_bytes", "message_count", "name",
+                 "paused", "placed", "queues", "refused_count", "retention", "settings",
+                 "spread", "time")  # fmt: skip
 
     def __init__(
         self,
