@@ -15,7 +15,6 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
-from penstock.core.ids import id_base
 from penstock.core.names import is_ephemeral
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
@@ -79,7 +78,7 @@ class Broker:
         return topic
 
     def _open(self, name: str) -> Topic:
-        base = id_base(self._options.node_id, self._clock.wall_ns())
+        base = self.store.taken_ids.new_base(self._options.node_id, self._clock.wall_ns())
         if is_ephemeral(name):
             return self._make(name, MemoryLog(base), None)
         log, journal, _ = self.store.open_queue(name, 0, base)
@@ -124,6 +123,7 @@ class Broker:
         topic = self.topics.pop(name)
         for problem in [problem for problem in self._problems if problem[0] == name]:
             del self._problems[problem]
+        self.store.taken_ids.take(topic.log.next_id, durably=not topic.ephemeral)
         topic.delete()
         return topic
 

@@ -21,6 +21,7 @@ from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queue_index import Queues, open_queues
 from penstock.storage.queue_rebuild import Stated
 from penstock.storage.recovery import RecoveryReport, recover
+from penstock.storage.taken_ids import TakenIds
 from penstock.storage.temporary import remove_temporaries
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Store:
         self._lock = disk.lock(data_path)
         try:
             self._tidy()
+            self.taken_ids = TakenIds(disk, data_path)
         except StorageError:
             self._lock.release()
             raise

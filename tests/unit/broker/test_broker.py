@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from penstock.broker.broker import Broker
+from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, LockedError, StorageError
 from penstock.core.units import SECOND
 from penstock.storage.retention import Retention
@@ -39,8 +40,8 @@ def test_ids_carry_the_node_and_differ_between_topics(world: World) -> None:
 def test_ids_of_an_ephemeral_topic_made_again_are_new(world: World) -> None:
     first = world.broker.topic("a#ephemeral").log.id_base
     world.broker.delete_topic("a#ephemeral")
-    world.clock.advance(SECOND)
     assert world.broker.topic("a#ephemeral").log.id_base > first
+    assert world.disk.paths() == []
 
 
 def test_a_data_path_in_use_is_refused(world: World) -> None:
@@ -67,7 +68,7 @@ def test_a_deleted_topic_is_gone_with_its_files(world: World) -> None:
     world.fill(2)
     assert world.broker.delete_topic("t") is topic
     assert world.broker.topics == {}
-    assert world.disk.paths() == []
+    assert world.disk.paths() == ["/data/ids.json"]
     with pytest.raises(KeyError):
         world.broker.delete_topic("t")
     world.restart()
@@ -82,6 +83,37 @@ def test_a_topic_made_again_does_not_repeat_ids(world: World) -> None:
     world.fill(1)
     assert world.topic.depth == 1
     assert world.topic.log.id_base >= used
+
+
+@pytest.mark.parametrize("set_back_ns", [0, SECOND, 10**6 * SECOND])
+def test_a_topic_made_again_at_the_same_time_or_before_has_another_id_base(
+    world: World, set_back_ns: int
+) -> None:
+    world.fill(3)
+    used = log_of(world.topic).next_id
+    world.broker.delete_topic("t")
+    world.disk.crash(SystemChance())
+    world.clock.set_wall(world.clock.wall_ns() - set_back_ns)
+    world.open()
+    assert world.topic.log.id_base > used
+
+
+def test_a_deletion_that_a_crash_undoes_leaves_the_id_base(world: World) -> None:
+    world.fill(3)
+    base = world.topic.log.id_base
+    world.disk.fail("rename")
+    with pytest.raises(StorageError):
+        world.broker.delete_topic("t")
+    world.kill()
+    assert world.topic.log.id_base == base
+
+
+def test_a_topic_whose_deletion_cannot_be_noted_is_deleted(world: World) -> None:
+    world.fill(3)
+    world.disk.fail("replace", within="ids.json")
+    world.broker.delete_topic("t")
+    assert world.broker.topics == {}
+    assert world.topic.log.next_offset == 0
 
 
 def test_tick_wakes_only_the_channels_whose_time_has_come(world: World) -> None:

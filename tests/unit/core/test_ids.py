@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.ids import ID_LENGTH, NODE_ID_MAX, format_id, id_base
+from penstock.core.ids import ID_LENGTH, NODE_ID_MAX, counter, format_id, id_base
 
 WALL = 1_700_000_000_000_000_000
 
@@ -28,6 +28,12 @@ def test_a_clock_before_the_epoch_does_not_touch_the_node_bits() -> None:
     assert id_base(3, 0) == 3 << 53
     assert id_base(3, -(10**18)) == 3 << 53
     assert id_base(3, 1_577_836_800 * 10**9 + 5_000) == (3 << 53) + 5
+
+
+def test_a_base_may_have_to_be_above_what_the_time_gives() -> None:
+    at_least = counter(id_base(7, WALL)) + 5
+    assert id_base(7, WALL, at_least) == id_base(7, WALL) + 5
+    assert id_base(7, WALL + 10**9, at_least) == id_base(7, WALL + 10**9)
 
 
 @pytest.mark.parametrize("node", [-1, NODE_ID_MAX + 1])

@@ -24,7 +24,6 @@ from typing import Final
 from penstock.broker.progress import Progress, encode_record
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError, StorageError
-from penstock.core.ids import id_base
 from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd import metadata
@@ -191,7 +190,7 @@ class _Import:
 
     def _fresh(self, topic: _Topic) -> tuple[list[bytes], Log, int]:
         """Journal records, log and start of the log for a topic that is new to us."""
-        base = id_base(self._node_id, self._clock.wall_ns())
+        base = self._store.taken_ids.new_base(self._node_id, self._clock.wall_ns())
         log, _ = open_log(self._disk, self._staging(topic.name), base, BlockCache(), self._options)
         return [], log, 0
 
