@@ -99,6 +99,11 @@ def read_frames(data: bytes, queue: int) -> Frames:
     return found
 
 
+def queues_named(data: bytes) -> set[int]:
+    """The id bases of all queues that whole frames name; those of earlier versions name none."""
+    return {frame.queue for _, frame in _frames(data, _whole, _starts) if frame.queue is not None}
+
+
 def _read(data: bytes, queue: int, whole: _Whole, starts: _Starts) -> Frames:
     found = Frames()
     end = 0

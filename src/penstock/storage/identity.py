@@ -1,7 +1,7 @@
 """The identity of a queue, in ``queue.json``: the base of its message ids, fixed for life.
 
 When the file is lost or damaged, the base is read from the messages: each batch has both its first
-offset and its first id.
+offset and its first id. A queue without messages may have a journal that names it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX
 from penstock.storage.disk import Disk
-from penstock.storage.frames import read_frames
+from penstock.storage.frames import queues_named, read_frames
 from penstock.storage.journal import JOURNAL_FILE
 from penstock.storage.scan import scan
 from penstock.storage.segment import parse_segment_name, segment_name
@@ -66,6 +66,8 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
         except MALFORMED as error:
             logger.error("%s: %s; taking the ids from the messages", path, error)
     found = _id_base_of_messages(disk, directory, firsts)
+    if found is None:
+        found = _id_base_of_journal(disk, directory)
     identity = QueueIdentity(new_id_base if found is None else found, 1 if firsts else _NAMED)
     disk.replace_file(path, msgspec.json.encode(identity))
     return identity
@@ -86,7 +88,7 @@ def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bo
     """
     if not firsts or any(_has_ids(disk, directory, first, id_base) for first in firsts):
         return True
-    journal = read_frames(disk.read_file(os.path.join(directory, JOURNAL_FILE)) or b"", id_base)
+    journal = read_frames(_journal(disk, directory), id_base)
     if journal.end and not journal.is_old and not journal.strangers:
         return True
     return _id_base_of_messages(disk, directory, firsts) in (None, id_base)
@@ -110,3 +112,13 @@ def _id_base_of_messages(disk: Disk, directory: str, firsts: Sequence[int]) -> i
         if found.batches:
             return found.batches[0].first_id - found.batches[0].first_offset
     return None
+
+
+def _id_base_of_journal(disk: Disk, directory: str) -> int | None:
+    """The queue that all records of the journal name; None if they are of several or of none."""
+    queues = queues_named(_journal(disk, directory))
+    return queues.pop() if len(queues) == 1 else None
+
+
+def _journal(disk: Disk, directory: str) -> bytes:
+    return disk.read_file(os.path.join(directory, JOURNAL_FILE)) or b""

@@ -9,7 +9,7 @@ from xxhash import xxh3_64_intdigest
 
 from penstock.core.chance import SystemChance
 from penstock.storage.extent import NOTHING, Extent
-from penstock.storage.frames import HEADER_BYTES, encode_frames, mark, read_frames
+from penstock.storage.frames import HEADER_BYTES, encode_frames, mark, queues_named, read_frames
 
 QUEUE = 77
 EXTENT = Extent(3, 5, 9)
@@ -96,3 +96,8 @@ def test_a_megabyte_of_what_looks_like_frames_is_read_at_once() -> None:
     liar = b"PSJ1" + struct.pack("<IQQQQQ", 1 << 30, 0, QUEUE, 0, 0, 0)
     found = read_frames(liar * 20_000 + WHOLE, QUEUE)
     assert found.records == RECORDS
+
+
+def test_the_queues_that_frames_name() -> None:
+    assert queues_named(b"?" + WHOLE + b"?" + mark(QUEUE + 1, NOTHING)) == {QUEUE, QUEUE + 1}
+    assert queues_named(old_frames(OLD_RECORDS)) == set()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.storage.extent import NOTHING
-from penstock.storage.frames import mark
+from penstock.storage.frames import encode_frames, mark
 from penstock.storage.identity import note_journal, read_identity, segments_in
-from penstock.storage.journal import JOURNAL_FILE
+from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.logs import (
     DIRECTORY,
@@ -64,6 +64,28 @@ def test_the_journal_says_whose_identity_it_is_where_no_segment_bears_it_out(
 def test_a_queue_without_identity_and_messages_is_new() -> None:
     disk = new_disk()
     new_log(disk)
+    disk.remove(PATH)
+    assert reopen(disk, id_base=99)[0].id_base == 99
+
+
+@pytest.mark.parametrize("spoiled", [None, b"{"])
+def test_a_queue_without_messages_is_named_by_its_journal(spoiled: bytes | None) -> None:
+    disk = new_disk()
+    new_log(disk)
+    path = f"{DIRECTORY}/{JOURNAL_FILE}"
+    disk.replace_file(path, encode_frames([b"a"], ID_BASE, NOTHING) + mark(ID_BASE, NOTHING))
+    disk.remove(PATH)
+    if spoiled is not None:
+        disk.replace_file(PATH, spoiled)
+    assert reopen(disk, id_base=99)[0].id_base == ID_BASE
+    assert Journal(disk, path, ID_BASE).records == [b"a"]
+
+
+def test_a_journal_of_several_queues_names_none() -> None:
+    disk = new_disk()
+    new_log(disk)
+    frames_of_two = mark(ID_BASE, NOTHING) + mark(ID_BASE + 7, NOTHING)
+    disk.replace_file(f"{DIRECTORY}/{JOURNAL_FILE}", frames_of_two)
     disk.remove(PATH)
     assert reopen(disk, id_base=99)[0].id_base == 99
 
