@@ -238,3 +238,23 @@ def test_what_waits_is_held_by_those_who_will_deliver_it(both: Both, deletes: bo
         topic = both.topic(name)
         assert release.HOLDER in topic.groups, name
         assert topic.retention.time_ns == both.node.settings.file_reserved_time * HOUR, name
+
+
+def test_the_log_of_a_rocketmq_topic_has_a_creation_id(both: Both) -> None:
+    def creation_id() -> str:
+        (queue,) = both.http("GET", "/log/offsets?topic=orders")["queues"]
+        found: str = queue["log"]
+        return found
+
+    client = both.client()
+    both.make_topic(client, "orders")
+    both.send(client, "orders", b"one", queue=3)
+    found = creation_id()
+    assert found == format_id(both.topic("orders").log.id_base).decode()
+    both.restart()
+    client = both.client()
+    assert creation_id() == found
+    assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="orders").code == 0
+    both.make_topic(client, "orders")
+    both.send(client, "orders", b"two", queue=1)
+    assert creation_id() > found

@@ -31,12 +31,18 @@ V1Handler = Callable[[Request], Any]
 
 
 class ApiError(PenstockError):
-    """An answer that is an error: an HTTP status and one of NSQ's codes."""
+    """An answer that is an error: an HTTP status and one of NSQ's codes, perhaps with details."""
 
-    def __init__(self, status: int, code: str) -> None:
+    def __init__(self, status: int, code: str, **details: Any) -> None:
         super().__init__(code)
         self.status = status
         self.code = code
+        self.details = details
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The answer's JSON."""
+        return {"message": self.code, **self.details}
 
 
 def json_response(value: Any, status: int = 200) -> Response:
@@ -64,6 +70,12 @@ def _encoded(body: str) -> bytes:
 def error_response(status: int, code: str) -> Response:
     """`{"message":"<code>"}`; made once for each pair."""
     return json_response({"message": code}, status)
+
+
+def _refusal(error: ApiError) -> Response:
+    if error.details:
+        return json_response(error.content, error.status)
+    return error_response(error.status, error.code)
 
 
 EMPTY = text_response("")
@@ -117,7 +129,7 @@ class NsqRouter(Router):
             try:
                 result = handler(request)
             except ApiError as error:
-                return error_response(error.status, error.code)
+                return _refusal(error)
             if isinstance(result, (Later, Response)):
                 return result
             return _finish(result) if inspect.isawaitable(result) else _enveloped(result)
@@ -137,7 +149,7 @@ async def _finish(result: Awaitable[Any]) -> Response:
     try:
         return _enveloped(await result)
     except ApiError as error:
-        return error_response(error.status, error.code)
+        return _refusal(error)
 
 
 def _enveloped(result: Any) -> Response:
@@ -186,18 +198,23 @@ class Query:
 
 
 def _parse(raw: bytes) -> Query:
-    if b";" in raw or _BAD_ESCAPE.search(raw):
-        _refuse()
-    values: dict[str, str] = {}
-    for pair in raw.split(b"&"):
-        if pair:
-            name, _, value = pair.partition(b"=")
-            values.setdefault(_unescape(name), _unescape(value))
-    return Query(values)
+    return Query(dict(reversed(_pairs(raw))))
 
 
 # Clients repeat the same few queries; an error is not kept, only a Query.
 _parse_known = functools.lru_cache(maxsize=1024)(_parse)
+
+
+def all_values(raw: bytes, name: str) -> list[str]:
+    """The values of a parameter that may be repeated, in order; ApiError INVALID_REQUEST."""
+    return [value for each, value in _pairs(raw) if each == name]
+
+
+def _pairs(raw: bytes) -> list[tuple[str, str]]:
+    if b";" in raw or _BAD_ESCAPE.search(raw):
+        _refuse()
+    parts = [pair.partition(b"=") for pair in raw.split(b"&") if pair]
+    return [(_unescape(name), _unescape(value)) for name, _, value in parts]
 
 
 def _unescape(part: bytes) -> str:

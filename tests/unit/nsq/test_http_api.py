@@ -12,6 +12,7 @@ from penstock.nsq.http_api import (
     ApiError,
     NsqRouter,
     Query,
+    all_values,
     error_response,
     json_response,
     plain_response,
@@ -77,6 +78,15 @@ def test_topic_and_channel_refused(raw: bytes, code: str) -> None:
     assert (caught.value.status, caught.value.code) == (400, code)
 
 
+def test_a_repeated_parameter() -> None:
+    raw = b"topic=b&x=1&topic=a%20c&topic=&topic=b"
+    assert all_values(raw, "topic") == ["b", "a c", "", "b"]
+    assert all_values(raw, "y") == []
+    assert Query.parse(raw).get("topic") == "b"
+    with pytest.raises(ApiError, match="INVALID_REQUEST"):
+        all_values(b"topic=a;topic=b", "topic")
+
+
 def test_topic_and_channel() -> None:
     query = Query.parse(b"topic=a&channel=b%23ephemeral")
     assert query.topic_and_channel() == ("a", "b#ephemeral")
@@ -122,6 +132,7 @@ async def later(result: Any) -> Any:
         (5, 200, b"5"),
         (text_response("x", 201), 201, b"x"),
         (ApiError(404, "TOPIC_NOT_FOUND"), 404, b'{"message":"TOPIC_NOT_FOUND"}'),
+        (ApiError(400, "TOO_MANY", limit=5), 400, b'{"message":"TOO_MANY","limit":5}'),
     ],
 )
 async def test_v1(result: Any, status: int, body: bytes) -> None:

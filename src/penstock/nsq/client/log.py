@@ -144,7 +144,8 @@ class LogClient:
         """The bounds of the topic's queues and the offsets of its groups."""
         answer = self._json("GET", "/log/offsets", topic, {})
         with self._understanding():
-            queues = [QueueBounds(**queue) for queue in answer["queues"]]
+            queues = [QueueBounds(*[queue[key] for key in QueueBounds._fields])
+                      for queue in answer["queues"]]  # fmt: skip
             groups = {
                 group: {int(queue): offset for queue, offset in offsets.items()}
                 for group, offsets in answer.get("groups", {}).items()

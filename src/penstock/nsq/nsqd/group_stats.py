@@ -51,6 +51,7 @@ def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
             "committed": {"0": group.committed},
             "lag": group.lag,
             "rate": group.rate,
+            "owner": group.owner,
             "progress": group.progress and structs.asdict(group.progress),
         }
         for group in groups

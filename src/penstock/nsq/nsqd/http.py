@@ -35,6 +35,7 @@ from penstock.nsq.nsqd.config import ConfigApi
 from penstock.nsq.nsqd.damage_api import DamageApi
 from penstock.nsq.nsqd.dead_topics import DeadTopics
 from penstock.nsq.nsqd.log_api import LogApi
+from penstock.nsq.nsqd.log_group_api import LogGroupApi
 from penstock.nsq.nsqd.prometheus import Metrics
 from penstock.nsq.nsqd.replay_api import ReplayApi
 from penstock.nsq.nsqd.settings_api import SettingsApi
@@ -86,6 +87,7 @@ class NsqdApi:
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
         ConfigApi(self._nsqd).add_routes(router)
         LogApi(self._nsqd).add_routes(router)
+        LogGroupApi(self._nsqd).add_routes(router)
         ReplayApi(self._nsqd).add_routes(router)
         SettingsApi(self._nsqd).add_routes(router)
         DamageApi(self._nsqd).add_routes(router)

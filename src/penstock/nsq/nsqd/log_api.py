@@ -1,7 +1,7 @@
 """The log over HTTP: what Spark and other replaying readers use. Penstock's own, beside NSQ's API.
 
-A reader asks for a topic's offsets, fetches whole batches as they are stored, and commits how far
-it has got as a group; retention waits for the group.
+A reader asks for the offsets of topics and fetches whole batches as they are stored; how far it has
+got it commits as a group (``log_group_api``).
 """
 
 from __future__ import annotations
@@ -9,33 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from penstock.broker.dialects import nsq_raw
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
-from penstock.core.malformed import MALFORMED
-from penstock.core.units import SECOND
+from penstock.core.ids import format_id
 from penstock.net.address import join_host_port
 from penstock.net.http import Request, Response
-from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
+from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, all_values
 from penstock.nsq.nsqd.api_arguments import number, offset_at, out_of_range, topic_named
-from penstock.nsq.nsqd.log_groups import QueryProgress
-from penstock.nsq.nsqd.write_down import write_down
+from penstock.nsq.nsqd.many_topics import check_number, names_in
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
-GROUPS_MAX: Final = 1000
-_PROGRESS_MAX: Final = 4096
-
-
-class GroupCommit(msgspec.Struct):
-    """The body of /log/commit: an offset for each queue."""
-
-    offsets: dict[str, int]
 
 
 class LogApi:
@@ -46,12 +34,9 @@ class LogApi:
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/log/offsets", self._offsets, quiet=True)
+        router.v1("POST", "/log/offsets", self._offsets_of_many, quiet=True)
         router.v1("GET", "/log/fetch", self._fetch, quiet=True)
         router.v1("GET", "/log/offset_at", self._offset_at)
-        router.v1("POST", "/log/commit", self._commit, quiet=True)
-        router.v1("POST", "/log/group/delete", self._delete_group)
-        router.v1("POST", "/log/group/progress", self._tell_progress, max_body=_PROGRESS_MAX,
-                  quiet=True)  # fmt: skip
 
     @property
     def _node(self) -> str:
@@ -59,12 +44,30 @@ class LogApi:
         return join_host_port(nsqd.options.broadcast_address, nsqd.broadcast_http_port)
 
     def _offsets(self, request: Request) -> Any:
-        """Bounds of the topic's queues and how far its groups are."""
-        topic = self._topic(Query.parse(request.query))
-        log = topic.log
-        queue = {"queue": 0, "start": log.start_offset, "end": log.next_offset, "bytes": log.nbytes}
-        groups = {name: {"0": offset} for name, offset in topic.groups.items()}
-        return {"node": self._node, "topic": topic.name, "queues": [queue], "groups": groups}
+        """Bounds of the topic's queues and how far its groups are; of each topic if several are
+        named.
+        """
+        names = all_values(request.query, "topic")
+        if len(names) > 1:
+            return self._of_each(names)
+        return {"node": self._node, **_bounds(self._topic(Query.parse(request.query)))}
+
+    def _offsets_of_many(self, request: Request) -> Any:
+        names = names_in(request, Query.parse(request.query))
+        if names is None:
+            raise ApiError(400, "INVALID_BODY")
+        return self._of_each(names)
+
+    def _of_each(self, names: Sequence[str]) -> Any:
+        check_number(names)
+        topics = [self._bounds_or_error(name) for name in dict.fromkeys(names)]
+        return {"node": self._node, "topics": topics}
+
+    def _bounds_or_error(self, name: str) -> dict[str, Any]:
+        try:
+            return _bounds(topic_named(self._nsqd, name))
+        except ApiError as error:
+            return {"topic": name, **error.content}
 
     def _fetch(self, request: Request) -> Response:
         """Whole batches from the one that holds ``offset`` on; at least one, unless at the end.
@@ -98,72 +101,25 @@ class LogApi:
         self._check_queue(query)
         return {"offset": offset_at(topic, number(query, "timestamp_ns", None))}
 
-    def _commit(self, request: Request) -> Any:
-        """Move a group, or make it at the start of the log when no offset is given."""
-        query = Query.parse(request.query)
-        topic = self._topic(query)
-        group = query.required("group")
-        if not 0 < len(group) <= 256 or not group.isprintable():
-            raise ApiError(400, "INVALID_ARG_GROUP")
-        if group not in topic.groups and len(topic.groups) >= GROUPS_MAX:
-            raise ApiError(400, "TOO_MANY_GROUPS")
-        offset = self._committed_offset(request, topic)
-        is_new = group not in topic.groups
-        topic.commit_group(group, offset)
-        if is_new:  # a kill must not let go of what it holds from now on
-            write_down(topic)
-        self._nsqd.log_groups.moved(topic, group)
-        return {}
-
-    def _committed_offset(self, request: Request, topic: Topic) -> int | None:
-        try:
-            commit = msgspec.json.decode(request.body or b'{"offsets":{}}', type=GroupCommit)
-        except MALFORMED:
-            raise ApiError(400, "INVALID_BODY") from None
-        if not commit.offsets:
-            return None
-        if list(commit.offsets) != ["0"]:
-            raise ApiError(400, "INVALID_ARG_QUEUE")
-        offset = commit.offsets["0"]
-        if not 0 <= offset <= topic.log.next_offset:
-            raise ApiError(400, "INVALID_ARG_OFFSET")
-        return offset
-
-    def _delete_group(self, request: Request) -> None:
-        query = Query.parse(request.query)
-        topic = self._topic(query)
-        group = self._group(query, topic)
-        topic.delete_group(group)
-        write_down(topic)  # else a kill would restore a reader that keeps the log
-        self._nsqd.log_groups.deleted(topic, group)
-
-    def _tell_progress(self, request: Request) -> Any:
-        """Keep what the reader of a group has done last, for those who look."""
-        query = Query.parse(request.query)
-        topic = self._topic(query)
-        group = self._group(query, topic)
-        try:
-            progress = msgspec.json.decode(request.body, type=QueryProgress)
-        except MALFORMED:
-            raise ApiError(400, "INVALID_BODY") from None
-        if not progress.query.isprintable():
-            raise ApiError(400, "INVALID_BODY")
-        progress.at = round(self._nsqd.clock.wall_ns() / SECOND, 3)
-        self._nsqd.log_groups.told(topic, group, progress)
-        return {}
-
     def _topic(self, query: Query) -> Topic:
         return topic_named(self._nsqd, query.required("topic"))
-
-    def _group(self, query: Query, topic: Topic) -> str:
-        group = query.required("group")
-        if group not in topic.groups:
-            raise ApiError(404, "GROUP_NOT_FOUND")
-        return group
 
     def _check_queue(self, query: Query) -> None:
         if query.get("queue") not in (None, "0"):
             raise ApiError(404, "QUEUE_NOT_FOUND")
+
+
+def _bounds(topic: Topic) -> dict[str, Any]:
+    log = topic.log
+    queue = {
+        "queue": 0,
+        "log": format_id(log.id_base).decode(),
+        "start": log.start_offset,
+        "end": log.next_offset,
+        "bytes": log.nbytes,
+    }
+    groups = {name: {"0": offset} for name, offset in topic.groups.items()}
+    return {"topic": topic.name, "queues": [queue], "groups": groups}
 
 
 def _as_nsq(pieces: Sequence[memoryview], nbytes: int) -> list[bytes | memoryview]:

@@ -1,14 +1,14 @@
 """Groups that read the log over HTTP: how far behind, how fast, and how their queries are doing.
 
 Where a group is stands in its topic, on disk. What is kept here is of this process and small: when
-the group moved, and what its reader told last.
+the group moved, the owner that moved it, and what its reader told last.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec import Meta, Struct
@@ -26,6 +26,8 @@ _LEAST_NS: Final = SECOND
 """A rate over less than this would be a peak."""
 
 
+OWNED_NS: Final = MINUTE
+"""The time since an owner's last commit in which no other owner may move the group."""
 QUERY_MAX: Final = 256
 """Characters of a query's name."""
 _Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -51,7 +53,15 @@ class LogGroup(Struct):
     committed: int
     lag: int
     rate: float
-    progress: QueryProgress | None
+    progress: QueryProgress | None = None
+    owner: str | None = None
+
+
+class Rival(NamedTuple):
+    """The owner that has a group, and the seconds since its last commit."""
+
+    owner: str
+    seconds: float
 
 
 class Pace:
@@ -89,6 +99,8 @@ class _Known:
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
         self.progress: QueryProgress | None = None
+        self.owner: str | None = None
+        self.owned_ns = 0  # monotonic, of the owner's last commit
 
 
 class LogGroups:
@@ -100,9 +112,21 @@ class LogGroups:
         self._left_out = ROCKETMQ_PREFIX if companions else None
         self._known: WeakKeyDictionary[Topic, dict[str, _Known]] = WeakKeyDictionary()
 
-    def moved(self, topic: Topic, name: str) -> None:
-        """A group has committed an offset, or is new."""
-        self._group(topic, name).pace.moved(self._clock.monotonic_ns(), topic.groups[name])
+    def rival(self, topic: Topic, name: str, owner: str | None) -> Rival | None:
+        """Another owner that has the group; None if this one may move it, or does not say."""
+        known = self._known.get(topic, {}).get(name)
+        if owner is None or known is None or known.owner in (None, owner):
+            return None
+        since = self._clock.monotonic_ns() - known.owned_ns
+        return Rival(known.owner or "", round(since / SECOND, 1)) if since < OWNED_NS else None
+
+    def moved(self, topic: Topic, name: str, owner: str | None = None) -> None:
+        """A group has committed an offset, or is new; without ``owner`` it keeps the one it has."""
+        now = self._clock.monotonic_ns()
+        known = self._group(topic, name)
+        known.pace.moved(now, topic.groups[name])
+        if owner is not None:
+            known.owner, known.owned_ns = owner, now
 
     def told(self, topic: Topic, name: str, progress: QueryProgress) -> None:
         """The reader of a group that there is has finished a batch."""
@@ -122,9 +146,10 @@ class LogGroups:
             lag = log.next_offset - min(log.next_offset, max(log.start_offset, offset))
             each = known.get(name)
             if each is None:
-                yield LogGroup(name, offset, lag, 0.0, None)
+                yield LogGroup(name, offset, lag, 0.0)
             else:
-                yield LogGroup(name, offset, lag, each.pace.rate(now, offset), each.progress)
+                rate = each.pace.rate(now, offset)
+                yield LogGroup(name, offset, lag, rate, each.progress, each.owner)
 
     def _group(self, topic: Topic, name: str) -> _Known:
         groups = self._known.setdefault(topic, {})

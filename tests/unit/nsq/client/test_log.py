@@ -41,7 +41,7 @@ def test_topics(node: FakeHttp, client: LogClient) -> None:
 
 
 def test_offsets(node: FakeHttp, client: LogClient) -> None:
-    queue = {"queue": 0, "start": 5, "end": 9, "bytes": 1000}
+    queue = {"queue": 0, "log": "0a", "start": 5, "end": 9, "bytes": 1000, "later": 1}
     answer = {"node": "h:1", "topic": "t", "queues": [queue], "groups": {"g": {"0": 7}}}
     node.json("/log/offsets", answer)
     offsets = client.offsets("t#ephemeral")

@@ -235,3 +235,27 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 async def nsqd(start: Start) -> Running:
     """An nsqd with default options."""
     return await start()
+
+
+@pytest.fixture
+async def filled(start: Start) -> Running:
+    """Topic t with 10 segments of one batch of 10 messages each."""
+    nsqd = await start(max_bytes_per_file=1000)
+    producer = await nsqd.connect()
+    for number in range(10):
+        bodies = [b"%03d" % (number * 10 + place) + bytes(100) for place in range(10)]
+        assert await producer.ask(mpub("t", *bodies)) == b"OK"
+    return nsqd
+
+
+async def trim(nsqd: Running) -> None:
+    await nsqd.nsqd.commits.settle()  # nothing is deleted during a sync
+    nsqd.nsqd.broker.trim()
+
+
+def consume_all(nsqd: Running) -> None:
+    """Nobody needs the messages any more."""
+    topic = nsqd.nsqd.broker.topics["t"]
+    topic.channel("gone")
+    topic.distribute()
+    topic.channels["gone"].empty()

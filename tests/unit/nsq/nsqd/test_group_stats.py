@@ -70,13 +70,14 @@ def test_producers() -> None:
 
 def test_log_groups() -> None:
     progress = QueryProgress("archive", 7, 1000, 2500.04, 1400, 5.5)
-    groups = [LogGroup("g", 5, 2, 1.25, progress), LogGroup("h", 0, 9, 0.0, None)]
+    groups = [LogGroup("g", 5, 2, 1.25, progress, "q1"), LogGroup("h", 0, 9, 0.0)]
     found = group_stats.log_groups(groups, "")
     assert found == [
-        {"group_name": "g", "committed": {"0": 5}, "lag": 2, "rate": 1.25,
+        {"group_name": "g", "committed": {"0": 5}, "lag": 2, "rate": 1.25, "owner": "q1",
          "progress": {"query": "archive", "batch": 7, "rows": 1000, "rows_per_s": 2500.04,
                       "duration_ms": 1400, "at": 5.5}},
-        {"group_name": "h", "committed": {"0": 0}, "lag": 9, "rate": 0.0, "progress": None},
+        {"group_name": "h", "committed": {"0": 0}, "lag": 9, "rate": 0.0, "owner": None,
+         "progress": None},
     ]  # fmt: skip
     assert group_stats.log_groups(groups, "h") == found[1:]
     assert group_stats.log_lines({"log_groups": found}) == [

@@ -1,0 +1,156 @@
+"""Groups over HTTP: readers of the log that say how far they have got, in one topic or in many.
+
+Retention waits for a group. One that names its owner is taken by no other while that one commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.broker.topic import Topic
+from penstock.core.malformed import MALFORMED
+from penstock.core.units import SECOND
+from penstock.net.http import Request
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.api_arguments import topic_named
+from penstock.nsq.nsqd.log_groups import QueryProgress
+from penstock.nsq.nsqd.many_topics import change_each, names_in, offsets_in
+from penstock.nsq.nsqd.write_down import write_down
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+GROUPS_MAX: Final = 1000
+GROUP_MAX: Final = 256
+OWNER_MAX: Final = 128
+_PROGRESS_MAX: Final = 4096
+
+
+class GroupCommit(msgspec.Struct):
+    """The body of /log/commit for one topic: an offset for each queue."""
+
+    offsets: dict[str, int]
+
+
+class LogGroupApi:
+    """The endpoints of groups of one nsqd."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        self._nsqd = nsqd
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("POST", "/log/commit", self._commit, quiet=True)
+        router.v1("POST", "/log/group/delete", self._delete)
+        router.v1("POST", "/log/group/progress", self._tell_progress, max_body=_PROGRESS_MAX,
+                  quiet=True)  # fmt: skip
+
+    def _commit(self, request: Request) -> Any:
+        """Move a group, or make it at the start of the log where no offset is given."""
+        query = Query.parse(request.query)
+        topics = offsets_in(request, query)
+        if topics is None:
+            topic = topic_named(self._nsqd, query.required("topic"))
+            self._move(topic, _group_of(query), _owner_of(query), _offsets_of_one(request))
+            return {}
+        group, owner = _group_of(query), _owner_of(query)
+
+        def move(name: str) -> bool:
+            return self._move(topic_named(self._nsqd, name), group, owner, topics[name])
+
+        return change_each(topics, move)
+
+    def _move(
+        self, topic: Topic, group: str, owner: str | None, offsets: Mapping[str, int]
+    ) -> bool:
+        """Move a group in one topic; True if it is new."""
+        is_new = group not in topic.groups
+        if is_new and len(topic.groups) >= GROUPS_MAX:
+            raise ApiError(400, "TOO_MANY_GROUPS")
+        rival = self._nsqd.log_groups.rival(topic, group, owner)
+        if rival is not None:
+            raise ApiError(409, "GROUP_IN_USE", owner=rival.owner, seconds=rival.seconds)
+        topic.commit_group(group, _committed(topic, offsets))
+        if is_new:  # a kill must not let go of what it holds from now on
+            write_down(topic)
+        self._nsqd.log_groups.moved(topic, group, owner)
+        return is_new
+
+    def _delete(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        names = names_in(request, query)
+        if names is None:
+            topic = topic_named(self._nsqd, query.required("topic"))
+            self._forget(topic, query.required("group"))
+            return None
+        group = query.required("group")
+
+        def forget(name: str) -> bool:
+            self._forget(topic_named(self._nsqd, name), group)
+            return True
+
+        return change_each(names, forget)
+
+    def _forget(self, topic: Topic, group: str) -> None:
+        _check_there(topic, group)
+        topic.delete_group(group)
+        write_down(topic)  # else a kill would restore a reader that keeps the log
+        self._nsqd.log_groups.deleted(topic, group)
+
+    def _tell_progress(self, request: Request) -> Any:
+        """Keep what the reader of a group has done last, for those who look."""
+        query = Query.parse(request.query)
+        topic = topic_named(self._nsqd, query.required("topic"))
+        group = query.required("group")
+        _check_there(topic, group)
+        try:
+            progress = msgspec.json.decode(request.body, type=QueryProgress)
+        except MALFORMED:
+            raise ApiError(400, "INVALID_BODY") from None
+        if not progress.query.isprintable():
+            raise ApiError(400, "INVALID_BODY")
+        progress.at = round(self._nsqd.clock.wall_ns() / SECOND, 3)
+        self._nsqd.log_groups.told(topic, group, progress)
+        return {}
+
+
+def _group_of(query: Query) -> str:
+    """The group to move; ApiError 400."""
+    group = query.required("group")
+    if not 0 < len(group) <= GROUP_MAX or not group.isprintable():
+        raise ApiError(400, "INVALID_ARG_GROUP")
+    return group
+
+
+def _owner_of(query: Query) -> str | None:
+    """The owner that moves it, if it names itself; ApiError 400."""
+    owner = query.get("owner")
+    if owner is not None and not (0 < len(owner) <= OWNER_MAX and owner.isprintable()):
+        raise ApiError(400, "INVALID_ARG_OWNER")
+    return owner
+
+
+def _offsets_of_one(request: Request) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(request.body or b'{"offsets":{}}', type=GroupCommit).offsets
+    except MALFORMED:
+        raise ApiError(400, "INVALID_BODY") from None
+
+
+def _committed(topic: Topic, offsets: Mapping[str, int]) -> int | None:
+    """The offset of the topic's one queue, None if it is not given; ApiError 400."""
+    if not offsets:
+        return None
+    if list(offsets) != ["0"]:
+        raise ApiError(400, "INVALID_ARG_QUEUE")
+    offset = offsets["0"]
+    if not 0 <= offset <= topic.log.next_offset:
+        raise ApiError(400, "INVALID_ARG_OFFSET")
+    return offset
+
+
+def _check_there(topic: Topic, group: str) -> None:
+    if group not in topic.groups:
+        raise ApiError(404, "GROUP_NOT_FOUND")
