@@ -73,9 +73,9 @@ class LogGroupApi:
         if rival is not None:
             raise ApiError(409, "GROUP_IN_USE", owner=rival.owner, seconds=rival.seconds)
         topic.commit_group(group, _committed(topic, offsets))
+        self._nsqd.log_groups.moved(topic, group, owner)
         if is_new:  # a kill must not let go of what it holds from now on
             write_down(topic)
-        self._nsqd.log_groups.moved(topic, group, owner)
         return is_new
 
     def _delete(self, request: Request) -> Any:
@@ -96,8 +96,8 @@ class LogGroupApi:
     def _forget(self, topic: Topic, group: str) -> None:
         _check_there(topic, group)
         topic.delete_group(group)
-        write_down(topic)  # else a kill would restore a reader that keeps the log
         self._nsqd.log_groups.deleted(topic, group)
+        write_down(topic)  # else a kill would restore a reader that keeps the log
 
     def _tell_progress(self, request: Request) -> Any:
         """Keep what the reader of a group has done last, for those who look."""
