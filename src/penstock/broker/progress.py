@@ -39,10 +39,11 @@ class ChannelRecord(msgspec.Struct, array_like=True, tag="c"):
 
 
 class GroupRecord(msgspec.Struct, array_like=True, tag="g"):
-    """The offset up to which a group has committed."""
+    """The offset up to which a group has committed, and the seconds since it moved."""
 
     name: str
     offset: int
+    age_s: int = 0
 
 
 class TopicRecord(msgspec.Struct, array_like=True, tag="t"):
@@ -96,6 +97,7 @@ class Progress:
         self.paused = False
         self.channels: dict[str, ChannelRecord] = {}
         self.groups: dict[str, int] = {}
+        self.group_ages: dict[str, int] = {}  # seconds
         self.settings = TopicSettings()
         self.channel_settings: dict[str, ChannelSettings] = {}
         self.deleted: set[str] = set()  # channels
@@ -157,6 +159,7 @@ class Progress:
                 self._apply_channel(record)
             case GroupRecord():
                 self.groups[record.name] = record.offset
+                self.group_ages[record.name] = record.age_s
             case TopicRecord():
                 self.head = record.head
                 self.paused = record.paused
@@ -170,6 +173,7 @@ class Progress:
                 self.channels.pop(record.channel or "", None)
                 self._deferred.pop(record.channel or "", None)
                 self.groups.pop(record.group or "", None)
+                self.group_ages.pop(record.group or "", None)
 
     def _apply_channel(self, record: ChannelRecord) -> None:
         self._doubt(record)

@@ -20,6 +20,7 @@ from penstock.broker.alarms import Alarms
 from penstock.broker.bounds import Bounds, Overflow
 from penstock.broker.channel import Channel, ChannelOptions
 from penstock.broker.dead_letters import dead_letter_topic
+from penstock.broker.group_ages import GroupAges
 from penstock.broker.limiter import Limiter
 from penstock.broker.progress import (
     ChannelSettings,
@@ -39,6 +40,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
 from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
+from penstock.core.units import SECOND
 from penstock.storage.batch import Batch
 from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.journal import Journal
@@ -89,6 +91,7 @@ class Topic:
         self.appended: Appended | None = None
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
+        self.group_ages = GroupAges(clock)
         self.head = log.start_offset
         self.paused = False
         self.gated = False  # the shell still looks for channels to make first
@@ -411,11 +414,20 @@ class Topic:
         if offset is None:
             offset = self.groups.get(name, self.log.start_offset)
         self.groups[name] = min(offset, self.log.next_offset)
+        self.group_ages.moved(name)
         self._changed = True
+
+    def age_groups(self, *, keep: bool) -> None:
+        """Note which groups have nothing to read; with ``keep`` the next save writes all ages."""
+        for name, offset in self.groups.items():
+            if offset >= self.log.next_offset:
+                self.group_ages.moved(name)
+        self._changed |= keep
 
     def delete_group(self, name: str) -> None:
         """Forget a group. Raises KeyError."""
         del self.groups[name]
+        self.group_ages.forget(name)
         self._news.append(GoneRecord(None, name))
         self._changed = True
 
@@ -442,7 +454,10 @@ class Topic:
         self._save_failed = True
         records: list[Record] = self._settings() if compact else list(self._news)
         records.append(TopicRecord(self.head, self.paused))
-        records += [GroupRecord(name, offset) for name, offset in self.groups.items()]
+        records += [
+            GroupRecord(name, offset, self.group_ages.age_ns(name) // SECOND)
+            for name, offset in self.groups.items()
+        ]
         records += [
             channel.record(everything=compact)
             for channel in self.channels.values()
@@ -485,6 +500,8 @@ class Topic:
             self.head = max(self.log.start_offset, progress.head)
         self.paused = progress.paused
         self.groups = progress.groups
+        for name, age_s in progress.group_ages.items():
+            self.group_ages.restore(name, age_s * SECOND)
         self.settings = progress.settings
         self.channel_settings = progress.channel_settings
         self._deleted = progress.deleted

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
     """The nsqd whose topics the broker has; its ports are closed unless they are wanted."""
-    from penstock.core.units import MILLISECOND
+    from penstock.core.units import HOUR, MILLISECOND
     from penstock.nsq.nsqd.options import NsqdOptions
 
     return NsqdOptions(
@@ -73,6 +73,7 @@ def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
         tcp_address=settings.nsq_tcp_address,
         http_address=settings.nsq_http_address,
         https_address="",
+        group_retention=settings.nsq_group_retention * HOUR,
         metrics=True,
         durability=settings.durability_level,
         sync_timeout=max(1, settings.flush_interval_commit_log) * MILLISECOND,

@@ -147,6 +147,7 @@ def test_records_as_the_first_version_wrote_them() -> None:
                              [(1_700_000_000_000_000_005, 5, 6, 1)], [])  # fmt: skip
     assert progress.channels == {"c": expected}
     assert (progress.head, progress.paused, progress.groups) == (12, True, {"g": 4})
+    assert progress.group_ages == {"g": 0}
     assert (progress.settings, progress.channel_settings) == (TopicSettings(), {})
 
 
@@ -158,9 +159,15 @@ def test_settings_come_back_and_go_with_their_channel() -> None:
     assert replay(own, other, GoneRecord("c", None)).channel_settings == {"d": other}
 
 
+def test_the_age_of_a_group_comes_back_and_goes_with_it() -> None:
+    records = GroupRecord("g", 4, 9), GroupRecord("h", 4, 7), GroupRecord("g", 5, 1)
+    assert replay(*records).group_ages == {"g": 1, "h": 7}
+    assert replay(*records, GoneRecord(None, "g")).group_ages == {"h": 7}
+
+
 def test_old_writers_and_new_readers_agree_on_the_bytes() -> None:
     """What did not change is still written as it was."""
-    assert encode_record(GroupRecord("g", 4)).hex() == "93a167a16704"
+    assert encode_record(GroupRecord("g", 4, 9)).hex() == "94a167a1670409"
     assert encode_record(TopicRecord(12, paused=True)).hex() == "93a1740cc3"
 
 

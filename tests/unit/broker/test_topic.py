@@ -366,6 +366,29 @@ def test_groups_commit_and_are_forgotten(world: World) -> None:
     assert world.topic.groups == {}
 
 
+def test_the_age_of_a_group_counts_the_time_in_which_the_broker_runs(world: World) -> None:
+    world.fill(5)
+    world.topic.commit_group("behind", 3)
+    world.topic.commit_group("ahead", 5)
+    world.clock.advance(10 * SECOND)
+    world.broker.close()
+    world.clock.advance(10 * SECOND)
+    world.clock.set_wall(0)
+    world.open()
+    ages = world.topic.group_ages
+    assert [ages.age_ns(name) for name in ("behind", "ahead")] == [10 * SECOND] * 2
+    world.broker.save()
+    world.clock.advance(SECOND)
+    world.topic.age_groups(keep=False)
+    assert not world.topic.changed
+    assert [ages.age_ns(name) for name in ("behind", "ahead")] == [11 * SECOND, 0]
+    world.topic.commit_group("behind", 3)
+    assert ages.age_ns("behind") == 0
+    world.broker.save()
+    world.topic.age_groups(keep=True)
+    assert world.topic.changed
+
+
 def test_a_new_group_starts_where_the_log_starts() -> None:
     world = World(file_bytes=300)
     world.channel()

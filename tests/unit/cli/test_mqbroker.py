@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.mqbroker import nsqd_options
-from penstock.core.units import MILLISECOND
+from penstock.core.units import HOUR, MILLISECOND
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.disk import DirectoryLock
 from penstock.storage.durability import Durability
@@ -119,6 +119,7 @@ def test_the_nsqd_beneath() -> None:
             "flushDiskType": "SYNC_FLUSH",
             "flushIntervalCommitLog": "70",
             "nsqHttpAddress": "127.0.0.1:0",
+            "nsqGroupRetention": "48",
         }
     )
     options = nsqd_options(settings, logging.INFO)
@@ -127,3 +128,4 @@ def test_the_nsqd_beneath() -> None:
     assert options.sync_timeout == 70 * MILLISECOND
     assert (options.tcp_address, options.http_address) == ("", "127.0.0.1:0")
     assert options.metrics
+    assert options.group_retention == 48 * HOUR

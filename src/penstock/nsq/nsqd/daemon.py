@@ -90,7 +90,7 @@ class Nsqd:
         self._topics_max = file_limit() // (2 * FILES_OF_A_TOPIC)
         self.commits = Commits(clock, options.durability, options.sync_every)
         self.dead_letters = DeadLetters(self)
-        self.log_groups = LogGroups(clock, companions)
+        self.log_groups = LogGroups(clock, companions, options.group_retention)
         self.metadata = metadata.MetadataFile(self.broker)
         self.housekeeping = Housekeeping(self)
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,

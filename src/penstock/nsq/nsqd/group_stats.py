@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from penstock.core.units import MILLISECOND, format_duration
+from penstock.core.units import MILLISECOND, SECOND, format_duration
 
 if TYPE_CHECKING:
     from penstock.broker.group_figures import ConsumerGroup, GroupMember
@@ -52,6 +52,9 @@ def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
             "lag": group.lag,
             "rate": group.rate,
             "owner": group.owner,
+            "age": group.age,
+            "expires_in": group.expires_in,
+            "stale": group.stale,
             "progress": group.progress and structs.asdict(group.progress),
         }
         for group in groups
@@ -100,9 +103,11 @@ def log_lines(topic: dict[str, Any]) -> list[str]:
     lines = []
     for group in topic.get("log_groups", ()):
         committed = ",".join(f"{queue}={offset}" for queue, offset in group["committed"].items())
+        owner = "" if group["owner"] is None else f" owner: {group['owner']}"
         lines.append(
             f"      {{{group['group_name']:<25}}} {'LOG':<12} lag: {group['lag']:<8} "
-            f"rate: {group['rate']:<8.1f} committed: {committed}\n"
+            f"rate: {group['rate']:<8.1f} age: {format_duration(group['age'] * SECOND):<9} "
+            f"committed: {committed}{owner}{' STALE' * group['stale']}\n"
         )
         progress = group["progress"]
         if progress is not None:

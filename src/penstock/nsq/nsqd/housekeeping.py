@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.units import MILLISECOND
 from penstock.net.tasks import spawn
+from penstock.nsq.nsqd.group_retention import GroupRetention
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.daemon import Nsqd
@@ -27,6 +28,7 @@ class Housekeeping:
 
     def __init__(self, nsqd: Nsqd) -> None:
         self._nsqd = nsqd
+        self._groups = GroupRetention(nsqd)
         self._task: asyncio.Task[None] | None = None
         self._save_at = 0
         self._sync_at = 0
@@ -52,6 +54,7 @@ class Housekeeping:
             self._save(now)
         if now >= self._sync_at:
             self._sync(now)
+        self._groups.tick(now)
 
     def _deadlines(self, now: int) -> None:
         for channel in self._nsqd.broker.tick(now):

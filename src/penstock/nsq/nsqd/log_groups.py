@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from penstock.broker.group_figures import ROCKETMQ_PREFIX
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
-from penstock.core.units import MINUTE, SECOND
+from penstock.core.units import HOUR, MINUTE, SECOND
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.companion import Companion
@@ -26,6 +26,9 @@ _LEAST_NS: Final = SECOND
 """A rate over less than this would be a peak."""
 
 
+STALE_NS: Final = 24 * HOUR
+"""The age at which a group that lags behind is shown as stale; or 80 % of the age at which it is
+deleted, if that is less."""
 OWNED_NS: Final = MINUTE
 """The time since an owner's last commit in which no other owner may move the group."""
 QUERY_MAX: Final = 256
@@ -47,7 +50,12 @@ class QueryProgress(Struct):
 
 
 class LogGroup(Struct):
-    """A group on one topic. ``lag`` in messages, ``rate`` messages a second."""
+    """A group on one topic. ``lag`` in messages, ``rate`` messages a second, times in seconds.
+
+    ``age`` is the time since it moved last or had nothing to read, ``expires_in`` what is left of
+    ``--group-retention``, None if that does not delete it. A group is ``stale`` if it holds the log
+    and has not moved for long.
+    """
 
     name: str
     committed: int
@@ -55,6 +63,9 @@ class LogGroup(Struct):
     rate: float
     progress: QueryProgress | None = None
     owner: str | None = None
+    age: int = 0
+    expires_in: int | None = None
+    stale: bool = False
 
 
 class Rival(NamedTuple):
@@ -106,8 +117,13 @@ class _Known:
 class LogGroups:
     """The groups of all topics; what is known of a topic's goes with the topic."""
 
-    def __init__(self, clock: Clock, companions: Sequence[Companion]) -> None:
+    def __init__(
+        self, clock: Clock, companions: Sequence[Companion], retention_ns: int = 0
+    ) -> None:
+        """``retention_ns``: the age at which groups are deleted; 0: at none."""
         self._clock = clock
+        self._retention_ns = retention_ns
+        self._stale_ns = min(STALE_NS, retention_ns * 4 // 5) if retention_ns else STALE_NS
         # Those that a companion has here, to hold the log, it tells of itself.
         self._left_out = ROCKETMQ_PREFIX if companions else None
         self._known: WeakKeyDictionary[Topic, dict[str, _Known]] = WeakKeyDictionary()
@@ -138,18 +154,24 @@ class LogGroups:
 
     def of(self, topic: Topic) -> Iterator[LogGroup]:
         """The groups of a topic, by name."""
-        now, log = self._clock.monotonic_ns(), topic.log
-        known = self._known.get(topic, {})
-        for name, offset in sorted(topic.groups.items()):
-            if self._left_out is not None and name.startswith(self._left_out):
-                continue
-            lag = log.next_offset - min(log.next_offset, max(log.start_offset, offset))
-            each = known.get(name)
-            if each is None:
-                yield LogGroup(name, offset, lag, 0.0)
-            else:
-                rate = each.pace.rate(now, offset)
-                yield LogGroup(name, offset, lag, rate, each.progress, each.owner)
+        for name in sorted(topic.groups):
+            if self._left_out is None or not name.startswith(self._left_out):
+                yield self._figures(topic, name)
+
+    def _figures(self, topic: Topic, name: str) -> LogGroup:
+        offset, log = topic.groups[name], topic.log
+        lag = log.next_offset - min(log.next_offset, max(log.start_offset, offset))
+        age_ns = topic.group_ages.age_ns(name)
+        found = LogGroup(name, offset, lag, 0.0, age=age_ns // SECOND)
+        if lag:
+            found.stale = age_ns >= self._stale_ns
+            if self._retention_ns:
+                found.expires_in = max(0, self._retention_ns - age_ns) // SECOND
+        known = self._known.get(topic, {}).get(name)
+        if known is not None:
+            found.rate = known.pace.rate(self._clock.monotonic_ns(), offset)
+            found.progress, found.owner = known.progress, known.owner
+        return found
 
     def _group(self, topic: Topic, name: str) -> _Known:
         groups = self._known.setdefault(topic, {})

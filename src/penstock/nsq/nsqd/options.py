@@ -140,6 +140,10 @@ class NsqdOptions(WebOptions):
     retention_bytes: int = option(
         0, "keep this many bytes of consumed messages per topic (0: no rule)"
     )
+    group_retention: int = option(
+        0, "delete a group that leaves messages unread and has not moved for this long (0: never)",
+        kind=DURATION,
+    )  # fmt: skip
 
     msg_timeout: int = option(1 * MINUTE, "time until an unfinished message is delivered again",
                               kind=DURATION)  # fmt: skip
@@ -265,6 +269,8 @@ class NsqdOptions(WebOptions):
             raise ConfigError(f"--dead-letter-topic={self.dead_letter_topic} makes no topic name")
         if self.max_depth < 0 or self.max_bytes < 0:
             raise ConfigError("--max-depth and --max-bytes must not be negative")
+        if self.group_retention < 0:
+            raise ConfigError("--group-retention must not be negative")
 
     def without_effect(self) -> list[str]:
         """The flags that were given and do nothing, but leave nobody unprotected."""

@@ -193,13 +193,17 @@ class Metrics:
     async def _of_log_groups(self) -> list[Metric]:
         """Groups that read the log over HTTP; no metric without a group."""
         lag = Metric("nsqd_log_group_lag", "gauge", "Messages behind a log group's offset.")
+        age = Metric("nsqd_log_group_age_seconds", "gauge",
+                     "Seconds since a log group moved last or had nothing to read.")  # fmt: skip
         found = False
         for topic in [each for each in self._nsqd.broker.topics.values() if each.groups]:
             for group in self._nsqd.log_groups.of(topic):
-                lag.add(group.lag, labels({"topic": topic.name, "group": group.name}))
+                shown = labels({"topic": topic.name, "group": group.name})
+                lag.add(group.lag, shown)
+                age.add(group.age, shown)
                 found = True
             await asyncio.sleep(0)
-        return [lag] if found else []
+        return [lag, age] if found else []
 
     async def _of_groups(self) -> list[Metric]:
         """Consumer groups of other dialects; none without a companion."""

@@ -1,7 +1,8 @@
 """The properties of the broker, under the names of Java's configuration files.
 
 Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
-``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress`` and ``nsqOpen``.
+``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress``, ``nsqGroupRetention`` and
+``nsqOpen``.
 """
 
 from __future__ import annotations
@@ -103,6 +104,8 @@ class BrokerSettings(TlsSettings):
     # NSQ beside it
     nsq_tcp_address: str = ""
     nsq_http_address: str = ""
+    nsq_group_retention: int = 0
+    """Hours after which a group of readers of the log that does not move is deleted; 0: never."""
     nsq_open: bool = False
     """Consent to open ports of NSQ though RocketMQ's is closed by access rules or TLS."""
 
@@ -125,7 +128,8 @@ class BrokerSettings(TlsSettings):
             "storePathRootDir", "brokerRole", "flushDiskType", "durability",
             "flushIntervalCommitLog", "messageDelayLevel", "traceTopicEnable",
             "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
-            "nsqTcpAddress", "nsqHttpAddress", "nsqOpen", "aclEnable", "aclDirectory",
+            "nsqTcpAddress", "nsqHttpAddress", "nsqGroupRetention", "nsqOpen", "aclEnable",
+            "aclDirectory",
         )
     )  # fmt: skip
     """What stands for the life of the process: no command changes it, only the file."""
@@ -261,7 +265,8 @@ class BrokerSettings(TlsSettings):
                               f"{self.durability!r}")  # fmt: skip
         if not 0 <= self.broker_permission <= 7:
             raise ConfigError(f"brokerPermission must be 0 to 7, not {self.broker_permission}")
-        for name in ("listenPort", "maxMessageSize", "defaultTopicQueueNums", "fileReservedTime"):
+        for name in ("listenPort", "maxMessageSize", "defaultTopicQueueNums", "fileReservedTime",
+                     "nsqGroupRetention"):  # fmt: skip
             if getattr(self, self.declared()[name]) < 0:
                 raise ConfigError(f"{name} must not be negative")
         if self.listen_port > 65535:

@@ -70,21 +70,23 @@ def test_producers() -> None:
 
 def test_log_groups() -> None:
     progress = QueryProgress("archive", 7, 1000, 2500.04, 1400, 5.5)
-    groups = [LogGroup("g", 5, 2, 1.25, progress, "q1"), LogGroup("h", 0, 9, 0.0)]
+    groups = [LogGroup("g", 5, 2, 1.25, progress, "q1", 90_000, 3600, stale=True),
+              LogGroup("h", 0, 9, 0.0)]  # fmt: skip
     found = group_stats.log_groups(groups, "")
     assert found == [
         {"group_name": "g", "committed": {"0": 5}, "lag": 2, "rate": 1.25, "owner": "q1",
+         "age": 90_000, "expires_in": 3600, "stale": True,
          "progress": {"query": "archive", "batch": 7, "rows": 1000, "rows_per_s": 2500.04,
                       "duration_ms": 1400, "at": 5.5}},
         {"group_name": "h", "committed": {"0": 0}, "lag": 9, "rate": 0.0, "owner": None,
-         "progress": None},
+         "age": 0, "expires_in": None, "stale": False, "progress": None},
     ]  # fmt: skip
     assert group_stats.log_groups(groups, "h") == found[1:]
     assert group_stats.log_lines({"log_groups": found}) == [
         "      {g                        } LOG          lag: 2        rate: 1.2      "
-        "committed: 0=5\n",
+        "age: 25h0m0s   committed: 0=5 owner: q1 STALE\n",
         "        [archive] batch: 7      rows: 1000     rows/s: 2500.0   took: 1.4s\n",
         "      {h                        } LOG          lag: 9        rate: 0.0      "
-        "committed: 0=0\n",
+        "age: 0s        committed: 0=0\n",
     ]
     assert group_stats.log_lines({}) == []

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.broker.group_ages import GroupAges
 from penstock.broker.topic import Topic
-from penstock.core.units import SECOND
+from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.nsq.nsqd.companion import Companion
-from penstock.nsq.nsqd.log_groups import LogGroups, Pace, QueryProgress
+from penstock.nsq.nsqd.log_groups import OWNED_NS, LogGroups, Pace, QueryProgress, Rival
 from penstock.testing.clock import FakeClock
 
 PROGRESS = QueryProgress("q", 1, 2, 3.5, 4)
@@ -25,8 +26,11 @@ class FakeLog:
 class FakeTopic:
     """Where groups are."""
 
-    def __init__(self, **groups: int) -> None:
+    def __init__(self, clock: FakeClock, groups: dict[str, int]) -> None:
         self.groups = groups
+        self.group_ages = GroupAges(clock)
+        for name in groups:
+            self.group_ages.moved(name)
         self.log = FakeLog()
 
 
@@ -34,19 +38,20 @@ def groups(clock: FakeClock, companions: Sequence[Any] = ()) -> LogGroups:
     return LogGroups(clock, cast("Sequence[Companion]", companions))
 
 
-def topic_of(**groups: int) -> Topic:
-    return cast(Topic, FakeTopic(**groups))
+def topic_of(clock: FakeClock, **groups: int) -> Topic:
+    return cast(Topic, FakeTopic(clock, groups))
 
 
 @pytest.mark.parametrize(("offset", "lag"), [(100, 0), (40, 60), (10, 90), (3, 90), (200, 0)])
 def test_lag_is_what_is_there_to_read(offset: int, lag: int) -> None:
-    (found,) = groups(FakeClock()).of(topic_of(g=offset))
+    clock = FakeClock()
+    (found,) = groups(clock).of(topic_of(clock, g=offset))
     assert (found.name, found.committed, found.lag, found.rate) == ("g", offset, lag, 0)
 
 
 def test_rate_and_progress() -> None:
-    clock, topic = FakeClock(), topic_of(g=0, a=5)
-    found = groups(clock)
+    clock = FakeClock()
+    found, topic = groups(clock), topic_of(clock, g=0, a=5)
     found.moved(topic, "g")
     clock.advance(10 * SECOND)
     topic.groups["g"] = 50
@@ -61,7 +66,8 @@ def test_rate_and_progress() -> None:
 
 
 def test_what_is_known_goes_with_its_topic() -> None:
-    found, topic = groups(FakeClock()), topic_of(g=0)
+    clock = FakeClock()
+    found, topic = groups(clock), topic_of(clock, g=0)
     found.moved(topic, "g")
     assert len(found._known) == 1
     del topic
@@ -70,10 +76,43 @@ def test_what_is_known_goes_with_its_topic() -> None:
 
 
 def test_a_companion_tells_of_its_own() -> None:
-    topic = topic_of(g=0, **{"rocketmq:g": 5})
+    topic = topic_of(FakeClock(), g=0, **{"rocketmq:g": 5})
     assert [each.name for each in groups(FakeClock(), ["one"]).of(topic)] == ["g"]
     # Without it they hold the log all the same, and nobody else shows them.
     assert [each.name for each in groups(FakeClock()).of(topic)] == ["g", "rocketmq:g"]
+
+
+@pytest.mark.parametrize(
+    ("retention", "stale_at"), [(0, 24 * HOUR), (HOUR, 48 * MINUTE), (72 * HOUR, 24 * HOUR)]
+)
+def test_a_group_that_leaves_messages_unread_becomes_stale(retention: int, stale_at: int) -> None:
+    clock = FakeClock()
+    topic = topic_of(clock, behind=40, ahead=100)
+    found = LogGroups(clock, (), retention)
+    clock.advance(stale_at - 1)
+    assert [each.stale for each in found.of(topic)] == [False, False]
+    clock.advance(1)
+    ahead, behind = found.of(topic)
+    assert (ahead.age, ahead.stale, ahead.expires_in) == (stale_at // SECOND, False, None)
+    left = (retention - stale_at) // SECOND if retention else None
+    assert (behind.age, behind.stale, behind.expires_in) == (stale_at // SECOND, True, left)
+    clock.advance(retention)
+    assert [each.expires_in for each in found.of(topic)] == [None, 0 if retention else None]
+
+
+def test_the_owner_that_moved_a_group_last() -> None:
+    clock = FakeClock()
+    found, topic = groups(clock), topic_of(clock, g=0)
+    assert found.rival(topic, "g", "one") is None
+    found.moved(topic, "g", "one")
+    clock.advance(OWNED_NS - 1)
+    assert found.rival(topic, "g", "one") is found.rival(topic, "g", None) is None
+    assert found.rival(topic, "g", "two") == Rival("one", 60.0)
+    found.moved(topic, "g")
+    assert found.rival(topic, "g", "two") is not None
+    assert [each.owner for each in found.of(topic)] == ["one"]
+    clock.advance(1)
+    assert found.rival(topic, "g", "two") is None
 
 
 def test_pace_over_a_minute() -> None:

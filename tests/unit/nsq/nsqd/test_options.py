@@ -28,6 +28,7 @@ def test_defaults_are_those_of_the_manual() -> None:
     assert (options.max_msg_size, options.max_body_size) == (1_048_576, 5_242_880)
     assert options.durability is Durability.WRITE
     assert (options.retention_time, options.retention_bytes) == (0, 0)
+    assert options.group_retention == 0
 
 
 def test_limits_are_what_clients_may_ask_for() -> None:
@@ -77,6 +78,7 @@ def test_an_unknown_durability_is_refused(capsys: pytest.CaptureFixture[str]) ->
         ({"sync_timeout": 0}, "--sync-timeout must be greater than 0"),
         ({"max_attempts": 65536}, "--max-attempts must be [0,65535]"),
         ({"dead_letter_topic": "no name"}, "--dead-letter-topic=no name makes no topic name"),
+        ({"group_retention": -1}, "--group-retention must not be negative"),
         ({"max_depth": -1}, "--max-depth and --max-bytes must not be negative"),
         (
             {"statsd_address": "127.0.0.1:9", "statsd_interval": 0},

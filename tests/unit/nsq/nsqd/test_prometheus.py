@@ -234,7 +234,9 @@ async def test_groups_that_read_the_log(start: Start) -> None:
     await nsqd.publish("t", b"1", b"2", b"3")
     assert "nsqd_log_group_lag" not in await metrics(nsqd)
     await nsqd.post("/log/commit?topic=t&group=g", b'{"offsets":{"0":1}}')
-    assert (await metrics(nsqd))["nsqd_log_group_lag"].value(topic="t", group="g") == 2
+    found = await metrics(nsqd)
+    assert found["nsqd_log_group_lag"].value(topic="t", group="g") == 2
+    assert 0 <= found["nsqd_log_group_age_seconds"].value(topic="t", group="g") < 60
 
 
 async def test_a_page_of_many_channels_lets_others_work_in_between(start: Start) -> None:
