@@ -34,7 +34,11 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
         "test_the_focus_stays_while_others_come_go_and_move_around_it",
     ),
     "test_format": ("test_figures",),
-    "test_groups": ("test_all_groups", "test_the_query_behind_a_group"),
+    "test_groups": (
+        "test_a_group_that_nobody_moves_is_warned_of",
+        "test_all_groups",
+        "test_the_query_behind_a_group",
+    ),
     "test_hostile": ("test_a_channel", "test_lists", "test_the_question_before_an_action"),
     "test_lookup": ("test_creating_checks_names_while_one_types",),
     "test_messages": (

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from .modules import load, run
 from .site import Site, ask
@@ -66,6 +66,35 @@ def test_the_query_behind_a_group(page: Page, site: Site) -> None:
     query = page.locator("#table-queries tbody tr")
     for text in ("sales by hour", "warehouse", "12", "3,456", "790/s", "1.23 s"):
         expect(query).to_contain_text(text)
+
+
+@pytest.mark.parametrize("expires_in", [3600, None])
+@pytest.mark.parametrize("path", ["/groups", "/topics/orders"])
+def test_a_group_that_nobody_moves_is_warned_of(
+    page: Page, path: str, expires_in: int | None
+) -> None:
+    stale = {"lag": 1200, "owner": "q<1>", "age": 2 * 86400, "expires_in": expires_in,
+             "stale": True}  # fmt: skip
+
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        for group in told["groups"]:
+            if group["group"] == "warehouse":
+                group.update(stale)
+        route.fulfill(json=told)
+
+    page.goto(path)
+    expect(row_of(page, "warehouse")).to_be_visible()
+    expect(page.locator(".notice.warn p")).to_have_count(0)
+    page.route("**/api/groups*", answer)
+    page.reload()
+    end = "nsqd will delete it in 1h." if expires_in else "Delete it (/log/group/delete) if"
+    told = f"has not moved in topic orders for 2d and holds 1,200 messages of its log. {end}"
+    expect(page.locator(".notice.warn p")).to_contain_text(f"Group warehouse {told}")
+    expect(row_of(page, "warehouse").get_by_text("stale")).to_be_visible()
+    expect(row_of(page, "warehouse").get_by_title("Owner: q<1>")).to_be_visible()
+    if path == "/groups":
+        expect(row_of(page, "traders")).not_to_contain_text("stale")
 
 
 def test_no_groups(page: Page) -> None:

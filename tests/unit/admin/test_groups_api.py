@@ -15,11 +15,20 @@ async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
         node.answers["/stats"] = {"topics": [topic("t", log_groups=[GROUP])]}
     running = await admin(lookupd_http_addresses=(two.lookupd.address,))
     nodes = [
-        {"node": node.address, "lag": 3, "rate": 1, "committed": {"0": 2}, "end": 5, "clients": 0}
+        {
+            "node": node.address,
+            "lag": 3,
+            "rate": 1,
+            "committed": {"0": 2},
+            "end": 5,
+            "clients": 0,
+            "age": None,
+        }
         for node in two.nsqds
     ]
     whole = {"topic": "t", "group": "g", "kind": "log", "lag": 6, "rate": 2, "clients": 0,
-             "nodes": nodes, "progress": None}  # fmt: skip
+             "nodes": nodes, "progress": None, "owner": None, "age": None, "expires_in": None,
+             "stale": False}  # fmt: skip
     found = await running.get("/api/groups")
     found["groups"][0]["nodes"].sort(key=lambda each: nodes.index(each))
     assert found == {"groups": [whole], "message": ""}
@@ -39,14 +48,18 @@ async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
         await post(f"http://{address}/mpub?topic=t", TIMEOUT_S, b"a\nb\nc")
         assert (await running.get("/api/groups"))["groups"] == []
         query = "?topic=t&group=g"
-        await post(f"http://{address}/log/commit{query}", TIMEOUT_S, b'{"offsets":{"0":1}}')
+        await post(
+            f"http://{address}/log/commit{query}&owner=q1", TIMEOUT_S, b'{"offsets":{"0":1}}'
+        )
         told = b'{"query":"q","batch":1,"rows":5,"rows_per_s":2.5,"duration_ms":2000}'
         await post(f"http://{address}/log/group/progress{query}", TIMEOUT_S, told)
         (group,) = (await running.get("/api/groups?topic=t"))["groups"]
     finally:
         await nsqd.close()
     assert (group["group"], group["lag"], group["kind"]) == ("g", 2, "log")
+    assert (group["stale"], group["expires_in"], group["owner"]) == (False, None, "q1")
     (node,) = group["nodes"]
+    assert group["age"] == node["age"] >= 0
     assert (node["node"], node["committed"], node["end"]) == (address, {"0": 1}, 3)
     assert (group["progress"]["query"], group["progress"]["rows_per_s"]) == ("q", 2.5)
 

@@ -29,7 +29,9 @@ class QueryProgress(Struct):
 
 
 class GroupOnNode(Struct):
-    """A group on one node. `end` is what its offsets add up to once it has caught up."""
+    """A group on one node. `end` is what its offsets add up to once it has caught up, `age` the
+    seconds since it moved or had nothing to read; None if the node does not tell.
+    """
 
     node: str
     lag: int
@@ -37,10 +39,14 @@ class GroupOnNode(Struct):
     committed: dict[str, int]
     end: int
     clients: int
+    age: int | None
 
 
 class Group(Struct):
-    """A group on all nodes of a topic; the progress is the newest."""
+    """A group on all nodes of a topic; the progress and the owner are the newest, the age is the
+    greatest. It is stale if some node says that it has held the log for long without a move;
+    `expires_in` is the least number of seconds until a node deletes it.
+    """
 
     topic: str
     group: str
@@ -50,6 +56,10 @@ class Group(Struct):
     clients: int
     nodes: list[GroupOnNode]
     progress: QueryProgress | None = None
+    owner: str | None = None
+    age: int | None = None
+    expires_in: int | None = None
+    stale: bool = False
 
 
 class ToldGroup(Struct):
@@ -61,12 +71,17 @@ class ToldGroup(Struct):
     committed: dict[str, int] | None = None
     client_count: int = 0
     progress: QueryProgress | None = None
+    owner: str | None = None
+    age: int | None = None
+    expires_in: int | None = None
+    stale: bool = False
 
     def on(self, node: str) -> GroupOnNode:
         """The same, as the API tells it."""
         committed = self.committed or {}
         end = sum(committed.values()) + self.lag
-        return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count)
+        return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count,
+                           self.age)  # fmt: skip
 
 
 class ToldTopic(Struct):
@@ -129,6 +144,9 @@ def _keyed(groups: NodeGroups) -> Iterator[tuple[_Key, ToldGroup]]:
 def _whole(key: _Key, parts: list[tuple[str, ToldGroup]]) -> Group:
     nodes = [group.on(node) for node, group in parts]
     told = [group.progress for _, group in parts if group.progress is not None]
+    aged = [(group.age, group) for _, group in parts if group.age is not None]
+    owners = [(age, group.owner) for age, group in aged if group.owner is not None]
+    expiries = [group.expires_in for _, group in aged if group.expires_in is not None]
     return Group(
         *key,
         lag=sum(each.lag for each in nodes),
@@ -136,4 +154,8 @@ def _whole(key: _Key, parts: list[tuple[str, ToldGroup]]) -> Group:
         clients=sum(each.clients for each in nodes),
         nodes=nodes,
         progress=max(told, key=lambda progress: progress.at, default=None),
+        owner=min(owners, default=(0, None))[1],
+        age=max((age for age, _ in aged), default=None),
+        expires_in=min(expiries, default=None),
+        stale=any(group.stale for _, group in parts),
     )

@@ -47,3 +47,27 @@ def test_kinds_and_order() -> None:
     ]  # fmt: skip
     assert (found[1].clients, found[1].nodes[0].end, found[1].progress) == (2, 14, None)
     assert [each.topic for each in whole_groups([("a:1", node)], "u")] == ["u"]
+
+
+def aged(age: int, lag: int = 1, **more: Any) -> dict[str, Any]:
+    return {**log_group("g", lag), "age": age, **more}
+
+
+def test_age_and_owner_over_the_nodes() -> None:
+    nodes = [
+        ("a:1", told({"topic_name": "t", "log_groups": [aged(5, owner="new", expires_in=90)]})),
+        ("b:1", told({"topic_name": "t", "log_groups": [aged(99, owner="old", expires_in=7)]})),
+        ("c:1", told({"topic_name": "t", "log_groups": [aged(0, 0, owner=None)]})),
+        ("before:1", told({"topic_name": "t", "log_groups": [log_group("g", 2)]})),
+    ]
+    (found,) = whole_groups(nodes)
+    assert (found.owner, found.age, found.expires_in, found.stale) == ("new", 99, 7, False)
+    assert [each.age for each in found.nodes] == [5, 99, 0, None]
+    (of_before,) = whole_groups(nodes[3:])
+    assert (of_before.owner, of_before.age, of_before.expires_in) == (None, None, None)
+
+
+def test_a_group_is_stale_if_it_is_on_one_node() -> None:
+    nodes = [("a:1", told({"topic_name": "t", "log_groups": [aged(5)]})),
+             ("b:1", told({"topic_name": "t", "log_groups": [aged(99, stale=True)]}))]  # fmt: skip
+    assert [each.stale for each in whole_groups(nodes)] == [True]

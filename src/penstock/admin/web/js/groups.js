@@ -8,7 +8,7 @@ import { lags } from "./lags.js";
 import { outlook, slope } from "./pace.js";
 import { to } from "./router.js";
 import { table } from "./table.js";
-import { badge, empty, section } from "./ui.js";
+import { badge, empty, notice, section } from "./ui.js";
 
 const KINDS = {
   rocketmq: ["RocketMQ", "A consumer group of RocketMQ's clients"],
@@ -25,7 +25,20 @@ export function groupsTable(page, groups) {
     return { ...group, name: nameOf(group), past, change, outlook: outlook({ ...group, change }) };
   });
   const queries = rows.filter((row) => row.progress);
-  return [lagTable(page, rows), queries.length > 0 && queryTable(page, queries)];
+  const stale = rows.filter((row) => row.stale);
+  return [
+    stale.length > 0 && notice("warn", stale.map(staleLine)),
+    lagTable(page, rows),
+    queries.length > 0 && queryTable(page, queries),
+  ];
+}
+
+/** A group that nobody moves, and what comes of it. */
+function staleLine(row) {
+  const end = row.expires_in == null ? "Delete it (/log/group/delete) if its reader will not come back."
+    : `nsqd will delete it in ${seconds(row.expires_in)}.`;
+  return h("p", { key: row.name }, "Group ", h("b", {}, row.group), " has not moved in topic ", topicLink(row),
+    ` for ${seconds(row.age)} and holds ${count(row.lag)} messages of its log. ${end}`);
 }
 
 function lagTable(page, rows) {
@@ -42,6 +55,8 @@ function lagTable(page, rows) {
       numeric: true, value: (row) => row.change, cell: trend },
     { name: "rate", title: "Read", hint: "Messages a second that the group reads",
       numeric: true, total: true, value: (row) => row.rate, cell: (row) => rate(row.rate) },
+    { name: "age", title: "Age", numeric: true, value: (row) => row.age, cell: ageCell,
+      hint: "How long ago the group moved or had nothing to read" },
     { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
       value: (row) => row.outlook.seconds ?? LATER[row.outlook.state], cell: outlookCell },
     { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
@@ -63,6 +78,11 @@ function lagTable(page, rows) {
 
 function nameCell(row, folding) {
   return [fold(folding, row.name, `the nodes of ${row.group}`), " ", row.group];
+}
+
+function ageCell({ age, stale, owner }) {
+  if (age == null) return count(null);
+  return h("span", { title: owner && `Owner: ${owner}` }, seconds(age), stale && [" ", badge("stale", "warn")]);
 }
 
 function topicLink({ topic }) {
@@ -104,6 +124,8 @@ function nodesTable(page, row) {
       { name: "rate", title: "Read", numeric: true, format: rate },
       { name: "committed", title: "Committed", hint: "The offset of each queue that is read next",
         numeric: true, plain: true, cell: (each) => committed(each.committed) },
+      { name: "age", title: "Age", numeric: true, value: (each) => each.age,
+        cell: (each) => each.age == null ? count(null) : seconds(each.age) },
       { name: "end", title: "End", hint: "What the offsets add up to without a lag", numeric: true },
       { name: "clients", title: "Clients", numeric: true },
     ],
