@@ -82,7 +82,11 @@ REQUESTS = [
     ("GET", "/log/offset_at?topic=t&timestamp_ns={}", NUMBERS, b""),
     ("GET", "/log/offsets?topic={}", WORDS, b""),
     ("POST", "/log/commit?topic=t&group={}", WORDS, b'{"offsets":{"0":0}}'),
+    ("GET", "/log/offsets?topic=t&topic={}", WORDS, b""),
+    ("POST", "/log/commit?group={}", WORDS, b'{"topics":{"t":{},"\\u0000":{"0":0}}}'),
+    ("POST", "/log/commit?topic=t&group=g&owner={}", WORDS, b""),
     ("POST", "/log/group/delete?topic=t&group={}", WORDS, b""),
+    ("POST", "/log/group/delete?group={}", WORDS, b'{"topics":["t","","\xf0\x9f\x92\xa9"]}'),
     ("GET", "/config/{}", WORDS[:3], b""),
     ("PUT", "/config/log_level", [""], b"\xff"),
     ("PUT", "/config/nsqlookupd_tcp_addresses", [""], b'["\\ud800:1", "\\u0000", ""]'),
@@ -119,7 +123,8 @@ def test_parameters_without_sense_are_refused_in_plain_words(
 def test_bodies_without_sense_are_refused_in_plain_words(victim: Victim) -> None:
     get(victim.daemon, "POST", "/pub?topic=t", b"x")
     for body in BODIES:
-        for target in ("/log/commit?topic=t&group=g", "/topic/config?topic=t"):
+        for target in ("/log/commit?topic=t&group=g", "/log/commit?group=g", "/log/offsets",
+                       "/log/group/delete?group=g", "/topic/config?topic=t"):  # fmt: skip
             status, answer = get(victim.daemon, "POST", target, body)
             assert status == 400, (target, body, answer)
     victim.check_alive()

@@ -164,3 +164,9 @@ async def test_many_groups_are_deleted_a_few_at_a_time(
         nsqd.nsqd.housekeeping._groups.tick(clock.monotonic_ns())
         found.append(len(groups(nsqd)))
     assert found == [4, 2, 1]
+
+
+async def test_nsqd_looks_by_itself(start: Start, clock: FakeClock) -> None:
+    nsqd = await reading(start, clock)
+    clock.advance(DAY)
+    await nsqd.until(lambda: groups(nsqd) == {"ahead"})
