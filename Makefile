@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,18 @@ up: install  ## nsqlookupd, nsqd, nsqadmin and the archive of every topic until 
 
 test: install  ## all tests, two files at a time
 	@$(PYTEST) -q -n 2 --dist loadscope
+
+# `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
+spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own
+	@build/pyspark-4.2/bin/python -m pytest -q tests/spark tests/unit/spark
+
+build/pyspark-%/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv build/pyspark-$*
+	@echo "installing PySpark $* into build/pyspark-$* (about 1 GB)"
+	@grep -v '^pyspark==' constraints.txt >build/pyspark-$*/constraints.txt
+	@build/pyspark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev]' 'pyspark==$*.*'
+	@touch $@
 
 lint: install  ## ruff: style and format
 	@$(BIN)/ruff check .

@@ -128,6 +128,22 @@ def archive(
     run_archive(source, to, checkpoint, available_now=available_now, every=trigger)
 
 
+@pipeline.command(name="zip")
+def zip_for_executors(*, to: Path = Path()) -> None:
+    """Write the zip that spark-submit gives to executors, and print where it is.
+
+    spark-submit --py-files "$(penstock pipeline zip)" ...
+
+    Parameters
+    ----------
+    to
+        File to write, or folder for a file that is named for the version.
+    """
+    from penstock.spark.shipping import write_zip
+
+    print(write_zip(to))
+
+
 @app.command
 def top(
     *,

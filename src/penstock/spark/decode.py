@@ -10,7 +10,9 @@ column is built by numpy or Arrow over the whole buffer at once:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,11 +21,14 @@ import pyarrow as pa
 
 from penstock.spark.errors import SourceError
 from penstock.storage.batch import Batch, Dialect, iter_batches
+from penstock.storage.compiled import CHECKSUMS
 
 # An NSQ message frame: size u32, type u32, timestamp i64, attempts u16, id 16 bytes, body.
 _ID_FROM = 18
 _BODY_FROM = 34
 _ARROW_OFFSET_MAX = 2**31 - 1
+
+_log = logging.getLogger("penstock.spark")
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 
@@ -61,7 +66,7 @@ class Part(NamedTuple):
 
 def wanted_parts(buffer: bytes | memoryview, start: int, end: int) -> Iterator[Part]:
     """The parts of a fetched buffer whose offsets lie in ``[start, end)``, in order."""
-    for batch in iter_batches(buffer):
+    for batch in iter_batches(buffer, verify=verifies()):
         if batch.first_offset >= end:
             return
         first = max(start - batch.first_offset, 0)
@@ -70,6 +75,17 @@ def wanted_parts(buffer: bytes | memoryview, start: int, end: int) -> Iterator[P
             if batch.dialect != Dialect.NSQ:
                 raise SourceError(f"offset {batch.first_offset} holds no NSQ message")
             yield Part(batch, first, last)
+
+
+@cache
+def verifies() -> bool:
+    """Whether checksums are verified here; the log says once if they are not."""
+    if not CHECKSUMS:
+        _log.warning(
+            "xxhash is not installed here, so the checksums of batches are not verified again: "
+            "nsqd verified them when it read them from disk"
+        )
+    return CHECKSUMS
 
 
 def record_batch(parts: Sequence[Part], origin: Origin, columns: Sequence[str]) -> pa.RecordBatch:

@@ -34,8 +34,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
-from xxhash import xxh3_64_intdigest
+
+from penstock.storage.compiled import Struct, xxh3_64_intdigest
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Positions: TypeAlias = npt.NDArray[np.uint32]

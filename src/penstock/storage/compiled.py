@@ -1,0 +1,35 @@
+"""What batches need of the compiled packages msgspec and xxhash, which a mere reader may lack.
+
+Every broker has both. An executor of Spark may have neither, as neither goes into a zip of Python
+modules: there a batch is a plain object, and its checksum cannot be computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+CHECKSUMS: Final = find_spec("xxhash") is not None
+"""Whether checksums can be computed in this process."""
+
+if TYPE_CHECKING:
+    from msgspec import Struct as Struct
+    from xxhash import xxh3_64_intdigest as xxh3_64_intdigest
+else:
+    try:
+        from msgspec import Struct
+    except ImportError:
+
+        class Struct:
+            """A base whose subclasses become dataclasses; msgspec's options change only speed."""
+
+            def __init_subclass__(cls, **_: Any) -> None:
+                dataclass(eq=False)(cls)
+
+    if CHECKSUMS:
+        from xxhash import xxh3_64_intdigest
+    else:
+
+        def xxh3_64_intdigest(_: bytes) -> int:
+            raise ModuleNotFoundError("the checksum of a batch needs the package xxhash")
