@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
 
 from penstock.spark.java import home_for_spark_submit
 from penstock.spark.shipping import write_zip
+from tests.environments import python_with, site_packages
 from tests.spark.fake_log_server import FakeLogServer
 
 ROWS = 20_000
@@ -26,7 +25,7 @@ from pyspark.sql import SparkSession
 
 def look(_):
     import penstock
-    return penstock.__file__, [each for each in ("msgspec", "xxhash", "pandas") if find_spec(each)]
+    return os.path.abspath(penstock.__file__), [each for each in ("msgspec", "xxhash", "pandas") if find_spec(each)]
 
 spark = SparkSession.builder.getOrCreate()
 options = {"topic": "t", "nsqd_http_address": sys.argv[1], "startingOffsets": "earliest"}
@@ -47,26 +46,6 @@ print(json.dumps({
 """
 
 
-def bare_python(folder: Path) -> Path:
-    """The python of a new environment with the ``INSTALLED`` packages of this one and no other.
-
-    The packages' folders are new, as local-cluster writes its workers' logs into pyspark's.
-    """
-    venv.create(folder, symlinks=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    for name in INSTALLED:
-        spec = importlib.util.find_spec(name)
-        assert spec is not None
-        assert spec.origin is not None
-        package = Path(spec.origin).parent
-        for found in (package, package.with_name(f"{name}.libs")):
-            if found.exists():
-                (site / found.name).mkdir()
-                for entry in found.iterdir():
-                    (site / found.name / entry.name).symlink_to(entry)
-    return folder / "bin" / "python"
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="starts Spark's workers by shell scripts")
 def test_executors_need_the_zip_and_three_packages(
     tmp_path: Path, server: FakeLogServer
@@ -74,25 +53,26 @@ def test_executors_need_the_zip_and_three_packages(
     bodies = [f"{number:07d}" for number in range(ROWS)]
     for first in range(0, ROWS, 500):
         server.queue("t").append([body.encode() for body in bodies[first : first + 500]])
-    python = bare_python(tmp_path / "bare")
+    shipped = write_zip(tmp_path)
+    python = python_with(tmp_path / "bare", *INSTALLED)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    (site,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    site = site_packages(tmp_path / "bare")
 
     ended = subprocess.run(
         [
             site / "pyspark/bin/spark-submit", "--master", "local-cluster[2,1,1024]",
-            "--py-files", write_zip(tmp_path), "--conf", "spark.driver.host=127.0.0.1",
+            "--py-files", shipped, "--conf", "spark.driver.host=127.0.0.1",
             "--conf", "spark.ui.enabled=false", program, server.address, tmp_path,
         ],
-        cwd=tmp_path, env=environment(python), capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, env=environment(python, shipped), capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 
-    print(ended.stderr)
-    assert ended.returncode == 0
-    found = json.loads(ended.stdout)
+    # spark-submit joins what the program writes to both of its outputs.
+    assert ended.returncode == 0, ended.stdout
+    found = json.loads(ended.stdout.splitlines()[-1])
     for origin, others in found["looks"]:
-        assert ".zip/penstock/" in origin
+        assert Path(origin).is_relative_to(site / "pyspark/work")
         assert others == []
     wanted = [[offset, body] for offset, body in enumerate(bodies)]
     assert found["splits"] == 2
@@ -103,10 +83,10 @@ def test_executors_need_the_zip_and_three_packages(
     assert any("checksums of batches are not verified" in log for log in logs)
 
 
-def environment(python: Path) -> dict[str, str]:
+def environment(python: Path, shipped: Path) -> dict[str, str]:
     ours = {
+        "PYTHONPATH": str(shipped),  # for the processes beside the driver, see docs/spark.md
         "JAVA_HOME": str(home_for_spark_submit()),
         "PYSPARK_PYTHON": str(python),
     }
-    left_out = ("PYTHONPATH", "SPARK_HOME")
-    return {name: value for name, value in os.environ.items() if name not in left_out} | ours
+    return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | ours

@@ -76,7 +76,9 @@ def demo(
         Whether to keep the run's folder (data, Parquet, logs).
     """
     from penstock.cli.demo import run_demo
+    from penstock.spark.requirements import require_spark
 
+    require_spark()
     run_demo(rate, events, keep)
 
 
@@ -116,6 +118,9 @@ def archive(
     timeout
         How long a node may be out of reach before the pipeline ends with an error.
     """
+    from penstock.spark.requirements import require_spark
+
+    require_spark()
     from penstock.cli.pipeline import run_archive, seconds
 
     source = {"topic": topic, "timeout": seconds("--timeout", timeout)}

@@ -14,6 +14,8 @@ from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Display, open_display
 from penstock.cli.live.ports import Ports
+from penstock.core.errors import PenstockError
+from penstock.spark.requirements import require_spark
 
 # Spark takes seconds to notice a new topic; until then nothing of it may go.
 _RETENTION = "10m"
@@ -82,6 +84,11 @@ class _Services:
             time.sleep(_TICK_S)
 
     def _start_spark(self) -> None:
+        try:
+            require_spark()
+        except PenstockError as error:
+            self._display.note(f"without an archive: {error}")
+            return
         self._board.services.append(Service("Spark", "starting", "archive of every topic"))
         self._board.gauges.append(self._archived)
         arguments = ["*", self._daemons.lookupd_http, str(self._folder)]

