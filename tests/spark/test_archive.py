@@ -166,3 +166,18 @@ def test_a_node_that_dies_under_the_pipeline(nsqd: Daemon, tmp_path: Path) -> No
     )
     assert "\tat " not in said
     assert "Traceback" not in said
+
+
+def test_an_archive_is_read_by_as_many_tasks_as_the_session_runs_at_once(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    for _ in range(40):
+        server.queue("t").append([b"x"] * 1000)
+    source = {"topic": "t", "nsqd_http_address": server.address}
+    lake = tmp_path / "lake"
+    query = archive.start(
+        spark, source, str(lake), str(tmp_path / "checkpoint"), {"availableNow": True}
+    )
+    assert query.awaitTermination(180)
+    # Each task writes a file; what the amount asks for would be one.
+    assert len(list(lake.rglob("*.parquet"))) == spark.sparkContext.defaultParallelism == 2

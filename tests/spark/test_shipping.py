@@ -25,7 +25,8 @@ from pyspark.sql import SparkSession
 
 def look(_):
     import penstock
-    return os.path.abspath(penstock.__file__), [each for each in ("msgspec", "xxhash", "pandas") if find_spec(each)]
+    others = [name for name in ("msgspec", "xxhash", "pandas") if find_spec(name)]
+    return os.path.abspath(penstock.__file__), others
 
 spark = SparkSession.builder.getOrCreate()
 options = {"topic": "t", "nsqd_http_address": sys.argv[1], "startingOffsets": "earliest"}
@@ -47,9 +48,7 @@ print(json.dumps({
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="starts Spark's workers by shell scripts")
-def test_executors_need_the_zip_and_three_packages(
-    tmp_path: Path, server: FakeLogServer
-) -> None:
+def test_executors_need_the_zip_and_three_packages(tmp_path: Path, server: FakeLogServer) -> None:
     bodies = [f"{number:07d}" for number in range(ROWS)]
     for first in range(0, ROWS, 500):
         server.queue("t").append([body.encode() for body in bodies[first : first + 500]])
@@ -79,7 +78,6 @@ def test_executors_need_the_zip_and_three_packages(
     assert found["batch"] == wanted
     assert found["stream"] == wanted
     logs = [path.read_text() for path in (site / "pyspark/work").rglob("stderr")]
-    assert len(logs) == 2
     assert any("checksums of batches are not verified" in log for log in logs)
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
+from typing import Final
 
 from penstock.spark.decode import Origin
 from penstock.spark.errors import SourceError
 from penstock.spark.offsets import Bounds, Offsets, Place
 
+# Without minPartitions: a fraction of a second's work, beside which starting a task costs little.
+SPLIT_BYTES: Final = 32 << 20
 # A split below this many messages costs more in task overhead than it gains.
 _SPLIT_ROWS_MIN = 10_000
 
@@ -56,23 +60,38 @@ def plan(
     bounds: Mapping[Place, Bounds],
     partitions_min: int,
 ) -> list[Split]:
-    """Splits that cover ``start`` to ``end``; raises SourceError when the log cannot serve them."""
+    """Splits that cover ``start`` to ``end``; raises SourceError when the log cannot serve them.
+
+    With ``partitions_min`` 0 their number follows the amount: who plans cannot know the cluster,
+    as Spark starts it as a process beside the driver, without a session.
+    """
     ranges = {
         place: (start[place], last) for place, last in sorted(end.items()) if start[place] < last
     }
     rows = sum(last - first for first, last in ranges.values())
+    wanted = partitions_min or _by_amount(ranges, bounds)
     splits: list[Split] = []
     for place, (first, last) in ranges.items():
         bound = bounds.get(place)
         if bound is None:
             raise SourceError(unreachable(place, first))
-        pieces = _pieces(last - first, rows, partitions_min, len(ranges))
+        pieces = _pieces(last - first, rows, wanted, len(ranges))
         edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
         splits += [
             Split(place, bound.address, lower, upper, bound.record_bytes)
             for lower, upper in pairwise(edges)
         ]
     return splits
+
+
+def _by_amount(ranges: Mapping[Place, tuple[int, int]], bounds: Mapping[Place, Bounds]) -> int:
+    """How many splits of ``SPLIT_BYTES`` the ranges make together."""
+    sizes = (
+        (last - first) * bounds[place].record_bytes
+        for place, (first, last) in ranges.items()
+        if place in bounds
+    )
+    return ceil(sum(sizes) / SPLIT_BYTES)
 
 
 def _pieces(count: int, rows: int, partitions_min: int, ranges: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,7 +26,8 @@ class Settings:
     starting: str | None = None
     ending: str = "latest"
     records_max: int | None = None
-    partitions_min: int = 1
+    partitions_min: int = 0
+    """0: as many as the amount asks for."""
     group: str | None = None
     fail_on_data_loss: bool = True
     timeout_s: float = 10.0
@@ -48,7 +48,7 @@ class Settings:
             starting=given.get("startingoffsets"),
             ending=given.get("endingoffsets", "latest"),
             records_max=_positive(given, "maxRecordsPerTrigger", None),
-            partitions_min=_positive(given, "minPartitions", None) or cores(),
+            partitions_min=_positive(given, "minPartitions", None) or 0,
             group=given.get("group"),
             fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
             timeout_s=float(_positive(given, "timeout", 10) or 10),
@@ -85,11 +85,6 @@ class Settings:
             # nsqlookupd may also be given as a URL with a path of its own.
             if "://" not in address:
                 _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
-
-
-def cores() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:

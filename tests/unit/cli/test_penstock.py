@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,15 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().err
     assert said.startswith("penstock: say where to read: --lookupd-http-address or")
     assert said.count("\n") == 1
+
+
+def test_the_zip_for_executors_is_named_as_shells_want_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("pipeline", "zip", "--to", str(tmp_path))
+    said = capsys.readouterr().out
+    assert said == f"{tmp_path}/penstock-{__version__}.zip\n"
+    assert Path(said.rstrip()).exists()
 
 
 @pytest.mark.parametrize("flag", ["--rate=-1", "--events=0", "--events=-5"])

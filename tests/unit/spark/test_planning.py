@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.spark.errors import SourceError
 from penstock.spark.offsets import Bounds, Place
-from penstock.spark.planning import admit, check, plan, skip_gone
+from penstock.spark.planning import SPLIT_BYTES, admit, check, plan, skip_gone
 
 PLACES = [Place("t", f"n{i}:1", i) for i in range(4)]
 A, B, C, _ = PLACES
@@ -52,6 +52,15 @@ def test_large_ranges_are_split_and_small_ones_are_not() -> None:
     assert len(plan({A: 0}, {A: 1_000_000}, bounds_for({A: 1_000_000}), 4)) == 4
     assert len(plan({A: 0}, {A: 500}, bounds_for({A: 500}), 4)) == 1
     assert plan({A: 9}, {A: 9}, bounds_for({A: 9}), 4) == []
+
+
+def test_without_a_minimum_the_splits_follow_the_amount_and_not_this_machine() -> None:
+    rows = 10 * SPLIT_BYTES // 100  # of 100 bytes each
+    assert len(plan({A: 0}, {A: rows}, bounds_for({A: rows}), 0)) == 10
+    ends = {A: rows, B: rows // 10, C: 3}
+    splits = plan(dict.fromkeys(ends, 0), ends, bounds_for(ends), 0)
+    assert [sum(split.place == place for split in splits) for place in ends] == [11, 1, 1]
+    assert len(plan({A: rows - 9}, {A: rows}, bounds_for({A: rows}), 0)) == 1
 
 
 def test_a_place_that_nobody_serves() -> None:

@@ -79,7 +79,10 @@ def start(
 
     require_own(to, _files(spark, to, "_spark_metadata"), _files(spark, checkpoint, "offsets"))
     group = group_name(source["topic"], checkpoint)
-    given = {"startingOffsets": "earliest", "group": group, **source}
+    parallelism = str(spark.sparkContext.defaultParallelism)
+    given = {
+        "startingOffsets": "earliest", "group": group, "minPartitions": parallelism, **source,
+    }  # fmt: skip
     attach(spark)
     return archive(messages(spark, given), to, checkpoint, trigger).start()
 
