@@ -26,6 +26,7 @@ FLOORS = {
     "rocketmq": 4,
     "spark": 5,
     "admin": 6,
+    "arrow": 6,
     "cli": 7,
     "testing": 8,
 }

@@ -167,6 +167,24 @@ def fetch(split: Split, offset: int, max_bytes: int, settings: Settings) -> byte
         raise SourceError(planning.beyond(place, offset, error.end)) from None
 
 
+def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings) -> int:
+    """The offset of the first message of a place published at this time or later.
+
+    Raises SourceError that names topic and node.
+    """
+    what = f"topic {place.topic} (queue {place.queue}) on node {place.node}"
+    try:
+        return _persist(
+            lambda: _client(address, settings).offset_at(
+                place.topic, timestamp_ns, queue=place.queue
+            ),
+            f"{what} cannot be asked for an offset by time",
+            settings.timeout_s,
+        )
+    except ClientError as error:
+        raise SourceError(f"{what}: {_reason(error)}") from error
+
+
 def _persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answer:
     """The answer, asked for again while the node does not respond or reports trouble (5xx)."""
     deadline_ns = SYSTEM_CLOCK.monotonic_ns() + int(timeout_s * 1e9)

@@ -1,56 +1,29 @@
-"""Reading splits: executors fetch raw batches over HTTP and yield Arrow record batches."""
+"""Reading splits: raw batches are fetched over HTTP and become Arrow record batches.
+
+Nothing here needs Spark: ``penstock.arrow`` reads with it as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.spark import planning
-from penstock.spark.cluster import Cluster, fetch
+from penstock.spark.cluster import fetch
 from penstock.spark.decode import Part, record_batch, wanted_parts
 from penstock.spark.errors import SourceError
-from penstock.spark.offsets import Bounds, Offsets, Place, resolve
+from penstock.spark.offsets import Bounds, Offsets, Place
 from penstock.spark.planning import Split
 from penstock.spark.settings import Settings
 
 _FETCH_BYTES_MIN = 64 << 10
 
 
-class SplitPartition(InputPartition):
-    """A split in the wrapping that Spark asks for."""
-
-    def __init__(self, split: Split | None) -> None:
-        super().__init__(None)
-        self.split = split
-
-
-class NsqBatchReader(DataSourceReader):
-    """``spark.read.format("nsq")``: everything between two positions, fixed when planned."""
-
-    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
-        self.settings = settings
-        self.columns = columns
-
-    def partitions(self) -> Sequence[InputPartition]:
-        settings = self.settings
-        bounds = Cluster(settings).bounds()
-        start = resolve(settings.starting or "earliest", "startingOffsets", bounds)
-        end = resolve(settings.ending, "endingOffsets", bounds)
-        start, end = _restrict(start, end, bounds, settings)
-        splits = planning.plan(start, end, bounds, settings.partitions_min)
-        # Spark reads one partition of nothing when it is given none.
-        return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitPartition)
-        return read_split(partition.split, self.columns, self.settings)
-
-
-def _restrict(
+def restrict(
     start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: Settings
 ) -> tuple[Offsets, Offsets]:
+    """Both positions, if the log holds them; without failOnDataLoss the nearest that it holds."""
     if settings.fail_on_data_loss:
         planning.check(start, bounds)
         planning.check(end, bounds)

@@ -53,7 +53,7 @@ class NsqDataSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from penstock.spark.reader import NsqBatchReader
+        from penstock.spark.batch import NsqBatchReader
 
         return NsqBatchReader(Settings.parse(self.options), _columns(schema))
 

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.spark import planning
+from penstock.spark.batch import SplitPartition
 from penstock.spark.cluster import Cluster
 from penstock.spark.errors import SourceError
 from penstock.spark.offsets import (
@@ -35,7 +36,7 @@ from penstock.spark.offsets import (
     resolve,
     to_checkpoint,
 )
-from penstock.spark.reader import SplitPartition, read_split
+from penstock.spark.reader import read_split
 from penstock.spark.settings import Settings
 
 # An idle query asks every 13 ms; waiting here makes that 10 times a second and costs no latency

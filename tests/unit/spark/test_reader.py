@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.errors import OptionError, SourceError
+from penstock.spark.errors import SourceError
 from penstock.spark.offsets import Place
 from penstock.spark.planning import Split
-from penstock.spark.reader import NsqBatchReader, SplitPartition, read_split
+from penstock.spark.reader import read_split
 from penstock.spark.settings import Settings
 from tests.spark.fake_log_server import FakeLogServer
 
@@ -52,29 +52,3 @@ def test_a_gap_within_one_fetch_is_noticed_too(server: FakeLogServer) -> None:
     queue.drop(1)
     with pytest.raises(SourceError, match="offset 10 of topic t"):
         offsets(server, 0, 30, settings(server))
-
-
-def test_a_batch_reader_covers_the_log(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"] * 25_000)
-    reader = NsqBatchReader(settings(server, minPartitions="2"), COLUMNS)
-    partitions = reader.partitions()
-    assert len(partitions) == 2
-    assert sum(batch.num_rows for each in partitions for batch in reader.read(each)) == 25_000
-
-
-def test_an_empty_log_is_one_empty_partition(server: FakeLogServer) -> None:
-    server.queue("t")
-    reader = NsqBatchReader(settings(server), COLUMNS)
-    (partition,) = reader.partitions()
-    assert isinstance(partition, SplitPartition)
-    assert list(reader.read(partition)) == []
-
-
-@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
-def test_a_mistyped_node_is_refused(server: FakeLogServer, option: str) -> None:
-    server.queue("t").append([b"x"] * 10)
-    given = settings(server, **{option: '{"t": {"typo:4151": {"0": 4}}}'})
-    with pytest.raises(OptionError) as refused:
-        NsqBatchReader(given, COLUMNS).partitions()
-    said = f"{option} names node typo:4151 for topic t, which is held by {server.node}"
-    assert str(refused.value) == said

@@ -1,0 +1,125 @@
+"""A topic's log as Arrow record batches: for pandas, polars, duckdb and whatever else reads Arrow.
+
+    import penstock.arrow
+
+    rows = penstock.arrow.read("events", nsqd_http_address="127.0.0.1:4151")
+    rows.read_pandas(); polars.from_arrow(rows); duckdb.sql("select count(*) from rows")
+
+It needs pyarrow (``pip install 'penstock[arrow]'``) and neither Java nor Spark, and leaves nothing
+at the nodes: no group, no channel.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.spark import planning
+from penstock.spark.cluster import Cluster, offset_at
+from penstock.spark.decode import TYPES, arrow_schema
+from penstock.spark.errors import OptionError
+from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
+from penstock.spark.planning import Split
+from penstock.spark.reader import read_split, restrict
+from penstock.spark.settings import Settings
+
+Position: TypeAlias = str | int | datetime | Nested
+"""``earliest``, ``latest``, an offset, a time, or offsets by topic, node and queue."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Connections are kept for the whole process, each for one request at a time.
+_connections = threading.Lock()
+
+
+def read(
+    topic: str,
+    start: Position = "earliest",
+    end: Position = "latest",
+    *,
+    columns: Sequence[str] = tuple(TYPES),
+    **options: str | int | bool | Sequence[str],
+) -> pa.RecordBatchReader:
+    """The messages from ``start`` up to, not including, ``end``, both fixed by this call.
+
+    Batches are fetched while they are taken, one at a time, so memory does not grow with the topic.
+    Within a node's queue they are in order; nodes and queues come one after the other. ``options``
+    are those of ``format("nsq")``: ``nsqd_http_address`` or ``lookupd_http_address``, ``timeout``,
+    ``failOnDataLoss``, ... A time is that of the publish, and a datetime with a time zone.
+
+    Raises OptionError for what cannot be used and SourceError when the log cannot be read, also
+    while batches are taken.
+    """
+    schema = arrow_schema(_known(columns))
+    given = {name: _text(value) for name, value in options.items()}
+    settings = Settings.parse({**given, "topic": topic})
+    with _connections:
+        bounds = Cluster(settings).bounds()
+        first, last = restrict(
+            _offsets(start, "start", bounds, settings),
+            _offsets(end, "end", bounds, settings),
+            bounds,
+            settings,
+        )
+    splits = planning.plan(first, last, bounds, partitions_min=1)
+    return pa.RecordBatchReader.from_batches(schema, _batches(splits, columns, settings))
+
+
+def _batches(
+    splits: Sequence[Split], columns: Sequence[str], settings: Settings
+) -> Iterator[pa.RecordBatch]:
+    for split in splits:
+        batches = read_split(split, columns, settings)
+        while True:
+            with _connections:
+                batch = next(batches, None)
+            if batch is None:
+                break
+            yield batch
+
+
+def _known(columns: Sequence[str]) -> Sequence[str]:
+    if not columns or not set(columns) <= set(TYPES):
+        named = ", ".join(columns) or "none"
+        raise OptionError(f"columns must be some of {', '.join(TYPES)}, not {named}")
+    return columns
+
+
+def _text(value: str | int | bool | Sequence[str]) -> str:
+    """A value as the options of the Spark source are written."""
+    return str(value) if isinstance(value, str | int) else ",".join(value)
+
+
+def _offsets(
+    position: Position, name: str, bounds: Mapping[Place, Bounds], settings: Settings
+) -> Offsets:
+    """The offset that a position means in each place."""
+    if isinstance(position, datetime):
+        since_ns = _nanoseconds(position, name)
+        return {
+            place: offset_at(place, bound.address, since_ns, settings)
+            for place, bound in bounds.items()
+        }
+    if isinstance(position, int):
+        if len(bounds) != 1:
+            raise OptionError(
+                f"{name}={position} says too little, as there are {len(bounds)} queues to read: "
+                f'give {{"topic": {{"node": {{"queue": {position}}}}}}} or a time'
+            )
+        return dict.fromkeys(bounds, position)
+    option = f"{name}ingOffsets"
+    given = position if isinstance(position, str) else json.dumps(position)
+    try:
+        return resolve(given, option, bounds)
+    except OptionError as error:
+        raise OptionError(str(error).replace(option, name)) from None
+
+
+def _nanoseconds(time: datetime, name: str) -> int:
+    if time.tzinfo is None:
+        raise OptionError(f"{name}={time} has no time zone: datetime.now(UTC) and its like have")
+    return (time - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -1,0 +1,45 @@
+"""``spark.read.format("nsq")``: everything between two positions, fixed when it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from penstock.spark import planning
+from penstock.spark.cluster import Cluster
+from penstock.spark.offsets import resolve
+from penstock.spark.planning import Split
+from penstock.spark.reader import read_split, restrict
+from penstock.spark.settings import Settings
+
+
+class SplitPartition(InputPartition):
+    """A split in the wrapping that Spark asks for."""
+
+    def __init__(self, split: Split | None) -> None:
+        super().__init__(None)
+        self.split = split
+
+
+class NsqBatchReader(DataSourceReader):
+    """Plans beside the driver; a copy of it reads in each task."""
+
+    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
+        self.settings = settings
+        self.columns = columns
+
+    def partitions(self) -> Sequence[InputPartition]:
+        settings = self.settings
+        bounds = Cluster(settings).bounds()
+        start = resolve(settings.starting or "earliest", "startingOffsets", bounds)
+        end = resolve(settings.ending, "endingOffsets", bounds)
+        start, end = restrict(start, end, bounds, settings)
+        splits = planning.plan(start, end, bounds, settings.partitions_min)
+        # Spark reads one partition of nothing when it is given none.
+        return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPartition)
+        return read_split(partition.split, self.columns, self.settings)
