@@ -6,7 +6,10 @@ For commands and clients that have no event loop; those that have one use ``http
 from __future__ import annotations
 
 import http.client
+import socket
+import ssl
 import time
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 BUSY_MAX: Final = 30
@@ -22,15 +25,36 @@ class Reply(NamedTuple):
     body: bytes
 
 
+class Tls(NamedTuple):
+    """HTTPS: whom to trust, and the name in the server's certificate if it is not the host's."""
+
+    context: ssl.SSLContext
+    server_name: str = ""
+
+
 class KeptConnection:
     """Connects with the first request; for one thread at a time.
 
-    ``seconds`` is for each wait on the network, ``max_body`` in bytes.
+    ``seconds`` is for each wait on the network, ``max_body`` in bytes; ``headers`` go with every
+    request.
     """
 
-    def __init__(self, host: str, port: int, seconds: float, max_body: int) -> None:
-        self._connection = http.client.HTTPConnection(host, port, timeout=seconds)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        seconds: float,
+        max_body: int,
+        *,
+        tls: Tls | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if tls is None:
+            self._connection = http.client.HTTPConnection(host, port, timeout=seconds)
+        else:
+            self._connection = _HttpsConnection(host, port, seconds, tls)
         self._max_body = max_body
+        self._headers = dict(headers or {})
 
     def close(self) -> None:
         """Give the connection back; a later request opens another."""
@@ -61,7 +85,7 @@ class KeptConnection:
 
     def _exchange(self, method: str, target: str, body: bytes | None) -> Reply:
         try:
-            self._connection.request(method, target, body)
+            self._connection.request(method, target, body, self._headers)
             response = self._connection.getresponse()
             return Reply(response.status, response.headers, self._whole(response))
         except BaseException:
@@ -78,3 +102,22 @@ class KeptConnection:
         if too_long:
             raise http.client.HTTPException(f"an answer of more than {self._max_body} bytes")
         return body
+
+
+class _HttpsConnection(http.client.HTTPConnection):
+    """HTTPS with a server's name of its certificate; http.client's own takes the host's only."""
+
+    def __init__(self, host: str, port: int, seconds: float, tls: Tls) -> None:
+        super().__init__(host, port, timeout=seconds)
+        self._tls = tls
+
+    def connect(self) -> None:
+        super().connect()
+        name = self._tls.server_name or self.host
+        try:
+            self.sock: socket.socket = self._tls.context.wrap_socket(
+                self.sock, server_hostname=name
+            )
+        except BaseException:
+            self.close()
+            raise

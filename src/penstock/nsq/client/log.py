@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from penstock.net.address import split_host_port
-from penstock.net.http_kept import KeptConnection, Reply
+from penstock.net.http_kept import KeptConnection, Reply, Tls
 from penstock.nsq.client.errors import ClientError
 
 if TYPE_CHECKING:
     from penstock.storage.batch import Batch
 
 
+TOPICS_MAX: Final = 500
+"""Topics of one request."""
 _ANSWER_BYTES_MAX = (1 << 30) + (64 << 20)
 """Bytes of an answer: the largest batch, or the most that /log/fetch puts together."""
 
@@ -38,6 +41,27 @@ class LogError(ClientError):
         self.reason = reason
 
 
+class NoLog(LogError):
+    """What answers has no log over HTTP: Go's nsqd, or no nsqd at all."""
+
+
+class TlsNeeded(LogError):
+    """Plain HTTP is closed there; ``https_port`` is the port that is open, 0 if there is none."""
+
+    def __init__(self, node: str, https_port: int) -> None:
+        super().__init__(node, 403, "TLS_REQUIRED")
+        self.https_port = https_port
+
+
+class GroupInUse(LogError):
+    """Another owner moved the group ``seconds`` ago."""
+
+    def __init__(self, node: str, owner: str, seconds: float) -> None:
+        super().__init__(node, 409, f"GROUP_IN_USE by {owner}, {seconds:.0f} s ago")
+        self.owner = owner
+        self.seconds = seconds
+
+
 class TopicNotFound(ClientError):
     """The node does not have the topic."""
 
@@ -50,7 +74,9 @@ class TopicNotFound(ClientError):
 class OffsetOutOfRange(ClientError):
     """The offset is before the first the node still has, or after the next to come."""
 
-    def __init__(self, topic: str, node: str, offset: int, start: int, end: int) -> None:
+    def __init__(
+        self, topic: str, node: str, offset: int, start: int, end: int, log: str = ""
+    ) -> None:
         where = f"topic {topic!r} on {node}"
         super().__init__(f"offset {offset} of {where} is outside {start}..{end}")
         self.topic = topic
@@ -58,6 +84,7 @@ class OffsetOutOfRange(ClientError):
         self.offset = offset
         self.start = start
         self.end = end
+        self.log = log
 
 
 class NodeUnreachable(ClientError):
@@ -69,13 +96,22 @@ class NodeUnreachable(ClientError):
         self.topic = topic
 
 
+class TlsFailed(NodeUnreachable):
+    """The node and we do not agree on TLS, which trying again does not change."""
+
+
 class QueueBounds(NamedTuple):
-    """What a queue holds: offsets ``start`` up to, not including, ``end``, in ``bytes`` of file."""
+    """What a queue holds: offsets ``start`` up to, not including, ``end``, in ``bytes`` of file.
+
+    ``log`` is the id that the log was created with; a topic that is deleted and made again has
+    another one. Older nodes tell none.
+    """
 
     queue: int
     start: int
     end: int
     bytes: int
+    log: str = ""
 
 
 class Offsets(NamedTuple):
@@ -98,11 +134,15 @@ class BatchProgress(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Whole batches (``data`` is empty at the end of the log) and the queue's bounds by then."""
+    """Whole batches (``data`` is empty at the end of the log) and the queue's bounds by then.
+
+    ``log`` is the id of the log that they are of, empty if the node tells none.
+    """
 
     data: bytes
     start: int
     end: int
+    log: str = ""
 
     def batches(self) -> Iterator[Batch]:
         """The batches decoded, their checksums verified."""
@@ -114,14 +154,26 @@ class Fetched(NamedTuple):
 class LogClient:
     """One node's log endpoints over one kept-alive connection; for use by one thread at a time.
 
-    ``timeout`` is in seconds and for each wait on the network. All methods raise NodeUnreachable,
-    and where they concern a topic, TopicNotFound; any other refusal is a LogError.
+    ``http_address`` is ``host:port``, or a URL; https needs ``tls``. ``timeout`` is in seconds and
+    for each wait on the network. All methods raise NodeUnreachable, and where they concern a topic,
+    TopicNotFound; any other refusal is a LogError.
     """
 
-    def __init__(self, http_address: str, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        http_address: str,
+        timeout: float = 30.0,
+        *,
+        tls: Tls | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.node = http_address
-        host, port = split_host_port(http_address.removeprefix("http://").rstrip("/"))
-        self._connection = KeptConnection(host, port, timeout, _ANSWER_BYTES_MAX)
+        secure = http_address.startswith("https://")
+        host, port = split_host_port(http_address.partition("://")[2].rstrip("/") or http_address)
+        self._connection = KeptConnection(
+            host, port, timeout, _ANSWER_BYTES_MAX, tls=tls if secure else None, headers=headers
+        )
+        self._takes_many = True
 
     def close(self) -> None:
         """Give the connection back; a later call opens another."""
@@ -144,13 +196,30 @@ class LogClient:
         """The bounds of the topic's queues and the offsets of its groups."""
         answer = self._json("GET", "/log/offsets", topic, {})
         with self._understanding():
-            queues = [QueueBounds(*[queue[key] for key in QueueBounds._fields])
-                      for queue in answer["queues"]]  # fmt: skip
-            groups = {
-                group: {int(queue): offset for queue, offset in offsets.items()}
-                for group, offsets in answer.get("groups", {}).items()
-            }
-            return Offsets(answer["node"], answer["topic"], queues, groups)
+            return _offsets(answer["node"], answer)
+
+    def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | None]:
+        """The same of many topics, None for those that the node does not have."""
+        found: dict[str, Offsets | None] = {}
+        for some in batched(topics):
+            body = {"topics": some}
+            answer = self._many("/log/offsets", {}, body) if len(some) > 1 else None
+            if answer is None:
+                found |= {topic: self._offsets_or_none(topic) for topic in some}
+                continue
+            with self._understanding():
+                for each in answer["topics"]:
+                    error = self._error_of(each, each["topic"])
+                    if error is not None and not isinstance(error, TopicNotFound):
+                        raise error
+                    found[each["topic"]] = None if error else _offsets(answer["node"], each)
+        return found
+
+    def _offsets_or_none(self, topic: str) -> Offsets | None:
+        try:
+            return self.offsets(topic)
+        except TopicNotFound:
+            return None
 
     def fetch(
         self, topic: str, offset: int, *, queue: int = 0, max_bytes: int = 4 * 1024 * 1024
@@ -162,14 +231,15 @@ class LogClient:
         """
         query = {"queue": queue, "offset": offset, "max_bytes": max_bytes}
         reply = self._request("GET", "/log/fetch", topic, query)
+        log = reply.headers.get("X-Penstock-Log", "")
         if reply.status == 416:
             refusal = _parsed(reply.body)
             start, end = refusal.get("start", -1), refusal.get("end", -1)
-            raise OffsetOutOfRange(topic, self.node, offset, start, end)
+            raise OffsetOutOfRange(topic, self.node, offset, start, end, log)
         self._check(reply, topic)
         with self._understanding():
             start, end = (int(reply.headers[f"X-Penstock-{name}"]) for name in ("Start", "End"))
-        return Fetched(reply.body, start, end)
+        return Fetched(reply.body, start, end, log)
 
     def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int:
         """The offset of the first message published at this time (wall clock, ns) or later."""
@@ -178,13 +248,32 @@ class LogClient:
         with self._understanding():
             return int(answer["offset"])
 
-    def commit(self, topic: str, group: str, offsets: Mapping[int, int]) -> None:
+    def commit(
+        self, topic: str, group: str, offsets: Mapping[int, int], *, owner: str = ""
+    ) -> None:
         """The group has read each queue up to, not including, this offset.
 
-        A group that is new is created; with no offsets, at the start of the log.
+        A group that is new is created; with no offsets, at the start of the log. ``owner`` names
+        the one reader that may move the group for the next minute; others get GroupInUse.
         """
         body = {"offsets": {str(queue): offset for queue, offset in offsets.items()}}
-        self._json("POST", "/log/commit", topic, {"group": group}, json.dumps(body).encode())
+        query = {"group": group} | ({"owner": owner} if owner else {})
+        self._json("POST", "/log/commit", topic, query, json.dumps(body).encode())
+
+    def commit_all(
+        self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""
+    ) -> dict[str, ClientError]:
+        """``commit`` in many topics; the error of each topic where it failed."""
+        query = {"group": group} | ({"owner": owner} if owner else {})
+
+        def one(topic: str) -> None:
+            self.commit(topic, group, offsets[topic], owner=owner)
+
+        failed: dict[str, ClientError] = {}
+        for some in batched(list(offsets)):
+            body = {"topics": {topic: dict(offsets[topic]) for topic in some}}
+            failed |= self._each("/log/commit", query, some, body, one)
+        return failed
 
     def tell_progress(self, topic: str, group: str, progress: BatchProgress) -> None:
         """What the node shows of the group's reader, until it is told anew or restarts."""
@@ -194,6 +283,54 @@ class LogClient:
     def delete_group(self, topic: str, group: str) -> None:
         """Forget the group, so that it keeps no data any more."""
         self._json("POST", "/log/group/delete", topic, {"group": group}, b"")
+
+    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
+        """``delete_group`` in many topics; the error of each topic where it failed."""
+
+        def one(topic: str) -> None:
+            self.delete_group(topic, group)
+
+        failed: dict[str, ClientError] = {}
+        for some in batched(topics):
+            query, body = {"group": group}, {"topics": some}
+            failed |= self._each("/log/group/delete", query, some, body, one)
+        return failed
+
+    def _each(
+        self,
+        path: str,
+        query: dict[str, Any],
+        topics: Sequence[str],
+        body: dict[str, Any],
+        one: Callable[[str], None],
+    ) -> dict[str, ClientError]:
+        """One request for these topics, or one each where the node does not take many."""
+        answer = self._many(path, query, body) if len(topics) > 1 else None
+        if answer is not None:
+            with self._understanding():
+                told = {topic: self._error_of(answer["topics"][topic], topic) for topic in topics}
+            return {topic: error for topic, error in told.items() if error is not None}
+        failed: dict[str, ClientError] = {}
+        for topic in topics:
+            try:
+                one(topic)
+            except (TopicNotFound, LogError) as error:
+                failed[topic] = error
+        return failed
+
+    def _many(
+        self, path: str, query: dict[str, Any], body: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """The answer for many topics; None from a node that takes one at a time."""
+        if not self._takes_many:
+            return None
+        reply = self._request("POST", path, "", query, json.dumps(body).encode())
+        reason = str(_parsed(reply.body).get("message", ""))
+        if reply.status == 405 or (reply.status == 400 and reason.startswith("MISSING_ARG")):
+            self._takes_many = False
+            return None
+        self._check(reply, "")
+        return _parsed(reply.body)
 
     def _json(
         self, method: str, path: str, topic: str, query: dict[str, Any], body: bytes | None = None
@@ -213,19 +350,37 @@ class LogClient:
     def _check(self, reply: Reply, topic: str) -> None:
         if reply.status == 200:
             return
-        reason = str(_parsed(reply.body).get("message", ""))
+        answer = _parsed(reply.body)
+        reason = str(answer.get("message", ""))
+        if reply.status == 404 and reason in ("", "NOT_FOUND"):
+            raise NoLog(self.node, reply.status, reason)
+        if reply.status == 403 and reason == "TLS_REQUIRED":
+            raise TlsNeeded(self.node, _port(answer.get("https_port")))
+        raise self._error_of(answer, topic, reply.status) or LogError(self.node, reply.status, "")
+
+    def _error_of(
+        self, answer: dict[str, Any], topic: str, status: int = 500
+    ) -> ClientError | None:
+        """The error in an answer, or in a topic's part of one."""
+        reason = str(answer.get("message", ""))
         if reason == "TOPIC_NOT_FOUND":
-            raise TopicNotFound(topic, self.node)
-        raise LogError(self.node, reply.status, reason)
+            return TopicNotFound(topic, self.node)
+        if reason == "GROUP_IN_USE":
+            owner, seconds = str(answer.get("owner", "")), answer.get("seconds")
+            ago = float(seconds) if isinstance(seconds, int | float) else 0.0
+            return GroupInUse(self.node, owner, ago)
+        return LogError(self.node, status, reason) if reason else None
 
     def _request(
         self, method: str, path: str, topic: str, query: dict[str, Any], body: bytes | None = None
     ) -> Reply:
-        target = path + "?" + urlencode({"topic": topic, **query} if topic else query)
+        arguments = urlencode({"topic": topic, **query} if topic else query)
+        target = f"{path}?{arguments}" if arguments else path
         try:
             return self._connection.ask(method, target, body)
         except (OSError, http.client.HTTPException) as error:
-            raise NodeUnreachable(self.node, topic, str(error) or repr(error)) from error
+            kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
+            raise kind(self.node, topic, str(error) or repr(error)) from error
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
@@ -234,3 +389,30 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}
+
+
+def _offsets(node: str, answer: dict[str, Any]) -> Offsets:
+    """A topic's part of the answer to /log/offsets; KeyError and its like if it is no such."""
+    queues = [_queue_bounds(**queue) for queue in answer["queues"]]
+    groups = {
+        group: {int(queue): offset for queue, offset in offsets.items()}
+        for group, offsets in answer.get("groups", {}).items()
+    }
+    return Offsets(node, answer["topic"], queues, groups)
+
+
+def _queue_bounds(
+    queue: int, start: int, end: int, bytes: int, log: str = "", **_: object
+) -> QueueBounds:
+    """A newer node may tell more."""
+    return QueueBounds(queue, start, end, bytes, log)
+
+
+def _port(given: object) -> int:
+    return given if isinstance(given, int) and 0 < given < 65536 else 0
+
+
+def batched(topics: Sequence[str]) -> Iterator[list[str]]:
+    """The topics in pieces that one request takes."""
+    for first in range(0, len(topics), TOPICS_MAX):
+        yield list(topics[first : first + TOPICS_MAX])

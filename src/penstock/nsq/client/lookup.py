@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from penstock.core.redaction import without_secrets
@@ -16,6 +17,9 @@ from penstock.nsq.http_query import ACCEPT
 
 ANSWER_MAX = 16 << 20
 """Bytes of an answer of nsqlookupd."""
+
+
+_Answer = TypeVar("_Answer")
 
 
 class Node(NamedTuple):
@@ -38,24 +42,65 @@ class Node(NamedTuple):
         return join_host_port(self.broadcast_address, self.http_port)
 
 
-def lookup(addresses: Iterable[str], topic: str, timeout: float = 5.0) -> list[Node]:
+def lookup(
+    addresses: Iterable[str],
+    topic: str,
+    timeout: float = 5.0,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> list[Node]:
     """The nodes that have ``topic``, from all these nsqlookupds together, sorted.
 
-    ``timeout`` is for each of them, in seconds. A topic nobody knows has no nodes. Raises
-    LookupFailed when none of the nsqlookupds answers.
+    ``timeout`` is for each of them, in seconds; ``tls`` for those with an https URL. A topic nobody
+    knows has no nodes. Raises LookupFailed when none of the nsqlookupds answers.
     """
-    found: set[Node] = set()
+    sent = {"Accept": ACCEPT, **(headers or {})}
+
+    def ask(address: str) -> list[Node]:
+        return parse_answer(*fetch(lookup_url(address, topic), sent, timeout, tls))
+
+    answers = _of_those_that_answer(addresses, ask, f"lookup of topic {topic!r} failed: ")
+    return sorted({node for nodes in answers for node in nodes})
+
+
+def topics_of_nodes(
+    addresses: Iterable[str],
+    timeout: float = 5.0,
+    *,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> dict[Node, set[str]]:
+    """Every node that these nsqlookupds know, with its topics but for those that are tombstoned.
+
+    Options and errors are those of ``lookup``.
+    """
+    sent = {"Accept": ACCEPT, **(headers or {})}
+
+    def ask(address: str) -> dict[Node, set[str]]:
+        return _parse_nodes(*fetch(_nodes_url(address), sent, timeout, tls))
+
+    found: dict[Node, set[str]] = {}
+    for answer in _of_those_that_answer(addresses, ask, "lookup of the nodes failed: "):
+        for node, topics in answer.items():
+            found.setdefault(node, set()).update(topics)
+    return found
+
+
+def _of_those_that_answer(
+    addresses: Iterable[str], ask: Callable[[str], _Answer], failure: str
+) -> list[_Answer]:
+    """The answers of the nsqlookupds; LookupFailed if there are failures only."""
+    answers: list[_Answer] = []
     failures = []
-    answers = 0
     for address in addresses:
         try:
-            found.update(_ask(address, topic, timeout))
-            answers += 1
+            answers.append(ask(address))
         except (OSError, http.client.HTTPException, LookupFailed, ValueError) as error:
             failures.append(f"{without_secrets(address)}: {error}")
     if failures and not answers:
-        raise LookupFailed(f"lookup of topic {topic!r} failed: " + "; ".join(failures))
-    return sorted(found)
+        raise LookupFailed(failure + "; ".join(failures))
+    return answers
 
 
 def lookup_url(address: str, topic: str) -> str:
@@ -64,6 +109,13 @@ def lookup_url(address: str, topic: str) -> str:
     path = parts.path if parts.path not in ("", "/") else "/lookup"
     query = f"{parts.query}&" if parts.query else ""
     return f"{parts.scheme}://{parts.netloc}{path}?{query}topic={quote(topic, safe='')}"
+
+
+def _nodes_url(address: str) -> str:
+    """The URL of /nodes, beside the /lookup of an address with a path."""
+    url, _, query = lookup_url(address, "").partition("?")
+    query = query.removesuffix("topic=").rstrip("&")
+    return f"{url.removesuffix('/lookup').rstrip('/')}/nodes" + (f"?{query}" if query else "")
 
 
 def parse_answer(status: int, body: bytes) -> list[Node]:
@@ -91,6 +143,23 @@ def nodes_in(answer: Any) -> list[Node]:
         raise LookupFailed(f"no answer of nsqlookupd: {error!r}") from error
 
 
+def _parse_nodes(status: int, body: bytes) -> dict[Node, set[str]]:
+    """The nodes of an answer to /nodes with the topics that they offer. Raises LookupFailed."""
+    found: dict[Node, set[str]] = {}
+    try:
+        answer = json.loads(body or b"{}")
+        if status != 200:
+            raise LookupFailed(f"status {status} {answer.get('message', '')}".rstrip())
+        for producer in (answer.get("data") or answer).get("producers") or []:
+            topics = producer.get("topics") or []
+            hidden = producer.get("tombstones") or [False] * len(topics)
+            offered = {str(name) for name, gone in zip(topics, hidden, strict=True) if not gone}
+            found.setdefault(_node(producer), set()).update(offered)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error
+    return found
+
+
 def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
     """Why there was no answer; a refused connection in the words of Go's dialer."""
     if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionResetError):
@@ -108,20 +177,25 @@ def _node(producer: dict[str, object]) -> Node:
     )
 
 
-def _ask(address: str, topic: str, timeout: float) -> list[Node]:
-    return parse_answer(*fetch(lookup_url(address, topic), {"Accept": ACCEPT}, timeout))
-
-
-def fetch(url: str, headers: dict[str, str], timeout: float) -> tuple[int, bytes]:
+def fetch(
+    url: str, headers: dict[str, str], timeout: float, tls: ssl.SSLContext | None = None
+) -> tuple[int, bytes]:
     """Status and body of what a GET of this URL gives; each wait is ``timeout`` seconds at most.
 
-    Raises OSError, ValueError, and http.client's HTTPException.
+    ``tls`` says whom to trust over https, by default the system's authorities. Raises OSError,
+    ValueError, and http.client's HTTPException.
     """
     parts = urlsplit(url)
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=timeout)
+    host = parts.hostname or ""
+    if parts.scheme == "https":
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            host, parts.port, timeout=timeout, context=tls
+        )
+    else:
+        connection = http.client.HTTPConnection(host, parts.port, timeout=timeout)
     try:
-        connection.request("GET", f"{parts.path}?{parts.query}", headers=headers)
+        target = parts._replace(scheme="", netloc="", fragment="").geturl()
+        connection.request("GET", target, headers=headers)
         response = connection.getresponse()
         return response.status, response.read(ANSWER_MAX)
     finally:

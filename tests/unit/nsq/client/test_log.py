@@ -8,12 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.nsq.client.log import (
+    TOPICS_MAX,
     BatchProgress,
+    GroupInUse,
     LogClient,
     LogError,
     NodeUnreachable,
+    NoLog,
     OffsetOutOfRange,
     QueueBounds,
+    TlsNeeded,
     TopicNotFound,
 )
 from tests.ports import unused_address
@@ -46,7 +50,7 @@ def test_offsets(node: FakeHttp, client: LogClient) -> None:
     node.json("/log/offsets", answer)
     offsets = client.offsets("t#ephemeral")
     assert (offsets.node, offsets.topic) == ("h:1", "t")
-    assert offsets.queues == [QueueBounds(0, 5, 9, 1000)]
+    assert offsets.queues == [QueueBounds(0, 5, 9, 1000, "0a")]
     assert offsets.groups == {"g": {0: 7}}
     assert node.requests == [("GET", "/log/offsets?topic=t%23ephemeral", b"")]
 
@@ -54,7 +58,7 @@ def test_offsets(node: FakeHttp, client: LogClient) -> None:
 def test_fetch(node: FakeHttp, client: LogClient) -> None:
     bounds = {"X-Penstock-Start": "5", "X-Penstock-End": "9"}
     node.answers["/log/fetch"] = (200, bounds, b"batches")
-    assert client.fetch("t", 6, queue=2, max_bytes=100) == (b"batches", 5, 9)
+    assert client.fetch("t", 6, queue=2, max_bytes=100) == (b"batches", 5, 9, "")
     path = "/log/fetch?topic=t&queue=2&offset=6&max_bytes=100"
     assert node.requests == [("GET", path, b"")]
     node.answers["/log/fetch"] = (200, bounds, b"")
@@ -165,3 +169,102 @@ def test_somebody_elses_server(node: FakeHttp, client: LogClient, answer: object
     ):
         with pytest.raises(LogError, match="the answer is none of a Penstock node"):
             ask()
+
+
+# --- many topics ----------------------------------------------------------------------------------
+
+
+def told(topic: str, **queue: object) -> dict[str, object]:
+    return {"topic": topic, "queues": [{"queue": 0, "start": 5, "end": 9, "bytes": 10} | queue]}
+
+
+def test_offsets_of_many_topics(node: FakeHttp, client: LogClient) -> None:
+    missing = {"topic": "u", "message": "TOPIC_NOT_FOUND"}
+    node.json("/log/offsets", {"node": "h:1", "topics": [told("t", log="aa", later=1), missing]})
+    found = client.offsets_of(["t", "u"])
+    assert found["u"] is None
+    assert found["t"] is not None
+    assert found["t"].queues == [QueueBounds(0, 5, 9, 10, "aa")]
+    assert node.requests == [("POST", "/log/offsets", b'{"topics": ["t", "u"]}')]
+
+
+def test_so_many_topics_in_a_request(node: FakeHttp, client: LogClient) -> None:
+    topics = [f"t{number}" for number in range(TOPICS_MAX + 2)]
+    node.json("/log/offsets", {"node": "h:1", "topics": [told(topic) for topic in topics]})
+    assert list(client.offsets_of(topics)) == topics
+    sizes = [len(json.loads(body)["topics"]) for _, _, body in node.requests]
+    assert sizes == [TOPICS_MAX, 2]
+
+
+def test_an_error_of_one_topic_among_many(node: FakeHttp, client: LogClient) -> None:
+    failed = {"topic": "u", "message": "INTERNAL_ERROR"}
+    node.json("/log/offsets", {"node": "h:1", "topics": [told("t"), failed]})
+    with pytest.raises(LogError, match="500 INTERNAL_ERROR"):
+        client.offsets_of(["t", "u"])
+
+
+def test_a_group_in_many_topics(node: FakeHttp, client: LogClient) -> None:
+    in_use = {"message": "GROUP_IN_USE", "owner": "b", "seconds": 12.3}
+    gone = {"message": "TOPIC_NOT_FOUND"}
+    node.json("/log/commit", {"topics": {"t": {}, "u": in_use, "v": gone}})
+    failed = client.commit_all("g", {"t": {0: 5}, "u": {}, "v": {}}, owner="a")
+    body = b'{"topics": {"t": {"0": 5}, "u": {}, "v": {}}}'
+    assert node.requests == [("POST", "/log/commit?group=g&owner=a", body)]
+    assert sorted(failed) == ["u", "v"]
+    assert isinstance(failed["v"], TopicNotFound)
+    refused = failed["u"]
+    assert isinstance(refused, GroupInUse)
+    assert (refused.owner, refused.seconds) == ("b", 12.3)
+    node.json("/log/group/delete", {"topics": {"t": {}, "u": gone}})
+    assert list(client.delete_groups("g", ["t", "u"])) == ["u"]
+
+
+@pytest.mark.parametrize(("status", "reason"), [(405, ""), (400, "MISSING_ARG_TOPIC")])
+def test_a_node_that_takes_one_topic_at_a_time(
+    node: FakeHttp, client: LogClient, status: int, reason: str
+) -> None:
+    node.json("/log/commit", {"message": reason}, status)
+    failed = client.commit_all("g", {"t": {0: 5}, "u": {0: 6}})
+    assert [path for _, path, _ in node.requests] == [
+        "/log/commit?group=g",
+        "/log/commit?topic=t&group=g",
+        "/log/commit?topic=u&group=g",
+    ]
+    assert sorted(failed) == ["t", "u"]  # which this one does not take either
+    del node.requests[:]
+    node.json("/log/group/delete", {})
+    assert client.delete_groups("g", ["t", "u"]) == {}
+    assert [path for _, path, _ in node.requests] == [
+        "/log/group/delete?topic=t&group=g",
+        "/log/group/delete?topic=u&group=g",
+    ]
+
+
+def test_the_id_of_the_log(node: FakeHttp, client: LogClient) -> None:
+    bounds = {"X-Penstock-Start": "5", "X-Penstock-End": "9", "X-Penstock-Log": "aa"}
+    node.answers["/log/fetch"] = (200, bounds, b"batches")
+    assert client.fetch("t", 6).log == "aa"
+    node.answers["/log/fetch"] = (416, bounds, b'{"message":"OFFSET_OUT_OF_RANGE"}')
+    with pytest.raises(OffsetOutOfRange) as caught:
+        client.fetch("t", 2)
+    assert caught.value.log == "aa"
+
+
+def test_a_server_without_a_log(node: FakeHttp, client: LogClient) -> None:
+    for ask in (lambda: client.offsets("t"), lambda: client.offsets_of(["t", "u"])):
+        with pytest.raises(NoLog, match="404 NOT_FOUND"):
+            ask()
+
+
+def test_a_node_that_wants_tls(node: FakeHttp, client: LogClient) -> None:
+    node.json("/log/offsets", {"message": "TLS_REQUIRED", "https_port": 4152}, 403)
+    with pytest.raises(TlsNeeded) as caught:
+        client.offsets("t")
+    assert caught.value.https_port == 4152
+
+
+def test_headers_go_with_every_request(node: FakeHttp) -> None:
+    node.json("/log/offset_at", {"offset": 8})
+    with LogClient(f"http://{node.address}/", headers={"Authorization": "Bearer x"}) as client:
+        client.offset_at("t", 1)
+    assert node.headers[0]["Authorization"] == "Bearer x"

@@ -7,7 +7,13 @@ import json
 import pytest
 
 from penstock.nsq.client.errors import LookupFailed
-from penstock.nsq.client.lookup import Node, lookup, lookup_url, parse_answer
+from penstock.nsq.client.lookup import (
+    Node,
+    lookup,
+    lookup_url,
+    parse_answer,
+    topics_of_nodes,
+)
 from tests.ports import unused_address
 
 from .fakes import fake_http, lookup_answer
@@ -73,3 +79,44 @@ def test_answers() -> None:
     ):
         with pytest.raises(LookupFailed):
             parse_answer(status, body)
+
+
+PRODUCER = {"broadcast_address": "h", "tcp_port": 1, "http_port": 2}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_topics_of_nodes(wrapped: bool) -> None:
+    with fake_http() as server:
+        producers = [PRODUCER | {"topics": ["a", "b"], "tombstones": [False, True]}]
+        answer = {"producers": [*producers, PRODUCER | {"topics": ["c"]}]}
+        server.json("/nodes", {"data": answer} if wrapped else answer)
+        found = topics_of_nodes([server.address, unused_address()], headers={"X-Name": "v"})
+        assert found == {Node("h", 1, 2): {"a", "c"}}
+        assert server.headers[0]["X-Name"] == "v"
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("{}", "/nodes"),
+        ("http://{}/", "/nodes"),
+        ("http://{}/lookup?token=1", "/nodes?token=1"),
+        ("http://{}/a/lookup", "/a/nodes"),
+    ],
+)
+def test_where_the_nodes_are_asked_for(address: str, path: str) -> None:
+    with fake_http() as server:
+        server.json(path.partition("?")[0], {"producers": []})
+        assert topics_of_nodes([address.format(server.address)]) == {}
+        assert server.requests == [("GET", path, b"")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [[], {"producers": 5}, {"producers": [PRODUCER | {"topics": ["a"], "tombstones": [1, 2]}]}],
+)
+def test_no_answer_of_nsqlookupd(answer: object) -> None:
+    with fake_http() as server:
+        server.json("/nodes", answer)
+        with pytest.raises(LookupFailed, match="lookup of the nodes failed: "):
+            topics_of_nodes([server.address])
