@@ -80,14 +80,18 @@ class LogApi:
         offset = number(query, "offset", None)
         nbytes = min(number(query, "max_bytes", FETCH_BYTES), FETCH_BYTES_MAX)
         log = topic.log
+        log_id = ("X-Penstock-Log", _log_id(topic))
         try:
             pieces = log.read_raw(offset, nbytes)
         except OffsetOutOfRangeError as error:
-            return out_of_range(error)
+            refusal = out_of_range(error)
+            refusal.headers = (*refusal.headers, log_id)
+            return refusal
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
         headers = (
             NSQ_HEADER,
+            log_id,
             ("X-Penstock-Start", str(log.start_offset)),
             ("X-Penstock-End", str(log.next_offset)),
         )
@@ -113,13 +117,18 @@ def _bounds(topic: Topic) -> dict[str, Any]:
     log = topic.log
     queue = {
         "queue": 0,
-        "log": format_id(log.id_base).decode(),
+        "log": _log_id(topic),
         "start": log.start_offset,
         "end": log.next_offset,
         "bytes": log.nbytes,
     }
     groups = {name: {"0": offset} for name, offset in topic.groups.items()}
     return {"topic": topic.name, "queues": [queue], "groups": groups}
+
+
+def _log_id(topic: Topic) -> str:
+    """The id of the topic's log: another one when the topic is deleted and created again."""
+    return format_id(topic.log.id_base).decode()
 
 
 def _as_nsq(pieces: Sequence[memoryview], nbytes: int) -> list[bytes | memoryview]:

@@ -73,7 +73,8 @@ class LogGroupApi:
         if rival is not None:
             raise ApiError(409, "GROUP_IN_USE", owner=rival.owner, seconds=rival.seconds)
         topic.commit_group(group, _committed(topic, offsets))
-        self._nsqd.log_groups.moved(topic, group, owner)
+        # An owner that asks for the group without moving it learns whether it may, no more.
+        self._nsqd.log_groups.moved(topic, group, owner if offsets else None)
         if is_new:  # a kill must not let go of what it holds from now on
             write_down(topic)
         return is_new

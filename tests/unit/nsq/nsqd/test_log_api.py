@@ -110,6 +110,7 @@ async def test_fetch_gives_whole_batches_from_the_one_with_the_offset(
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["x-penstock-start"] == "0"
     assert answer.headers["x-penstock-end"] == "100"
+    assert answer.headers["x-penstock-log"] == await creation_id(filled)
     batches = list(iter_batches(answer.body))
     assert batches[0].first_offset == offset - offset % 10
     assert len(batches) == min(2, 10 - offset // 10)
@@ -134,9 +135,11 @@ async def test_offsets_out_of_range(filled: Running) -> None:
     assert await filled.get("/log/fetch?topic=t&offset=101") == (416, expected)
     consume_all(filled)
     await trim(filled)
-    status, body = await filled.get("/log/fetch?topic=t&offset=0")
-    assert status == 416
-    assert json.loads(body)["start"] == 90
+    url = f"http://127.0.0.1:{filled.nsqd.http_port}/log/fetch?topic=t&offset=0"
+    answer = await get(url, TIMEOUT_S)
+    assert answer.status == 416
+    assert json.loads(answer.body)["start"] == 90
+    assert answer.headers["x-penstock-log"] == await creation_id(filled)
 
 
 async def test_offset_at(start: Start) -> None:

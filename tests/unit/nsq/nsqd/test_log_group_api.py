@@ -14,6 +14,8 @@ from penstock.testing.clock import FakeClock
 
 from .conftest import MILLISECOND, Running, Start, consume_all, faulty_disk, trim
 
+MOVED = b'{"offsets":{"0":1}}'
+
 
 async def commit(nsqd: Running, group: str, offset: int | None = None) -> tuple[int, bytes]:
     offsets = {} if offset is None else {"0": offset}
@@ -281,17 +283,25 @@ async def test_a_refused_commit_makes_nobody_the_owner(filled: Running) -> None:
     assert (await filled.post(f"{path}two", b'{"offsets":{"0":100}}'))[0] == 200
 
 
-async def test_a_deleted_group_has_no_owner(filled: Running) -> None:
+async def test_an_owner_that_moves_nothing_asks_and_takes_nothing(filled: Running) -> None:
     path = "/log/commit?topic=t&group=g&owner="
     assert (await filled.post(f"{path}one"))[0] == 200
+    assert await groups_of(filled, "t") == [{"g": {"0": 0}}]
+    assert (await filled.post(f"{path}two", MOVED))[0] == 200
+    assert (await filled.post(f"{path}one"))[0] == 409
+
+
+async def test_a_deleted_group_has_no_owner(filled: Running) -> None:
+    path = "/log/commit?topic=t&group=g&owner="
+    assert (await filled.post(f"{path}one", MOVED))[0] == 200
     await filled.post("/log/group/delete?topic=t&group=g")
-    assert (await filled.post(f"{path}two"))[0] == 200
+    assert (await filled.post(f"{path}two", MOVED))[0] == 200
 
 
 async def test_after_a_restart_the_next_owner_takes_the_group(
     filled: Running, start: Start
 ) -> None:
     path = "/log/commit?topic=t&group=g&owner="
-    assert (await filled.post(f"{path}one"))[0] == 200
+    assert (await filled.post(f"{path}one", MOVED))[0] == 200
     await filled.stop()
-    assert (await (await start()).post(f"{path}two"))[0] == 200
+    assert (await (await start()).post(f"{path}two", MOVED))[0] == 200
