@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak sim fuzz decoders robustness docs replay differences codes client-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +146,9 @@ codes: install  ## write RocketMQ's codes and what covers them, and into docs/se
 
 client-options: install  ## write the client's options into docs/client.md
 	@$(BIN)/python -m tests.conformance.client_options
+
+spark-options: install  ## write the options of Spark's source into docs/spark.md
+	@$(BIN)/python -m tests.spark.options_page
 
 client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
 	@$(BIN)/python -m tests.conformance.client_duties

@@ -20,9 +20,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from penstock.spark import planning
-from penstock.spark.cluster import Cluster, offset_at
+from penstock.spark.cluster import Cluster
 from penstock.spark.decode import TYPES, arrow_schema
 from penstock.spark.errors import OptionError
+from penstock.spark.fetch import offset_at
 from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
 from penstock.spark.planning import Split
 from penstock.spark.reader import read_split, restrict

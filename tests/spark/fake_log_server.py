@@ -6,6 +6,7 @@ It serves what a real nsqd cannot be made to do on demand: vanished offsets, gap
 from __future__ import annotations
 
 import bisect
+import itertools
 import json
 import struct
 import threading
@@ -47,7 +48,8 @@ def nsq_batch(
 class FakeQueue:
     """Batches of one queue and where they start."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: str = "") -> None:
+        self.log = log
         self.batches: list[bytes] = []
         self.firsts: list[int] = []
         self.start = 0
@@ -83,15 +85,24 @@ class FakeQueue:
 
 
 class FakeLogServer:
-    """Use as a context manager; ``address`` is host:port."""
+    """Use as a context manager; ``address`` is host:port.
 
-    def __init__(self, node: str | None = None) -> None:
+    With ``kind`` "go" it has topics and no log, as Go's nsqd; with "old" it takes one topic a
+    request, tells no ids of logs and knows no owners, as Penstock's did.
+    """
+
+    def __init__(self, node: str | None = None, kind: str = "") -> None:
+        self.kind = kind
         self.topics: dict[str, dict[int, FakeQueue]] = {}
         self.groups: dict[str, dict[str, dict[str, int]]] = {}
+        self.owners: dict[tuple[str, str], str] = {}
         self.progress: dict[str, dict[str, Any]] = {}
         self.producers: list[str] = []
+        self.requests: list[str] = []
+        self.headers: list[dict[str, str]] = []
         self.fail_fetches = 0
         self.fetches = 0
+        self._logs = itertools.count(0xA000)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
@@ -108,37 +119,85 @@ class FakeLogServer:
         self._server.server_close()
 
     def queue(self, topic: str, queue: int = 0) -> FakeQueue:
-        return self.topics.setdefault(topic, {}).setdefault(queue, FakeQueue())
+        """A queue of a topic, made if it is not there."""
+        queues = self.topics.setdefault(topic, {})
+        if queue not in queues:
+            queues[queue] = FakeQueue(f"{next(self._logs):016x}")
+        return queues[queue]
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic with its groups; made again it has another log."""
+        del self.topics[topic]
+        for group in self.groups.pop(topic, {}):
+            self.owners.pop((topic, group), None)
 
     def answer(self, path: str, query: dict[str, str], body: bytes) -> tuple[int, Any]:
-        topic = query.get("topic", "")
         if path == "/lookup":
-            return self._lookup()
+            return self._lookup(query["topic"])
+        if path == "/nodes":
+            return 200, {"producers": [self._producer(each) for each in self.producers]}
         if path == "/topics":
             return 200, {"topics": list(self.topics)}
         if path == "/stats":
             return 200, {"topics": [{"topic_name": name} for name in self.topics]}
+        if self.kind == "go":
+            return 404, {"message": "NOT_FOUND"}
+        if "topic" not in query:
+            return self._many(path, query, body)
+        return self._one(path, query["topic"], query, body)
+
+    def _many(self, path: str, query: dict[str, str], body: bytes) -> tuple[int, Any]:
+        if self.kind == "old":
+            return (405, {}) if path == "/log/offsets" else (400, {"message": "MISSING_ARG_TOPIC"})
+        named = json.loads(body)["topics"]
+        told: dict[str, Any] = {}
+        for topic in named:
+            part = {"offsets": named[topic]} if isinstance(named, dict) else {}
+            told[topic] = self._one(path, topic, query, json.dumps(part).encode())[1]
+        if path == "/log/offsets":
+            return 200, {"node": self.node, "topics": [{"topic": t} | told[t] for t in told]}
+        return 200, {"topics": told}
+
+    def _one(self, path: str, topic: str, query: dict[str, str], body: bytes) -> tuple[int, Any]:
         if topic not in self.topics:
             return 404, {"message": "TOPIC_NOT_FOUND"}
         if path == "/log/offsets":
             return 200, self._offsets(topic)
         if path == "/log/commit":
-            committed = json.loads(body)["offsets"]
-            self.groups.setdefault(topic, {}).setdefault(query["group"], {}).update(committed)
-            return 200, {}
+            return self._commit(topic, query, json.loads(body)["offsets"])
+        if path == "/log/group/delete":
+            gone = self.groups.get(topic, {}).pop(query["group"], None)
+            return (404, {"message": "GROUP_NOT_FOUND"}) if gone is None else (200, {})
         if path == "/log/group/progress":
             self.progress.setdefault(topic, {})[query["group"]] = json.loads(body)
             return 200, {}
         return self._fetch(topic, query)
 
-    def _lookup(self) -> tuple[int, Any]:
+    def _commit(
+        self, topic: str, query: dict[str, str], offsets: dict[str, int]
+    ) -> tuple[int, Any]:
+        owner, group = query.get("owner", ""), query["group"]
+        first = self.owners.get((topic, group), "")
+        if owner and first and owner != first and self.kind != "old":
+            return 409, {"message": "GROUP_IN_USE", "owner": first, "seconds": 12.3}
+        held = self.groups.setdefault(topic, {}).setdefault(group, {})
+        held.update(offsets)
+        if not held:
+            held.update({str(number): each.start for number, each in self.topics[topic].items()})
+        if owner and offsets:
+            self.owners[topic, group] = owner
+        return 200, {}
+
+    def _lookup(self, topic: str) -> tuple[int, Any]:
         if not self.producers:
             return 404, {"message": "TOPIC_NOT_FOUND"}
-        pairs = (producer.rsplit(":", 1) for producer in self.producers)
-        return 200, {"channels": [], "producers": [
-            {"broadcast_address": host, "http_port": int(port), "tcp_port": 1}
-            for host, port in pairs
-        ]}  # fmt: skip
+        producers = [self._producer(each) for each in self.producers]
+        return 200, {"channels": [], "producers": producers}
+
+    def _producer(self, producer: str) -> dict[str, Any]:
+        host, _, port = producer.rpartition(":")
+        return {"broadcast_address": host, "http_port": int(port), "tcp_port": 1,
+                "topics": list(self.topics), "tombstones": [False] * len(self.topics)}  # fmt: skip
 
     def _offsets(self, topic: str) -> Any:
         return {
@@ -147,6 +206,7 @@ class FakeLogServer:
             "queues": [
                 {"queue": number, "start": queue.start, "end": queue.end,
                  "bytes": sum(map(len, queue.batches))}
+                | ({} if self.kind == "old" else {"log": queue.log})
                 for number, queue in self.topics[topic].items()
             ],
             "groups": self.groups.get(topic, {}),
@@ -174,12 +234,16 @@ class FakeLogServer:
                 parts = urlsplit(self.path)
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                fake.requests.append(parts.path)
+                fake.headers.append(dict(self.headers))
                 status, answer = fake.answer(parts.path, query, body)
                 data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
-                if isinstance(answer, bytes):
+                if parts.path == "/log/fetch" and status in (200, 416):
                     queue = fake.topics[query["topic"]][int(query["queue"])]
+                    if fake.kind != "old":
+                        self.send_header("X-Penstock-Log", queue.log)
                     self.send_header("X-Penstock-Start", str(queue.start))
                     self.send_header("X-Penstock-End", str(queue.end))
                 self.end_headers()

@@ -16,7 +16,7 @@ from penstock import arrow
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
-from penstock.spark.cluster import close_connections
+from penstock.spark.access import close_connections
 from penstock.spark.decode import TYPES
 from penstock.spark.errors import OptionError, SourceError
 from penstock.testing.daemons import Daemon, run_nsqd

@@ -15,7 +15,8 @@ from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.display import Display, open_display
 from penstock.core.errors import PenstockError
 from penstock.core.units import parse_duration
-from penstock.spark.cluster import Cluster, close_connections
+from penstock.spark.access import close_connections
+from penstock.spark.cluster import Cluster
 from penstock.spark.offsets import Offsets
 from penstock.spark.settings import Settings
 

@@ -1,46 +1,26 @@
-"""The nodes that hold the topics: discovery, bounds of their logs, fetches and group commits.
+"""The nodes that hold the topics: bounds of their logs, group commits, and nodes that went away.
 
-Every request is tried again for ``timeout`` seconds, so that a restarting nsqd does not end a
-query; after that the error names topic, node and offset.
+Nodes are asked all at once, each for all of its topics in one request.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.reasons import reason
-from penstock.nsq.client.errors import ClientError, LookupFailed
-from penstock.nsq.client.log import (
-    LogClient,
-    LogError,
-    NodeUnreachable,
-    OffsetOutOfRange,
-    TopicNotFound,
-)
-from penstock.nsq.client.lookup import lookup
-from penstock.spark import planning
-from penstock.spark.errors import SourceError
-from penstock.spark.offsets import Bounds, Nested, Place
-from penstock.spark.planning import Split
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import GroupInUse, LogError, NoLog, TopicNotFound
+from penstock.spark.access import bounds_in, client, no_log, persist, secured, why
+from penstock.spark.at_once import at_once
+from penstock.spark.directory import Directory
+from penstock.spark.errors import GroupTakenError, SourceError
+from penstock.spark.offsets import Bounds, Place
+from penstock.spark.once import Once
 from penstock.spark.settings import Settings
+from penstock.spark.strays import Strays
 
-_LOOKUP_EVERY_NS = 5_000_000_000
-_RETRY_FIRST_S = 0.1
-_RETRY_MAX_S = 1.0
-_REMEDY = "; start it and run the same command to go on"
-# What our clients put before the reason itself.
-_LOOKUP = re.compile(r"^lookup of topic '[^']*' failed: ")
-_Answer = TypeVar("_Answer")
-
-# Connections of this process. A Python worker of Spark serves many tasks, each one thread.
-_clients: dict[str, LogClient] = {}
+_GIVE_UP_S: Final = 2.0
+_Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, ClientError]]
 
 
 class Cluster:
@@ -48,188 +28,171 @@ class Cluster:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._addresses: dict[str, tuple[str, ...]] = {}
-        self._looked_up_ns = 0
+        self._access = settings.access
+        self._directory = Directory(settings)
         self._address_of: dict[str, str] = {}
+        self._once = Once()
+        self._strays = Strays(settings, self._once)
 
-    def bounds(self) -> dict[Place, Bounds]:
+    def bounds(self, reached: Mapping[Place, int] | None = None) -> dict[Place, Bounds]:
         """Every queue of every topic with its first offset and its end, as it is now.
 
-        Raises SourceError when a topic is nowhere or a node does not answer.
+        ``reached`` is how far the caller has read: of places in it that no known node has, the
+        nodes are asked where they were. Raises SourceError when a topic is nowhere, a node does
+        not answer, or, unless options allow it, messages that were not read are out of reach.
         """
-        bounds: dict[Place, Bounds] = {}
-        for topic, addresses in self._nodes().items():
-            found = [self._queues(topic, address) for address in addresses]
-            if all(queues is None for queues in found) and not self._settings.every_topic:
-                raise SourceError(self._nowhere(topic, addresses))
-            for queues in found:
-                bounds |= queues or {}
+        topics_at = self._directory.topics_at()
+        asked = [(address, tuple(topics)) for address, topics in topics_at.items() if topics]
+        answers = at_once(self._queues, asked)
+        bounds = {place: bound for found in answers.values() for place, bound in found.items()}
+        self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
+        missing = {
+            place: offset
+            for place, offset in (reached or {}).items()
+            if place not in bounds and self.reads(place.topic)
+        }
+        known = {secured(address, self._access) for address in topics_at}
+        bounds |= self._strays.look_for(missing, self._address_of, known)
+        self._strays.saw(bounds)
+        there = {place.topic for place in (*bounds, *self._strays.away(missing))}
+        self._require_topics(there, topics_at)
         return bounds
 
-    def commit(self, offsets: Nested, group: str) -> None:
-        """Move the group that holds retention to these offsets, on every node."""
-        for topic, nodes in offsets.items():
-            for node, queues in nodes.items():
-                address = self._address_of.get(node, node)
-                try:
-                    _client(address, self._settings).commit(
-                        topic, group, {int(queue): offset for queue, offset in queues.items()}
-                    )
-                except ClientError as error:
-                    raise SourceError(f"topic {topic} on node {node}: {_reason(error)}") from error
+    def reads(self, topic: str) -> bool:
+        """Whether the options ask for a topic."""
+        return self._settings.every_topic or topic in self._settings.topics
 
-    def _nowhere(self, topic: str, asked: tuple[str, ...]) -> str:
-        """The sentence for a topic that no node has."""
-        if asked:
-            return f"topic {topic} does not exist on {_named('node', asked)}"
-        return (
-            f"no node with topic {topic} is known to {_named('nsqlookupd', self._settings.lookupd)}"
+    def commit(self, offsets: Mapping[Place, int], group: str, owner: str = "") -> None:
+        """Move the group that holds retention to these offsets, on every node.
+
+        Raises GroupTakenError when another owner moves it, and SourceError when a node does not.
+        """
+        self._on_nodes(
+            offsets,
+            group,
+            lambda address, topics: client(address, self._access).commit_all(
+                group, topics, owner=owner
+            ),
         )
 
-    def _nodes(self) -> Mapping[str, tuple[str, ...]]:
-        """The addresses to ask for each topic; looked up again every few seconds."""
-        now = SYSTEM_CLOCK.monotonic_ns()
-        if not self._addresses or now - self._looked_up_ns > _LOOKUP_EVERY_NS:
-            topics = self._all_topics() if self._settings.every_topic else self._settings.topics
-            self._addresses = {
-                topic: self._settings.nodes or self._lookup(topic) for topic in topics
-            }
-            self._looked_up_ns = now
-        return self._addresses
+    def claim(self, places: Iterable[Place], group: str, owner: str) -> None:
+        """Make the group at the start of each log where it is not there yet.
 
-    def _all_topics(self) -> list[str]:
-        """Every topic that is kept on disk."""
-        topics: set[str] = set()
-        for address in self._settings.nodes or self._settings.lookupd:
-            ask = self._node_topics if self._settings.nodes else _lookupd_topics
-            topics.update(
-                _persist(
-                    lambda ask=ask, address=address: ask(address),  # type: ignore[misc]
-                    f"{address} cannot be asked for its topics",
-                    self._settings.timeout_s,
+        Raises GroupTakenError when it is there and another owner moves it.
+        """
+        self._on_nodes(
+            dict.fromkeys(places, 0),
+            group,
+            lambda address, topics: client(address, self._access).commit_all(
+                group, {topic: {} for topic in topics}, owner=owner
+            ),
+        )
+
+    def give_up(self, places: Iterable[Place], group: str) -> None:
+        """Delete the group where it is not wanted any more, so that it does not hold the log.
+
+        A node that does not answer is not waited for: a warning says what to do there.
+        """
+        topics_on: dict[str, set[str]] = {}
+        for place in places:
+            topics_on.setdefault(place.node, set()).add(place.topic)
+        access = self._access.hurried(_GIVE_UP_S)
+        for node, topics in topics_on.items():
+            try:
+                address = secured(self._plain_address(node), access)
+                failed = client(address, access).delete_groups(group, sorted(topics))
+                left = [each for each in failed.values() if not _is_not_there(each)]
+                if left:
+                    raise left[0]
+            except (ClientError, SourceError) as error:
+                self._once.warn(
+                    f"group {group} still holds the log of {_named('topic', sorted(topics))} on "
+                    f"node {node}, which is not read any more: {why(error)}. Delete it there with "
+                    "POST /log/group/delete?topic=<topic>&group=<group>"
                 )
-            )
-        return sorted(topic for topic in topics if not topic.endswith("#ephemeral"))
 
-    def _node_topics(self, address: str) -> list[str]:
-        return _client(address, self._settings).topics()
+    def _plain_address(self, node: str) -> str:
+        return self._address_of.get(node, node)
 
-    def _lookup(self, topic: str) -> tuple[str, ...]:
-        """The HTTP addresses of the nodes that have a topic; one nsqlookupd's answer is enough."""
-        nodes = _persist(
-            lambda: lookup(self._settings.lookupd, topic, self._settings.timeout_s),
-            f"no nsqlookupd answers for topic {topic}",
-            self._settings.timeout_s,
-        )
-        return tuple(node.http_address for node in nodes)
+    def _on_nodes(self, offsets: Mapping[Place, int], group: str, commit: _Commit) -> None:
+        on_node: dict[str, dict[str, dict[int, int]]] = {}
+        for place, offset in offsets.items():
+            topics = on_node.setdefault(place.node, {})
+            topics.setdefault(place.topic, {})[place.queue] = offset
 
-    def _queues(self, topic: str, address: str) -> dict[Place, Bounds] | None:
-        """The topic's queues on one node, or None when it does not have the topic."""
+        def ask(node: str) -> dict[str, ClientError]:
+            address = secured(self._plain_address(node), self._access)
+            try:
+                return commit(address, on_node[node])
+            except ClientError as error:
+                return dict.fromkeys(on_node[node], error)
+
+        failures = [
+            (node, topic, error)
+            for node, failed in at_once(ask, on_node).items()
+            for topic, error in failed.items()
+        ]
+        # A group in use is told before what is merely out of order.
+        for node, topic, error in sorted(failures, key=lambda f: not isinstance(f[2], GroupInUse)):
+            if isinstance(error, GroupInUse):
+                raise GroupTakenError(_taken(group, topic, node, error)) from None
+            raise SourceError(f"topic {topic} on node {node}: {why(error)}") from error
+
+    def _queues(self, asked: tuple[str, tuple[str, ...]]) -> dict[Place, Bounds]:
+        """The topics' queues on one node; those it does not have are left out."""
+        address, topics = asked
+        secure = secured(address, self._access)
         try:
-            answer = _persist(
-                lambda: _client(address, self._settings).offsets(topic),
-                f"node {address} cannot be reached for topic {topic}",
+            found = persist(
+                lambda: client(secure, self._access).offsets_of(topics),
+                f"node {address} cannot be reached for {_named('topic', topics)}",
                 self._settings.timeout_s,
             )
-        except TopicNotFound:
-            return None
-        self._address_of[answer.node] = address
-        return {
-            Place(topic, answer.node, queue.queue): Bounds(
-                queue.start, queue.end, queue.bytes, address
+        except NoLog as error:
+            if not self._settings.skip_without_log:
+                raise SourceError(no_log(error)) from None
+            self._once.warn(
+                f"node {address} has no log to read (it is Go's nsqd, or none at all) and is left "
+                f"out: its messages of {_named('topic', topics)} are not read"
             )
-            for queue in answer.queues
-        }
-
-
-def fetch(split: Split, offset: int, max_bytes: int, settings: Settings) -> bytes:
-    """Whole batches of the split's place, the first of which contains ``offset``.
-
-    Raises SourceError that names topic, node and offset.
-    """
-    place = split.place
-    what = f"topic {place.topic} (queue {place.queue}) on node {place.node}"
-    try:
-        return _persist(
-            lambda: _client(split.address, settings).fetch(
-                place.topic, offset, queue=place.queue, max_bytes=max_bytes
-            ),
-            f"{what} cannot be read from offset {offset}",
-            settings.timeout_s,
-        ).data
-    except TopicNotFound:
-        raise SourceError(f"{what} has vanished; offset {offset} was to be read") from None
-    except LogError as error:
-        raise SourceError(f"{what}, offset {offset}: {error}") from error
-    except OffsetOutOfRange as error:
-        if offset < error.start:
-            raise SourceError(planning.gone(place, offset, error.start)) from None
-        raise SourceError(planning.beyond(place, offset, error.end)) from None
-
-
-def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings) -> int:
-    """The offset of the first message of a place published at this time or later.
-
-    Raises SourceError that names topic and node.
-    """
-    what = f"topic {place.topic} (queue {place.queue}) on node {place.node}"
-    try:
-        return _persist(
-            lambda: _client(address, settings).offset_at(
-                place.topic, timestamp_ns, queue=place.queue
-            ),
-            f"{what} cannot be asked for an offset by time",
-            settings.timeout_s,
-        )
-    except ClientError as error:
-        raise SourceError(f"{what}: {_reason(error)}") from error
-
-
-def _persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answer:
-    """The answer, asked for again while the node does not respond or reports trouble (5xx)."""
-    deadline_ns = SYSTEM_CLOCK.monotonic_ns() + int(timeout_s * 1e9)
-    pause_s = _RETRY_FIRST_S
-    while True:
-        try:
-            return ask()
+            return {}
         except LogError as error:
-            if error.status < 500:
-                raise
-            last: Exception = error
-        except (NodeUnreachable, LookupFailed, OSError) as error:
-            last = error
-        if SYSTEM_CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
-            said = f"{failure}: {_reason(last)} (tried for {timeout_s:g} s; option timeout)"
-            raise SourceError(said if isinstance(last, LogError) else said + _REMEDY) from last
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _RETRY_MAX_S)
+            raise SourceError(f"node {address}: {error.status} {error.reason}") from None
+        return bounds_in(found, secure)
+
+    def _require_topics(self, there: set[str], topics_at: Mapping[str, Sequence[str]]) -> None:
+        """Raise SourceError for a topic that no node has."""
+        for topic in () if self._settings.every_topic else self._settings.topics:
+            if topic not in there:
+                asked = [address for address, topics in topics_at.items() if topic in topics]
+                raise SourceError(self._nowhere(topic, asked))
+
+    def _nowhere(self, topic: str, asked: Sequence[str]) -> str:
+        """The sentence for a topic that no node has."""
+        if asked:
+            return f"topic {topic} does not exist on {_any_of('node', asked)}"
+        lookupd = self._settings.lookupd
+        return f"no node with topic {topic} is known to {_any_of('nsqlookupd', lookupd)}"
 
 
-def _reason(error: Exception) -> str:
-    """Why a request failed, for a person: ``connection refused``."""
-    cause = error.__cause__ or error
-    if isinstance(cause, urllib.error.URLError):
-        cause = cause.reason if isinstance(cause.reason, Exception) else cause
-    return _LOOKUP.sub("", reason(cause)) or type(cause).__name__
+def _is_not_there(error: ClientError) -> bool:
+    return isinstance(error, TopicNotFound) or (isinstance(error, LogError) and error.status == 404)
 
 
-def _lookupd_topics(address: str) -> list[str]:
-    with urllib.request.urlopen(f"http://{address}/topics", timeout=10) as answer:
-        return [str(topic) for topic in json.load(answer)["topics"]]
+def _taken(group: str, topic: str, node: str, error: GroupInUse) -> str:
+    """The sentence for a group that another query has."""
+    return (
+        f"group {group} is in use by another query (owner {error.owner} moved it in topic {topic} "
+        f"on node {node} {error.seconds:.0f} s ago): give each query a group by itself. If that "
+        "query has ended, start this one a minute after it"
+    )
 
 
-def _client(address: str, settings: Settings) -> LogClient:
-    client = _clients.get(address)
-    if client is None:
-        client = _clients[address] = LogClient(address, timeout=settings.timeout_s)
-    return client
+def _named(kind: str, names: Sequence[str]) -> str:
+    """Such as ``topic a``, ``topics a, b`` or ``topics a, b, c and 7 more``."""
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{kind} {shown}" if len(names) == 1 else f"{kind}s {shown}"
 
 
-def close_connections() -> None:
-    """Close this process's connections; later requests open new ones."""
-    while _clients:
-        _clients.popitem()[1].close()
-
-
-def _named(kind: str, addresses: tuple[str, ...]) -> str:
+def _any_of(kind: str, addresses: Sequence[str]) -> str:
     return (f"{kind} " if len(addresses) == 1 else "any of ") + ", ".join(addresses)

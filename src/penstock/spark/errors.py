@@ -19,6 +19,18 @@ class OptionError(SourceError):
     """An option of the data source is missing or has no usable value."""
 
 
+class LostError(SourceError):
+    """Messages that were to be read are gone; ``resume`` is the offset after them, if any."""
+
+    def __init__(self, message: str, resume: int | None = None) -> None:
+        super().__init__(message)
+        self.resume = resume
+
+
+class GroupTakenError(SourceError):
+    """Another query reads for the same group."""
+
+
 _OURS = re.compile(r"penstock\.[\w.]*Error: (?P<message>[^\n]+)")
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
 

@@ -20,8 +20,11 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
-from penstock.nsq.client.log import BatchProgress, LogClient, NodeUnreachable
+from penstock.nsq.client.log import BatchProgress, NodeUnreachable
+from penstock.spark.access import Access, connect, secured
+from penstock.spark.once import Once
 from penstock.spark.progress import position
+from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +40,7 @@ PLACES_MAX: Final = 100
 """Topics on nodes that one report goes to."""
 _TIMEOUT_S: Final = 1.0
 _LEFT_ALONE_NS: Final = 30 * SECOND
+_PLAIN: Final = Access()
 _WAITING_MAX: Final = 1000
 _NAME_MAX: Final = 256
 """Characters of a query's name that nsqd takes."""
@@ -45,13 +49,17 @@ _log = logging.getLogger("penstock.spark")
 _attached: WeakSet[SparkSession] = WeakSet()
 
 
-def attach(spark: SparkSession) -> None:
-    """From now on the progress of this session's queries is told; once is enough."""
+def attach(spark: SparkSession, source: Mapping[str, str] | None = None) -> None:
+    """From now on the progress of this session's queries is told; once is enough.
+
+    ``source`` are options of ``format("nsq")``, of which TLS and ``auth_secret`` count.
+    """
     if spark in _attached:
         return
     _attached.add(spark)
     try:
-        spark.streams.addListener(ProgressListener())
+        access = Settings.parse(source).access if source else Access()
+        spark.streams.addListener(ProgressListener(access))
     except Exception as error:  # the queries matter more, whatever it is
         _log.warning("the progress of queries will not be told: %s", error)
 
@@ -59,8 +67,8 @@ def attach(spark: SparkSession) -> None:
 class ProgressListener(StreamingQueryListener):
     """What Spark calls."""
 
-    def __init__(self) -> None:
-        self._teller = Teller()
+    def __init__(self, access: Access = _PLAIN) -> None:
+        self._teller = Teller(access)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing yet: what a query reads stands in its first batch."""
@@ -93,8 +101,8 @@ def reports(report: Mapping[str, Any]) -> Iterator[Report]:
     name = "".join(each if each.isprintable() else "?" for each in name)
     duration_ms = max(1, report["batchDuration"])
     for source in report["sources"]:
-        end, group = position(source["endOffset"])
-        start, _ = position(source["startOffset"])
+        end, group = position(source["endOffset"])[:2]
+        start = position(source["startOffset"]).offsets
         rows = source["numInputRows"]
         progress = BatchProgress(
             name, report["batchId"], rows, rows * 1000 / duration_ms, duration_ms
@@ -107,12 +115,13 @@ def reports(report: Mapping[str, Any]) -> Iterator[Report]:
 class Teller:
     """Tells reports to nodes; its thread lives while there is something to tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access = _PLAIN) -> None:
+        self._access = access.hurried(_TIMEOUT_S)
         self._lock = threading.Lock()
         self._waiting: dict[str, list[Report]] = {}
         self._runs = False
         self._until: dict[str, int] = {}
-        self._complaints: set[str] = set()
+        self._once = Once()
 
     def tell(self, query: str, found: list[Report]) -> None:
         """The newest reports of a query; returns at once."""
@@ -128,10 +137,8 @@ class Teller:
         threading.Thread(target=self._run, name="penstock-progress", daemon=True).start()
 
     def complain(self, what: str, level: int = logging.WARNING) -> None:
-        """Logs this, the first time."""
-        if what not in self._complaints and len(self._complaints) < _WAITING_MAX:
-            self._complaints.add(what)
-            _log.log(level, what)
+        """Log this, the first time."""
+        self._once.warn(what, level)
 
     def _run(self) -> None:
         while waiting := self._taken():
@@ -152,7 +159,7 @@ class Teller:
         if now < self._until.get(node, now):
             return
         try:
-            with LogClient(node, _TIMEOUT_S) as log:
+            with connect(secured(node, self._access), self._access) as log:
                 log.tell_progress(report.topic, report.group, report.progress)
         except NodeUnreachable as error:  # which the query itself tells, if it matters
             self._until[node] = SYSTEM_CLOCK.monotonic_ns() + _LEFT_ALONE_NS

@@ -2,14 +2,16 @@
 
 In a checkpoint and in the options ``startingOffsets`` and ``endingOffsets`` they are written as
 ``{"topic": {"node": {"queue": offset}}}``, as Kafka users know it. A checkpoint also carries the
-name of the group that holds retention, so that a restarted query goes on with the same one.
+id of the log that each offset is of, in the same form; the name of the group that holds retention,
+so that a restarted query goes on with the same one; and the owner, by which nodes tell this query
+from others with the same group. Checkpoints of older versions have neither ids nor an owner.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from penstock.spark.errors import OptionError
 
@@ -26,12 +28,17 @@ class Place(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """A queue as its node reports it now: offsets ``start`` to ``end`` (not included)."""
+    """A queue as its node reports it now: offsets ``start`` to ``end`` (not included).
+
+    ``log`` is the id of the queue's log, another one after the topic was deleted and made again;
+    empty if the node tells none.
+    """
 
     start: int
     end: int
     bytes: int
     address: str
+    log: str = ""
 
     @property
     def record_bytes(self) -> float:
@@ -40,35 +47,63 @@ class Bounds(NamedTuple):
 
 
 Offsets: TypeAlias = dict[Place, int]
+Logs: TypeAlias = dict[Place, str]
+_Value = TypeVar("_Value", int, str)
 Nested: TypeAlias = dict[str, dict[str, dict[str, int]]]
 
 
-def nest(offsets: Mapping[Place, int]) -> Nested:
+class Position(NamedTuple):
+    """What a checkpoint holds of this source; ``logs`` leaves out what is not known."""
+
+    offsets: Offsets
+    group: str
+    logs: Logs
+    owner: str = ""
+
+
+def nest(values: Mapping[Place, _Value]) -> dict[str, dict[str, dict[str, _Value]]]:
     """The JSON form; sorted, because Spark compares offsets as text."""
-    nested: Nested = {}
-    for place, offset in sorted(offsets.items()):
-        nested.setdefault(place.topic, {}).setdefault(place.node, {})[str(place.queue)] = offset
+    nested: dict[str, dict[str, dict[str, _Value]]] = {}
+    for place, value in sorted(values.items()):
+        nested.setdefault(place.topic, {}).setdefault(place.node, {})[str(place.queue)] = value
     return nested
 
 
 def flatten(nested: Mapping[str, Any]) -> Offsets:
     """The inverse of ``nest``. Raises ValueError, TypeError or AttributeError on another shape."""
-    return {
-        Place(topic, node, int(queue)): int(offset)
-        for topic, nodes in nested.items()
-        for node, queues in nodes.items()
-        for queue, offset in queues.items()
-    }
+    return {place: int(offset) for place, offset in _places(nested)}
 
 
-def to_checkpoint(offsets: Mapping[Place, int], group: str) -> dict[str, Any]:
+def _places(nested: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    for topic, nodes in nested.items():
+        for node, queues in nodes.items():
+            for queue, value in queues.items():
+                yield Place(topic, node, int(queue)), value
+
+
+def to_checkpoint(position: Position) -> dict[str, Any]:
     """What Spark stores for this source in its offset log."""
-    return {"group": group, "offsets": nest(offsets)}
+    stored: dict[str, Any] = {"group": position.group, "offsets": nest(position.offsets)}
+    if position.logs:
+        stored["logs"] = nest(position.logs)
+    if position.owner:
+        stored["owner"] = position.owner
+    return stored
 
 
-def from_checkpoint(stored: Mapping[str, Any]) -> tuple[Offsets, str]:
-    """Offsets and group of a stored position."""
-    return flatten(stored["offsets"]), str(stored["group"])
+def from_checkpoint(stored: Mapping[str, Any]) -> Position:
+    """The position that ``to_checkpoint`` stored."""
+    return Position(
+        flatten(stored["offsets"]),
+        str(stored["group"]),
+        {place: str(log) for place, log in _places(stored.get("logs", {}))},
+        str(stored.get("owner", "")),
+    )
+
+
+def logs_of(bounds: Mapping[Place, Bounds]) -> Logs:
+    """The ids of the logs, where nodes tell them."""
+    return {place: bound.log for place, bound in bounds.items() if bound.log}
 
 
 def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:

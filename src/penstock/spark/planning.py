@@ -30,6 +30,7 @@ class Split:
     start: int
     end: int
     record_bytes: float
+    log: str = ""
 
     @property
     def origin(self) -> Origin:
@@ -78,7 +79,7 @@ def plan(
         pieces = _pieces(last - first, rows, wanted, len(ranges))
         edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
         splits += [
-            Split(place, bound.address, lower, upper, bound.record_bytes)
+            Split(place, bound.address, lower, upper, bound.record_bytes, bound.log)
             for lower, upper in pairwise(edges)
         ]
     return splits
@@ -101,26 +102,60 @@ def _pieces(count: int, rows: int, partitions_min: int, ranges: int) -> int:
     return max(1, min(share, count // _SPLIT_ROWS_MIN))
 
 
-def check(start: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> None:
-    """Raise SourceError when an offset to read from is gone or not there yet."""
+def check(
+    start: Mapping[Place, int], bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+) -> None:
+    """Raise SourceError when an offset to read from is gone, of another log or not there yet."""
     for place, offset in sorted(start.items()):
-        bound = bounds.get(place)
-        if bound is None:
-            continue
-        if offset < bound.start:
-            raise SourceError(gone(place, offset, bound.start))
-        if offset > bound.end:
-            raise SourceError(beyond(place, offset, bound.end))
+        said = place in bounds and _lost(place, offset, bounds[place], logs.get(place, ""))
+        if said:
+            raise SourceError(said)
 
 
-def skip_gone(start: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> Offsets:
-    """``start`` moved into what the log still holds, for ``failOnDataLoss=false``."""
-    return {
-        place: min(max(offset, bounds[place].start), bounds[place].end)
-        if place in bounds
-        else offset
-        for place, offset in start.items()
-    }
+def held(
+    start: Mapping[Place, int], bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+) -> tuple[Offsets, list[str]]:
+    """``start`` moved to what the nodes hold, and what was skipped: for ``failOnDataLoss=false``.
+
+    What cannot be read on with goes to the start of the log that is there, never to its end: then
+    messages would be missed that nobody has read.
+    """
+    moved = dict(start)
+    skipped = []
+    for place, offset in sorted(start.items()):
+        said = place in bounds and _lost(place, offset, bounds[place], logs.get(place, ""))
+        if said:
+            moved[place] = bounds[place].start
+            skipped.append(
+                f"{said.partition('. Set ')[0]}. Skipped, as failOnDataLoss=false: it goes on at "
+                f"offset {bounds[place].start}"
+            )
+    return moved, skipped
+
+
+def is_another(log: str, other: str) -> bool:
+    """Whether these are ids of different logs; a log without an id may be any."""
+    return bool(log and other and log != other)
+
+
+def _lost(place: Place, offset: int, bound: Bounds, log: str) -> str:
+    """Why nothing can be read from this offset of this log; empty if it can."""
+    if is_another(log, bound.log):
+        return replaced(place, offset, log, bound.log)
+    if offset < bound.start:
+        return gone(place, offset, bound.start)
+    if offset > bound.end:
+        return beyond(place, offset, bound.end)
+    return ""
+
+
+def replaced(place: Place, offset: int, log: str, other: str) -> str:
+    """The sentence for a topic that was deleted and made again."""
+    return (
+        f"topic {place.topic} (queue {place.queue}) on node {place.node} was deleted and created "
+        f"again: offset {offset} is of log {log}, the node has log {other} now, and what was not "
+        f"read of {log} is lost. Set failOnDataLoss=false to read {other} from its start"
+    )
 
 
 def gone(place: Place, offset: int, start: int) -> str:
@@ -135,7 +170,16 @@ def beyond(place: Place, offset: int, end: int) -> str:
     """The sentence for an offset that the log has not reached."""
     return (
         f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
-        f"beyond its end {end}: was the topic deleted and created again?"
+        f"beyond its end {end}: was the topic deleted and created again? Set failOnDataLoss=false "
+        "to read it from its start"
+    )
+
+
+def vanished(place: Place, offset: int, end: int) -> str:
+    """The sentence for a topic that was deleted before all of it was read."""
+    return (
+        f"topic {place.topic} (queue {place.queue}) was deleted on node {place.node}: offsets "
+        f"{offset} to {end} were not read and are lost. Set failOnDataLoss=false to go on"
     )
 
 

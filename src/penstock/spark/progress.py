@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.offsets import Offsets, from_checkpoint
+from penstock.spark.offsets import Offsets, Position, from_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -51,8 +51,8 @@ def fresh(recent: Iterable[Any], after: int) -> list[Any]:
 def batch_done(report: Any) -> BatchDone:
     """A query's progress report (``StreamingQueryProgress``) in our terms."""
     source = report["sources"][0]
-    end, _ = position(source["endOffset"])
-    latest = position(source["latestOffset"])[0] or end
+    end = position(source["endOffset"]).offsets
+    latest = position(source["latestOffset"]).offsets or end
     return BatchDone(
         batch=report["batchId"],
         rows=report["numInputRows"],
@@ -62,12 +62,12 @@ def batch_done(report: Any) -> BatchDone:
     )
 
 
-def position(stored: Any) -> tuple[Offsets, str]:
-    """Offsets and group of a report's offset, which Spark gives as text or parsed.
+def position(stored: Any) -> Position:
+    """A report's offset in our terms; Spark gives it as text or parsed.
 
-    Without any ("null" in a batch that it repeats), and of another source, there are none.
+    Without one ("null" in a batch that it repeats), and of another source, it is empty.
     """
     try:
         return from_checkpoint(json.loads(stored) if isinstance(stored, str) else stored)
     except (ValueError, TypeError, KeyError, AttributeError):
-        return {}, ""
+        return Position({}, "", {})

@@ -10,14 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from penstock.spark import planning
-from penstock.spark.cluster import fetch
 from penstock.spark.decode import Part, record_batch, wanted_parts
-from penstock.spark.errors import SourceError
+from penstock.spark.errors import LostError, SourceError
+from penstock.spark.fetch import fetch
 from penstock.spark.offsets import Bounds, Offsets, Place
+from penstock.spark.once import Once
 from penstock.spark.planning import Split
 from penstock.spark.settings import Settings
 
 _FETCH_BYTES_MIN = 64 << 10
+# Of this process: a Python worker of Spark serves many tasks.
+_once = Once()
 
 
 def restrict(
@@ -25,10 +28,13 @@ def restrict(
 ) -> tuple[Offsets, Offsets]:
     """Both positions, if the log holds them; without failOnDataLoss the nearest that it holds."""
     if settings.fail_on_data_loss:
-        planning.check(start, bounds)
-        planning.check(end, bounds)
+        planning.check(start, bounds, {})
+        planning.check(end, bounds, {})
         return start, end
-    return planning.skip_gone(start, bounds), planning.skip_gone(end, bounds)
+    start, skipped = planning.held(start, bounds, {})
+    for sentence in skipped:
+        _once.warn(sentence)
+    return start, {place: min(offset, bounds[place].end) for place, offset in end.items()}
 
 
 def read_split(
@@ -39,7 +45,14 @@ def read_split(
         return
     position = split.start
     while position < split.end:
-        buffer = fetch(split, position, _fetch_bytes(split, position, settings), settings)
+        try:
+            buffer = fetch(split, position, _fetch_bytes(split, position, settings), settings)
+        except LostError as lost:
+            if settings.fail_on_data_loss:
+                raise
+            _once.warn(f"{lost} (skipped)")
+            position = split.end if lost.resume is None else lost.resume
+            continue
         parts = list(wanted_parts(buffer, position, split.end))
         if settings.fail_on_data_loss:
             _require_dense(split, position, parts)

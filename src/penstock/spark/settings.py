@@ -7,31 +7,114 @@ from dataclasses import dataclass
 
 from penstock.core.names import is_valid_name
 from penstock.net.address import split_host_port
+from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
+from penstock.spark.options import (
+    boolean,
+    one_of,
+    option,
+    parse,
+    positive,
+    seconds,
+    text,
+    texts,
+)
 
-_KNOWN = frozenset({
-    "topic", "lookupd_http_address", "nsqd_http_address", "startingoffsets", "endingoffsets",
-    "maxrecordspertrigger", "minpartitions", "group", "failondataloss", "timeout",
-    "fetchbytes", "mode", "path",
-})  # fmt: skip
+_FILE = "On every machine of the cluster"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a reader needs to know. Addresses are ``host:port`` of HTTP, times are seconds."""
 
-    topics: tuple[str, ...]
-    lookupd: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    starting: str | None = None
-    ending: str = "latest"
-    records_max: int | None = None
-    partitions_min: int = 0
-    """0: as many as the amount asks for."""
-    group: str | None = None
-    fail_on_data_loss: bool = True
-    timeout_s: float = 10.0
-    fetch_bytes: int = 4 << 20
+    topics: tuple[str, ...] = option(
+        "topic", texts, (), "One, several separated by commas, or `*` for all."
+    )
+    lookupd: tuple[str, ...] = option(
+        "lookupd_http_address", texts, (),
+        "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
+        " this or the next.",
+    )  # fmt: skip
+    nodes: tuple[str, ...] = option(
+        "nsqd_http_address", texts, (),
+        "Nodes to read: `host:port`, or `https://host:port`, several separated by commas.",
+    )  # fmt: skip
+    starting: str | None = option(
+        "startingOffsets", text, None,
+        '`earliest` (default of a batch read), `latest` (default of a stream), or JSON'
+        ' `{"topic": {"node": {"0": 123}}}`.',
+    )  # fmt: skip
+    ending: str = option(
+        "endingOffsets", text, "latest", "`latest` or JSON; batch reads only.", shown="latest"
+    )
+    records_max: int | None = option(
+        "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch."
+    )
+    partitions_min: int = option(
+        "minPartitions", positive, 0,
+        "Splits at least, when there is enough to read; by default one for each 32 MiB of log.",
+    )  # fmt: skip
+    group: str | None = option(
+        "group", text, None,
+        "Under this name nsqd keeps what is still to be read; each query needs another one. Without"
+        " it a query gets a name by chance.",
+    )  # fmt: skip
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss", boolean, True,
+        "`true`: messages that are gone end the query with an error that names them. `false`: they"
+        " are skipped with a warning.",
+        shown="true",
+    )  # fmt: skip
+    wait_for_nodes: bool = option(
+        "waitForNodes", boolean, False,
+        "`true`: a node that left nsqlookupd with messages to read is waited for, as long as"
+        " `timeout` says. `false`: the query goes on without it, with a warning, until it is back.",
+        shown="false",
+    )  # fmt: skip
+    skip_without_log: bool = option(
+        "skipNodesWithoutLog", boolean, False,
+        "`true`: leave out nodes that have no log to read, as Go's nsqd, with a warning.",
+        shown="false",
+    )  # fmt: skip
+    timeout_s: float = option(
+        "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer.", shown="10"
+    )
+    fetch_bytes: int = option(
+        "fetchBytes", positive, 4 << 20, "Bytes of one fetch.", shown="4194304"
+    )
+    tls_v1: bool | None = option(
+        "tls_v1", boolean, None,
+        "`true`: read over HTTPS. An `https://` address or another `tls_` option implies it.",
+        shown="false",
+    )  # fmt: skip
+    tls_root_ca_file: str = option(
+        "tls_root_ca_file", text, "",
+        f"Who may sign the nodes' certificates (PEM), else the system's authorities. {_FILE}.",
+    )  # fmt: skip
+    tls_cert: str = option("tls_cert", text, "", f"Our certificate (PEM). {_FILE}.")
+    tls_key: str = option(
+        "tls_key", text, "", f"Its key (PEM), where it is not in the same file. {_FILE}."
+    )
+    tls_server_name: str = option(
+        "tls_server_name",
+        text,
+        "",
+        "The name in the nodes' certificates, if it is not their host's.",
+    )
+    tls_insecure_skip_verify: bool = option(
+        "tls_insecure_skip_verify", boolean, False, "Accept any certificate.", shown="false"
+    )
+    https_port: int = option(
+        "nsqd_https_port", positive, 4152,
+        "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
+        shown="4152",
+    )  # fmt: skip
+    auth_secret: str = option(
+        "auth_secret", text, "",
+        "Sent with every request to nodes and nsqlookupd as `Authorization: Bearer <secret>`.",
+        secret=True,
+    )  # fmt: skip
+    mode: str = option("mode", one_of("log"), "log", "`log`.", shown="log")
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Settings:
@@ -39,29 +122,46 @@ class Settings:
 
         Raises OptionError for a missing, unknown or unusable option.
         """
-        given = {key.lower(): value for key, value in options.items()}
-        _refuse_unknown(given)
-        settings = cls(
-            topics=_split(given.get("topic", "")),
-            lookupd=_split(given.get("lookupd_http_address", "")),
-            nodes=_split(given.get("nsqd_http_address", "")),
-            starting=given.get("startingoffsets"),
-            ending=given.get("endingoffsets", "latest"),
-            records_max=_positive(given, "maxRecordsPerTrigger", None),
-            partitions_min=_positive(given, "minPartitions", None) or 0,
-            group=given.get("group"),
-            fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
-            timeout_s=float(_positive(given, "timeout", 10) or 10),
-            fetch_bytes=_positive(given, "fetchBytes", 4 << 20) or 4 << 20,
-        )
+        settings = cls(**parse(cls, options, {"path"}))
         settings._require_topics()
         settings._require_where()
+        settings._require_tls()
         return settings
 
     @property
     def every_topic(self) -> bool:
         """Whether ``topic`` is ``*``: all there are, and those that come."""
         return self.topics == ("*",)
+
+    @property
+    def access(self) -> Access:
+        """The part of it that says how nodes are asked."""
+        return Access(
+            timeout_s=self.timeout_s,
+            tls=self._wants_tls,
+            root_ca_file=self.tls_root_ca_file,
+            cert=self.tls_cert,
+            key=self.tls_key,
+            server_name=self.tls_server_name,
+            verify=not self.tls_insecure_skip_verify,
+            https_port=self.https_port,
+            auth_secret=self.auth_secret,
+        )
+
+    @property
+    def _wants_tls(self) -> bool:
+        return bool(self.tls_v1 or self._tls_given or _https(self.nodes))
+
+    @property
+    def _tls_given(self) -> bool:
+        files = self.tls_root_ca_file or self.tls_cert or self.tls_key
+        return bool(files or self.tls_server_name or self.tls_insecure_skip_verify)
+
+    def _require_tls(self) -> None:
+        if self.tls_v1 is False and (self._tls_given or _https(self.nodes)):
+            raise OptionError("tls_v1 is false, but other options ask for TLS: leave it out")
+        if self.tls_key and not self.tls_cert:
+            raise OptionError("tls_key is of no use without tls_cert")
 
     def _require_topics(self) -> None:
         if not self.topics:
@@ -80,19 +180,16 @@ class Settings:
                 "(host:port, several separated by commas)"
             )
         for address in self.nodes:
-            _require_port("nsqd_http_address", address, address, 4151)
+            plain = address.removeprefix("https://")
+            _require_port("nsqd_http_address", address, plain, 4151)
         for address in self.lookupd:
             # nsqlookupd may also be given as a URL with a path of its own.
             if "://" not in address:
                 _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
 
 
-def _refuse_unknown(given: Mapping[str, str]) -> None:
-    unknown = sorted(set(given) - _KNOWN)
-    if unknown:
-        raise OptionError(f"format nsq knows no option {', '.join(unknown)}")
-    if given.get("mode", "log") != "log":
-        raise OptionError(f'mode must be "log", not {given["mode"]!r}')
+def _https(addresses: tuple[str, ...]) -> bool:
+    return any(address.startswith("https://") for address in addresses)
 
 
 def _require_port(name: str, given: str, address: str, usual: int) -> None:
@@ -102,24 +199,3 @@ def _require_port(name: str, given: str, address: str, usual: int) -> None:
         raise OptionError(
             f"{name} must be host:port, such as 127.0.0.1:{usual}, not {given!r}"
         ) from None
-
-
-def _split(value: str) -> tuple[str, ...]:
-    parts = (part.strip().removeprefix("http://").rstrip("/") for part in value.split(","))
-    return tuple(part for part in parts if part)
-
-
-def _positive(given: Mapping[str, str], name: str, default: int | None) -> int | None:
-    value = given.get(name.lower())
-    if value is None:
-        return default
-    if not value.strip().isdecimal() or int(value) < 1:
-        raise OptionError(f"{name} must be a positive whole number, not {value!r}")
-    return int(value)
-
-
-def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
-    value = given.get(name.lower(), str(default)).strip().lower()
-    if value not in ("true", "false"):
-        raise OptionError(f"{name} must be true or false, not {value!r}")
-    return value == "true"

@@ -4,11 +4,15 @@ Spark keeps the positions in its checkpoint, so each range is planned and read t
 often it is retried. The broker-side group only holds retention: it follows what Spark has
 committed. Spark calls ``commit`` one batch late and never for the last one, but the ``start``
 given to ``latestOffset`` is already in the commit log, so that is what moves the group.
+
+A topic that is deleted and created again has another log, whose id stands in the checkpoint beside
+the offset. With failOnDataLoss=false a batch may so begin in one log and end in another: it reads
+the other from its start.
 """
 
 from __future__ import annotations
 
-import sys
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -26,16 +30,18 @@ from pyspark.sql.streaming.datasource import (
 from penstock.spark import planning
 from penstock.spark.batch import SplitPartition
 from penstock.spark.cluster import Cluster
-from penstock.spark.errors import SourceError
+from penstock.spark.holding import Holding
 from penstock.spark.offsets import (
     Bounds,
     Offsets,
     Place,
+    Position,
     from_checkpoint,
-    nest,
+    logs_of,
     resolve,
     to_checkpoint,
 )
+from penstock.spark.once import Once
 from penstock.spark.reader import read_split
 from penstock.spark.settings import Settings
 
@@ -51,11 +57,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.settings = settings
         self.columns = columns
         self._cluster: Cluster | None = None
+        self._holding: Holding | None = None
+        self._once = Once()
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
         self._reported: dict[str, Any] | None = None
-        self._committed: Offsets = {}
         self._last_start: Offsets = {}
+        self._known: Mapping[Place, Bounds] = {}
+        self._tidied = False
 
     @property
     def cluster(self) -> Cluster:
@@ -63,17 +72,25 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._cluster = Cluster(self.settings)
         return self._cluster
 
+    @property
+    def holding(self) -> Holding:
+        if self._holding is None:
+            self._holding = Holding(self.cluster, self._once)
+        return self._holding
+
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts; called twice by Spark, answered once."""
         if self._initial is None:
             bounds = self.cluster.bounds()
             starting = self.settings.starting or "latest"
-            offsets = resolve(starting, "startingOffsets", bounds)
-            offsets = self._checked(offsets, bounds)
-            # Random, but kept in the checkpoint: two queries never share a group by accident.
+            offsets = self._held(resolve(starting, "startingOffsets", bounds), bounds, {})
+            # By chance, but kept in the checkpoint: two queries never share a group by accident.
             group = self.settings.group or f"spark-{uuid4().hex[:12]}"
-            self._commit(offsets, group)
-            self._initial = to_checkpoint(offsets, group)
+            position = Position(offsets, group, logs_of(bounds), _new_owner())
+            if self.settings.group is not None:
+                self.cluster.claim(offsets, group, position.owner)
+            self._hold(position._replace(owner=""), bounds)
+            self._initial = to_checkpoint(position)
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -86,33 +103,38 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. ``start`` is committed by now."""
-        offsets, group = from_checkpoint(start)
-        group = self.settings.group or group
-        self._commit(offsets, group)
-        bounds = self._bounds(idle=offsets == self._last_start)
-        self._last_start = offsets
-        offsets = self._checked(offsets, bounds, adjust=False)
+        position = self._position(start)
+        bounds = self._known = self._bounds(position.offsets)
+        self._last_start = position.offsets
+        offsets = self._held(position.offsets, bounds, position.logs)
+        logs = position.logs | logs_of(bounds)
         # A topic or node that has just appeared is held from its start until its first batch is in.
-        self._commit({place: bound.start for place, bound in bounds.items()} | offsets, group)
-        self._reported = to_checkpoint(offsets | _ends(bounds), group)
+        offsets = {place: bound.start for place, bound in bounds.items()} | offsets
+        # Until it is in the checkpoint the owner would be another one after a restart.
+        owner = "" if start == self._initial else position.owner
+        self._hold(position._replace(offsets=offsets, owner=owner), bounds)
+        self._tidy_up(start, position)
+        position = position._replace(logs=logs, owner=position.owner or _new_owner())
+        self._reported = to_checkpoint(position._replace(offsets=offsets | _ends(bounds)))
         end = self._end(offsets, bounds)
         if isinstance(limit, ReadMaxRows):
-            known = {place: offsets.get(place, bounds[place].start) for place in end}
-            end = planning.admit(known, end, limit.max_rows)
-        return to_checkpoint(offsets | end, group)
+            end = planning.admit(offsets, end, limit.max_rows)
+        return to_checkpoint(position._replace(offsets=offsets | end))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the log, for the lag shown in the query's progress."""
         return self._reported
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        first, _ = from_checkpoint(start)
-        last, _ = from_checkpoint(end)
-        bounds = self.cluster.bounds()
-        # A place that appeared since the last batch is read from its beginning.
-        first = {place: bounds[place].start for place in last if place in bounds} | first
-        first = self._checked(first, bounds)
-        splits = planning.plan(first, last, bounds, self.settings.partitions_min)
+        first, last = from_checkpoint(start), from_checkpoint(end)
+        bounds = self._bounds_for(first, last)
+        wanted = {place: offset for place, offset in last.offsets.items() if place in bounds}
+        if not self.settings.fail_on_data_loss:
+            wanted = self._still_there(wanted, bounds, last.logs)
+        starts = _starts(first, last, bounds)
+        starts = self._held(starts, {place: bounds[place] for place in wanted}, last.logs)
+        absent = {place: at for place, at in last.offsets.items() if place not in bounds}
+        splits = planning.plan(starts, wanted | absent, bounds, self.settings.partitions_min)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -120,47 +142,125 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_split(partition.split, self.columns, self.settings)
 
     def commit(self, end: dict[str, Any]) -> None:
-        offsets, group = from_checkpoint(end)
-        self._commit(offsets, self.settings.group or group)
+        if self._known:
+            self._hold(self._position(end), self._known)
 
     def stop(self) -> None:
         """Nothing to release: sockets close with the process."""
 
-    def _bounds(self, idle: bool) -> Mapping[Place, Bounds]:
+    def _position(self, stored: dict[str, Any]) -> Position:
+        """A position of the checkpoint, with the group of the options."""
+        position = from_checkpoint(stored)
+        return position._replace(group=self.settings.group or position.group)
+
+    def _bounds(self, reached: Offsets) -> Mapping[Place, Bounds]:
         """The log's bounds, after a short wait when nothing has come since the last call."""
-        bounds = self.cluster.bounds()
-        if idle and self._target is None and _ends(bounds).items() <= self._last_start.items():
+        bounds = self.cluster.bounds(reached)
+        idle = reached == self._last_start and _ends(bounds).items() <= reached.items()
+        if idle and self._target is None:
             time.sleep(_IDLE_WAIT_S)
-            bounds = self.cluster.bounds()
+            bounds = self.cluster.bounds(reached)
         return bounds
+
+    def _bounds_for(self, first: Position, last: Position) -> Mapping[Place, Bounds]:
+        """The bounds that this batch was planned with; as they are now if it is repeated."""
+        known = self._known
+        moved = {
+            place: offset
+            for place, offset in last.offsets.items()
+            if offset != first.offsets.get(place) or first.logs.get(place) != last.logs.get(place)
+        }
+        planned = all(
+            place in known
+            and offset <= known[place].end
+            and known[place].log == last.logs.get(place, "")
+            for place, offset in moved.items()
+        )
+        return known if planned and known else self.cluster.bounds(last.offsets)
 
     def _end(self, start: Offsets, bounds: Mapping[Place, Bounds]) -> Offsets:
         ends = _ends(bounds)
         if self._target is not None:
-            ends = {place: offset for place, offset in self._target.items() if place in bounds}
+            ends = {
+                place: min(offset, ends[place])
+                for place, offset in self._target.items()
+                if place in bounds
+            }
         return {place: max(offset, start.get(place, offset)) for place, offset in ends.items()}
 
-    def _checked(
-        self, offsets: Offsets, bounds: Mapping[Place, Bounds], adjust: bool = True
+    def _held(
+        self, offsets: Offsets, bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
     ) -> Offsets:
-        """The offsets, if the log holds them; else an error, or without failOnDataLoss the
-        nearest ones it holds (``adjust``)."""
+        """The offsets, if the logs hold them; else an error, or without failOnDataLoss the starts
+        of the logs and a warning."""
         if self.settings.fail_on_data_loss:
-            planning.check(offsets, bounds)
+            planning.check(offsets, bounds, logs)
             return offsets
-        return planning.skip_gone(offsets, bounds) if adjust else offsets
+        offsets, skipped = planning.held(offsets, bounds, logs)
+        for sentence in skipped:
+            self._once.warn(sentence)
+        return offsets
 
-    def _commit(self, offsets: Offsets, group: str) -> None:
-        """Move the group. A failure only keeps segments longer, so it must not end the query."""
-        if offsets == self._committed:
+    def _still_there(
+        self, wanted: Offsets, bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+    ) -> Offsets:
+        """The ends of a batch that is repeated, but for those in logs that are there no more.
+
+        What took their place is for the next batch.
+        """
+        there = {
+            place: offset
+            for place, offset in wanted.items()
+            if offset <= bounds[place].end
+            and not planning.is_another(logs.get(place, ""), bounds[place].log)
+        }
+        for place in sorted(wanted.keys() - there.keys()):
+            self._once.warn(
+                f"topic {place.topic} (queue {place.queue}) on node {place.node} was deleted and "
+                f"created again: what was planned up to offset {wanted[place]} is lost. Skipped, "
+                "as failOnDataLoss=false"
+            )
+        return there
+
+    def _hold(self, position: Position, bounds: Mapping[Place, Bounds]) -> None:
+        reads = self.cluster.reads
+        offsets = {place: at for place, at in position.offsets.items() if reads(place.topic)}
+        self.holding.move(position._replace(offsets=offsets), bounds)
+
+    def _tidy_up(self, start: dict[str, Any], position: Position) -> None:
+        """Give up, once, what an earlier run held under another group or in other topics."""
+        if self._tidied:
             return
-        try:
-            self.cluster.commit(nest(offsets), group)
-        except SourceError as error:
-            print(f"penstock: group {group} was not moved: {error}", file=sys.stderr)
-        else:
-            self._committed = offsets
+        self._tidied = True
+        stored = from_checkpoint(start)
+        dropped = [place for place in stored.offsets if not self.cluster.reads(place.topic)]
+        if stored.group != position.group:
+            dropped = list(stored.offsets)
+        self.cluster.give_up(dropped, stored.group)
+        if self._initial is not None and self._initial["group"] != stored.group:
+            initial = from_checkpoint(self._initial)
+            self.cluster.give_up(initial.offsets, initial.group)
+
+
+def _starts(first: Position, last: Position, bounds: Mapping[Place, Bounds]) -> Offsets:
+    """The offsets that a batch begins with, in the logs in which it ends.
+
+    A place is read from its start if it appeared since the last batch, or if its log did: then the
+    ids differ, or, where they are not known, the offset to begin with is too high.
+    """
+    starts = {place: bounds[place].start if place in bounds else 0 for place in last.offsets}
+    for place, offset in first.offsets.items():
+        end = last.offsets.get(place, offset)
+        another = planning.is_another(first.logs.get(place, ""), last.logs.get(place, ""))
+        if place not in bounds or not (another or offset > end):
+            starts[place] = offset
+    return starts
 
 
 def _ends(bounds: Mapping[Place, Bounds]) -> Offsets:
     return {place: bound.end for place, bound in bounds.items()}
+
+
+def _new_owner() -> str:
+    """A name for nodes to tell this query by, and for people to find it by."""
+    return f"{socket.gethostname()[:64]}-{uuid4().hex[:12]}"

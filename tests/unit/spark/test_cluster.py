@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.spark.cluster import Cluster, close_connections, fetch
-from penstock.spark.errors import SourceError
-from penstock.spark.offsets import Place
-from penstock.spark.planning import Split
+from penstock.spark.access import close_connections
+from penstock.spark.cluster import Cluster
+from penstock.spark.errors import GroupTakenError, SourceError
+from penstock.spark.offsets import Bounds, Place
 from penstock.spark.settings import Settings
 from tests.spark.fake_log_server import FakeLogServer
 
@@ -17,8 +17,8 @@ def settings(server: FakeLogServer, topic: str = "t", **options: str) -> Setting
     return Settings.parse({**given, **options})
 
 
-def split(server: FakeLogServer, start: int) -> Split:
-    return Split(Place("t", "node:1", 0), server.address, start, 99, 10.0)
+def ends(bounds: dict[Place, Bounds]) -> dict[Place, int]:
+    return {place: bound.end for place, bound in bounds.items()}
 
 
 def test_bounds_of_all_queues(server: FakeLogServer) -> None:
@@ -35,7 +35,7 @@ def test_a_node_known_by_another_name_is_asked_at_the_given_address() -> None:
         cluster = Cluster(settings(server))
         (place,) = cluster.bounds()
         assert place.node == "inside:4151"
-        cluster.commit({"t": {"inside:4151": {"0": 1}}}, "g")
+        cluster.commit({Place("t", "inside:4151", 0): 1}, "g")
         assert server.groups == {"t": {"g": {"0": 1}}}
         close_connections()
 
@@ -55,7 +55,7 @@ def test_nobody_home() -> None:
     for topic, option, said in (
         ("t", "nsqd_http_address", "node 127.0.0.1:9 cannot be reached for topic t: "),
         ("t", "lookupd_http_address", "no nsqlookupd answers for topic t: 127.0.0.1:9: "),
-        ("*", "lookupd_http_address", "127.0.0.1:9 cannot be asked for its topics: "),
+        ("*", "lookupd_http_address", "no nsqlookupd answers: 127.0.0.1:9: "),
     ):
         nowhere = Settings.parse({"topic": topic, option: "127.0.0.1:9", "timeout": "1"})
         with pytest.raises(SourceError) as failed:
@@ -78,25 +78,108 @@ def test_nobody_has_the_topic(server: FakeLogServer) -> None:
 def test_a_commit_to_a_node_that_is_gone() -> None:
     cluster = Cluster(Settings.parse({"topic": "t", "nsqd_http_address": "127.0.0.1:9"}))
     with pytest.raises(SourceError) as failed:
-        cluster.commit({"t": {"127.0.0.1:9": {"0": 1}}}, "g")
+        cluster.commit({Place("t", "127.0.0.1:9", 0): 1}, "g")
     assert str(failed.value) == "topic t on node 127.0.0.1:9: connection refused"
 
 
-def test_fetch_says_what_is_wrong(server: FakeLogServer) -> None:
-    server.queue("t").append([b"a"] * 10)
-    server.queue("t").start = 5
-    given = settings(server)
-    assert len(fetch(split(server, 5), 5, 1000, given)) > 0
-    with pytest.raises(SourceError, match=r"offset 4 of topic t .*node:1 is gone: .* starts at 5"):
-        fetch(split(server, 4), 4, 1000, given)
-    with pytest.raises(SourceError, match=r"offset 11 of topic t .*node:1 is beyond its end 10"):
-        fetch(split(server, 11), 11, 1000, given)
-    server.fail_fetches = 100
-    with pytest.raises(
-        SourceError, match=r"topic t .* cannot be read from offset 5: .*TRY_LATER"
-    ) as busy:
-        fetch(split(server, 5), 5, 1000, given)
-    assert "start it" not in str(busy.value)
-    del server.topics["t"]
-    with pytest.raises(SourceError, match="has vanished; offset 5 was to be read"):
-        fetch(split(server, 5), 5, 1000, given)
+def test_many_topics_take_one_request_for_each_thing(server: FakeLogServer) -> None:
+    topics = [f"t{number}" for number in range(202)]
+    for topic in topics:
+        server.queue(topic).append([b"a"])
+    cluster = Cluster(settings(server, "*"))
+    bounds = cluster.bounds()
+    assert len(bounds) == 202
+    cluster.commit(ends(bounds), "g")
+    cluster.give_up(bounds, "h")
+    assert server.requests == ["/stats", "/log/offsets", "/log/commit", "/log/group/delete"]
+    assert server.groups["t201"] == {"g": {"0": 1}}
+
+
+def test_an_older_node_is_asked_for_one_topic_after_the_other() -> None:
+    with FakeLogServer(kind="old") as old:
+        for topic in "abc":
+            old.queue(topic).append([b"a"])
+        cluster = Cluster(settings(old, "a,b,c"))
+        bounds = cluster.bounds()
+        cluster.commit(ends(bounds), "g", "me")
+        assert old.groups == {topic: {"g": {"0": 1}} for topic in "abc"}
+        assert {bound.log for bound in bounds.values()} == {""}
+        cluster.give_up(bounds, "g")
+        assert old.groups == {topic: {} for topic in "abc"}
+        close_connections()
+
+
+def test_nodes_and_all_their_topics_in_one_question_to_nsqlookupd(server: FakeLogServer) -> None:
+    for topic in ("a", "b", "c#ephemeral"):
+        server.queue(topic).append([b"a"])
+    server.producers.append(server.address)
+    asked = Settings.parse({"topic": "*", "lookupd_http_address": server.address})
+    assert {place.topic for place in Cluster(asked).bounds()} == {"a", "b"}
+    assert server.requests == ["/nodes", "/log/offsets"]
+
+
+def test_a_node_without_a_log_is_an_error_or_left_out(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.queue("t").append([b"a"])
+    with FakeLogServer(kind="go") as theirs:
+        theirs.queue("t")
+        both = f"{server.address},{theirs.address}"
+        with pytest.raises(SourceError) as refused:
+            Cluster(settings(server, nsqd_http_address=both)).bounds()
+        assert str(refused.value) == (
+            f"node {theirs.address} has no log to read: it is Go's nsqd, or none at all. Copy its "
+            "topics to a node of Penstock with nsq_to_nsq, or set skipNodesWithoutLog=true to read "
+            "the others"
+        )
+        cluster = Cluster(settings(server, nsqd_http_address=both, skipNodesWithoutLog="true"))
+        for _ in range(2):
+            assert {place.node for place in cluster.bounds()} == {server.node}
+        (warning,) = caplog.messages
+        assert warning.startswith(f"node {theirs.address} has no log to read")
+        close_connections()
+
+
+def test_a_group_that_another_query_moves(server: FakeLogServer) -> None:
+    server.queue("t").append([b"a"])
+    cluster = Cluster(settings(server))
+    places = ends(cluster.bounds())
+    cluster.claim(places, "g", "first")
+    assert server.groups["t"]["g"] == {"0": 0}
+    cluster.commit(places, "g", "first")
+    for ask in (
+        lambda: cluster.commit(places, "g", "second"),
+        lambda: cluster.claim(places, "g", "second"),
+    ):
+        with pytest.raises(GroupTakenError) as refused:
+            ask()
+        assert str(refused.value) == (
+            "group g is in use by another query (owner first moved it in topic t on node "
+            f"{server.node} 12 s ago): give each query a group by itself. If that query has "
+            "ended, start this one a minute after it"
+        )
+
+
+def test_a_group_is_given_up_even_where_it_is_not(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.queue("t").append([b"a"])
+    cluster = Cluster(settings(server))
+    cluster.commit({Place("t", server.node, 0): 1}, "g")
+    cluster.give_up([Place("t", server.node, 0), Place("u", server.node, 0)], "g")
+    assert server.groups["t"] == {}
+    assert caplog.messages == []
+    cluster.give_up([Place("t", "127.0.0.1:9", 0)], "g")
+    (warning,) = caplog.messages
+    assert warning.startswith("group g still holds the log of topic t on node 127.0.0.1:9, ")
+
+
+def test_the_secret_goes_with_every_request(server: FakeLogServer) -> None:
+    server.queue("t").append([b"a"])
+    server.producers.append(server.address)
+    given = {"topic": "t", "lookupd_http_address": server.address, "auth_secret": "s3cret"}
+    cluster = Cluster(Settings.parse(given))
+    cluster.commit(ends(cluster.bounds()), "g")
+    assert server.requests == ["/lookup", "/log/offsets", "/log/commit"]
+    sent = [headers["Authorization"] for headers in server.headers]
+    assert sent == ["Bearer s3cret"] * 3

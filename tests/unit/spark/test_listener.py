@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.nsq.client.log import BatchProgress
 from penstock.spark import listener
 from penstock.spark.listener import ProgressListener, Report, Teller, attach, reports
-from penstock.spark.offsets import Place, to_checkpoint
+from penstock.spark.offsets import Place, Position, to_checkpoint
 from tests.spark.fake_log_server import FakeLogServer
 
 PROGRESS = BatchProgress("q", 3, 100, 200.0, 500)
@@ -24,7 +24,8 @@ def source(start: dict[str, int] | None, end: dict[str, int], rows: int = 100) -
     """Offsets by node, of topic t."""
 
     def stored(offsets: dict[str, int]) -> str:
-        return json.dumps(to_checkpoint({Place("t", n, 0): o for n, o in offsets.items()}, "g"))
+        places = {Place("t", node, 0): offset for node, offset in offsets.items()}
+        return json.dumps(to_checkpoint(Position(places, "g", {})))
 
     return {"startOffset": None if start is None else stored(start), "endOffset": stored(end),
             "numInputRows": rows}  # fmt: skip

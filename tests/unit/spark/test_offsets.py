@@ -10,6 +10,7 @@ from penstock.spark.errors import OptionError
 from penstock.spark.offsets import (
     Bounds,
     Place,
+    Position,
     flatten,
     from_checkpoint,
     nest,
@@ -23,8 +24,16 @@ BOUNDS = {A: Bounds(10, 20, 1000, "a:1"), B: Bounds(0, 5, 500, "b:1")}
 
 
 def test_a_checkpoint_comes_back_as_it_went() -> None:
-    stored = json.loads(json.dumps(to_checkpoint({B: 5, A: 7}, "g")))
-    assert from_checkpoint(stored) == ({A: 7, B: 5}, "g")
+    position = Position({B: 5, A: 7}, "g", {A: "00000000000000aa"}, "host-1")
+    stored = json.loads(json.dumps(to_checkpoint(position)))
+    assert from_checkpoint(stored) == position
+    assert stored["logs"] == {"t": {"a:1": {"0": "00000000000000aa"}}}
+
+
+def test_a_checkpoint_of_an_older_version_has_no_logs_and_no_owner() -> None:
+    stored = {"group": "g", "offsets": {"t": {"a:1": {"0": 7}}}}
+    assert from_checkpoint(stored) == Position({A: 7}, "g", {}, "")
+    assert to_checkpoint(from_checkpoint(stored)) == stored
 
 
 def test_the_text_does_not_depend_on_the_order() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.spark.errors import SourceError
 from penstock.spark.offsets import Bounds, Place
-from penstock.spark.planning import SPLIT_BYTES, admit, check, plan, skip_gone
+from penstock.spark.planning import SPLIT_BYTES, admit, check, held, plan
 
 PLACES = [Place("t", f"n{i}:1", i) for i in range(4)]
 A, B, C, _ = PLACES
@@ -70,11 +70,39 @@ def test_a_place_that_nobody_serves() -> None:
 
 def test_offsets_outside_of_the_log() -> None:
     bounds = bounds_for({A: 50, B: 50}, start=10)
-    check({A: 10, B: 50, C: 1}, bounds)
+    check({A: 10, B: 50, C: 1}, bounds, {})
     with pytest.raises(SourceError, match=r"offset 9 of topic t .* on node n1:1 is gone: .* at 10"):
-        check({A: 10, B: 9}, bounds)
+        check({A: 10, B: 9}, bounds, {})
     with pytest.raises(
         SourceError, match=r"offset 51 of topic t .* on node n0:1 is beyond its end"
     ):
-        check({A: 51}, bounds)
-    assert skip_gone({A: 3, B: 90, C: 1}, bounds) == {A: 10, B: 50, C: 1}
+        check({A: 51}, bounds, {})
+
+
+def test_what_is_not_held_is_skipped_to_the_start_and_told() -> None:
+    moved, skipped = held({A: 3, B: 90, C: 1}, bounds_for({A: 50, B: 50}, start=10), {})
+    # Never to the end: nobody has read what lies before it.
+    assert moved == {A: 10, B: 10, C: 1}
+    assert [each.partition(" of topic")[0] for each in skipped] == ["offset 3", "offset 90"]
+    assert skipped[0].endswith("Skipped, as failOnDataLoss=false: it goes on at offset 10")
+
+
+def test_a_log_that_took_the_place_of_another() -> None:
+    bounds = {A: Bounds(0, 5000, 100, "n0:1", "bb"), B: Bounds(0, 5000, 100, "n1:1")}
+    check({A: 1000, B: 1000}, bounds, {A: "bb", B: "aa"})
+    check({A: 1000, B: 1000}, bounds, {})
+    with pytest.raises(SourceError) as replaced:
+        check({A: 1000}, bounds, {A: "aa"})
+    assert str(replaced.value) == (
+        "topic t (queue 0) on node n0:1 was deleted and created again: offset 1000 is of log aa, "
+        "the node has log bb now, and what was not read of aa is lost. Set failOnDataLoss=false to "
+        "read bb from its start"
+    )
+    moved, skipped = held({A: 1000, B: 1000}, bounds, {A: "aa"})
+    assert moved == {A: 0, B: 1000}
+    assert "log aa" in skipped[0]
+
+
+def test_a_split_knows_its_log() -> None:
+    (split,) = plan({A: 0}, {A: 5}, {A: Bounds(0, 5, 100, "n0:1", "bb")}, 1)
+    assert split.log == "bb"

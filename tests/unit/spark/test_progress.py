@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from penstock.spark.offsets import Place, to_checkpoint
+from penstock.spark.offsets import Place, Position, to_checkpoint
 from penstock.spark.progress import batch_done, fresh
 
 PLACE = Place("t", "a:1", 0)
 
 
 def report(batch: int, rows: int, end: int, latest: int | None, text: bool = False) -> Any:
-    offset = to_checkpoint({PLACE: end}, "g")
+    offset = to_checkpoint(Position({PLACE: end}, "g", {}))
     source = {
         "endOffset": json.dumps(offset) if text else offset,
-        "latestOffset": None if latest is None else to_checkpoint({PLACE: latest}, "g"),
+        "latestOffset": None
+        if latest is None
+        else to_checkpoint(Position({PLACE: latest}, "g", {})),
     }
     return {"batchId": batch, "numInputRows": rows, "batchDuration": 500, "sources": [source]}
 

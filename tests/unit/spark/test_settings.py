@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import OptionError
+from penstock.spark.options import table
 from penstock.spark.settings import Settings
+from tests.spark.options_page import PAGE, split
 
 
 def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
@@ -42,6 +44,10 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
         ({"topic": "t", "lookupd_http_address": "nohost/lookup"},
          "lookupd_http_address must be host:port, such as 127.0.0.1:4161, not 'nohost/lookup'"),
         ({"topic": "a,b!", "nsqd_http_address": "a:1"}, "topic name 'b!' is invalid"),
+        ({"topic": "t", "nsqd_http_address": "https://h"}, "not 'https://h'"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "tls_key": "k"}, "no use without tls_cert"),
+        ({"topic": "t", "nsqd_http_address": "https://a:1", "tls_v1": "false"}, "leave it out"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "tls_cert": "c", "tls_v1": "false"}, "leave"),
         ({"topic": "a,*", "nsqd_http_address": "a:1"}, "a * alone is every topic"),
     ],
 )  # fmt: skip
@@ -57,3 +63,32 @@ def test_refused(options: dict[str, str], said: str) -> None:
 def test_ways_to_give_nsqlookupd(address: str) -> None:
     settings = Settings.parse({"topic": "t#ephemeral", "lookupd_http_address": address})
     assert settings.lookupd == (address.removeprefix("http://"),)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"tls_v1": "true"},
+        {"tls_root_ca_file": "ca.pem"},
+        {"tls_server_name": "n"},
+        {"tls_insecure_skip_verify": "true"},
+        {"nsqd_http_address": "https://h:1"},
+    ],
+)
+def test_what_implies_tls(option: dict[str, str]) -> None:
+    given = {"topic": "t", "nsqd_http_address": "h:1"}
+    assert not Settings.parse(given).access.tls
+    assert Settings.parse({**given, **option}).access.tls
+
+
+def test_the_secret_is_not_shown() -> None:
+    given = {"topic": "t", "nsqd_http_address": "h:1", "auth_secret": "s3cret"}
+    settings = Settings.parse(given)
+    assert "s3cret" not in repr(settings) + repr(settings.access)
+    assert settings.access.headers == {"Authorization": "Bearer s3cret"}
+
+
+def test_the_documentation_has_the_options_that_there_are() -> None:
+    """`make spark-options` writes the table."""
+    _, written, _ = split(PAGE.read_text(encoding="utf-8"))
+    assert written.strip() == table(Settings).strip()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.spark.errors import OptionError
+from penstock.spark.errors import GroupTakenError, OptionError, SourceError
 from penstock.spark.settings import Settings
 from penstock.spark.stream import NsqStreamReader
 from tests.spark.fake_log_server import FakeLogServer
@@ -93,13 +93,15 @@ def test_a_group_of_its_own_is_kept_in_the_checkpoint(server: FakeLogServer) -> 
     assert first["offsets"]["t"][server.node] == {"0": 1}
 
 
-def test_a_commit_that_fails_does_not_end_the_query(server: FakeLogServer, capsys: Any) -> None:
+def test_a_commit_that_fails_does_not_end_the_query(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
     server.queue("t").append([b"x"])
     stream = reader(server)
-    position = stream.initialOffset()
-    del server.topics["t"]
-    stream.commit({**position, "offsets": {"t": {server.node: {"0": 1}}}})
-    assert "group g was not moved: topic t on node" in capsys.readouterr().err
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    server.delete("t")
+    stream.commit(end)
+    assert "group g was not moved: topic t on node" in caplog.text
 
 
 def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> None:
@@ -108,3 +110,182 @@ def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> 
     with pytest.raises(OptionError, match="startingOffsets names node typo:4151 for topic t, "):
         stream.initialOffset()
     assert server.groups == {}
+
+
+# --- a topic that was deleted and created again ---------------------------------------------------
+
+
+def made_again(server: FakeLogServer, count: int) -> None:
+    server.delete("t")
+    queue = server.queue("t")
+    if count:
+        queue.append([b"new"] * count)
+
+
+def test_a_topic_made_again_ends_the_query_and_its_group_stays_out_of_the_new_log(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"old"] * 10)
+    stream = reader(server)
+    position = stream.latestOffset(stream.initialOffset(), ALL)
+    old = server.queue("t").log
+    made_again(server, 50)
+    restarted = reader(server)
+    with pytest.raises(SourceError) as failed:
+        restarted.latestOffset(position, ALL)
+    new = server.queue("t").log
+    said = f"offset 10 is of log {old}, the node has log {new} now"
+    assert said in str(failed.value)
+    assert server.groups == {}
+
+
+@pytest.mark.parametrize("count", [50, 3, 0])
+def test_without_fail_on_data_loss_the_new_log_is_read_from_its_start(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    server.queue("t").append([b"old"] * 10)
+    stream = reader(server)
+    start = stream.initialOffset()
+    position = stream.latestOffset(start, ALL)
+    made_again(server, count)
+    restarted = reader(server, failOnDataLoss="false")
+    end = restarted.latestOffset(position, ReadMaxRows(40))
+    assert rows(restarted, position, end) == list(range(min(count, 40)))
+    assert "offset 10 is of log" in caplog.text
+    assert "it goes on at offset 0" in caplog.text
+    after = restarted.latestOffset(end, ALL)
+    assert rows(restarted, end, after) == list(range(40, count))
+    assert server.groups["t"]["g"] == {"0": min(count, 40)}
+
+
+def test_a_planned_batch_of_a_log_that_is_gone_is_skipped_whole(server: FakeLogServer) -> None:
+    server.queue("t").append([b"old"] * 10)
+    stream = reader(server)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    made_again(server, 50)
+    with pytest.raises(SourceError, match="deleted and created again"):
+        reader(server).partitions(start, end)
+    restarted = reader(server, failOnDataLoss="false")
+    assert rows(restarted, start, end) == []
+    assert rows(restarted, end, restarted.latestOffset(end, ALL)) == list(range(50))
+
+
+def test_a_checkpoint_without_ids_goes_back_to_the_start_when_its_offset_is_too_high(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    old = {"group": "g", "offsets": {"t": {server.node: {"0": 1000}}}}
+    with pytest.raises(SourceError, match=r"offset 1000 of topic t .* is beyond its end 10"):
+        reader(server).latestOffset(old, ALL)
+    stream = reader(server, failOnDataLoss="false")
+    end = stream.latestOffset(old, ALL)
+    server.queue("t").append([b"y"] * 2000)  # past the old offset before the batch is planned
+    again = reader(server, failOnDataLoss="false")
+    assert rows(again, old, end) == list(range(10))
+
+
+def test_a_checkpoint_without_ids_goes_on(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    old = {"group": "g", "offsets": {"t": {server.node: {"0": 4}}}}
+    stream = reader(server)
+    end = stream.latestOffset(old, ALL)
+    assert rows(stream, old, end) == list(range(4, 10))
+    assert end["logs"]["t"][server.node] == {"0": server.queue("t").log}
+
+
+def test_tasks_notice_a_topic_made_again_after_planning(server: FakeLogServer) -> None:
+    server.queue("t").append([b"old"] * 10)
+    for strict in ("true", "false"):
+        stream = reader(server, failOnDataLoss=strict)
+        start = stream.initialOffset()
+        partitions = stream.partitions(start, stream.latestOffset(start, ALL))
+        made_again(server, 50)
+        copy = NsqStreamReader(stream.settings, stream.columns)
+        if strict == "false":
+            assert [batch for each in partitions for batch in copy.read(each)] == []
+            break
+        with pytest.raises(SourceError, match="deleted and created again"):
+            list(copy.read(partitions[0]))
+
+
+# --- what a query holds ---------------------------------------------------------------------------
+
+
+def test_a_batch_asks_each_node_once_for_offsets_and_once_to_commit(server: FakeLogServer) -> None:
+    for topic in ("t", "u"):
+        server.queue(topic).append([b"x"] * 10)
+    stream = reader(server, topic="*")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    stream.partitions(start, end)
+    stream.commit(end)
+    del server.requests[:]
+    server.queue("t").append([b"x"] * 10)
+    after = stream.latestOffset(end, ALL)
+    stream.partitions(end, after)
+    stream.commit(after)
+    assert server.requests == ["/log/offsets", "/log/commit"]
+
+
+def test_only_what_moved_is_committed(server: FakeLogServer) -> None:
+    for topic in ("t", "u"):
+        server.queue(topic).append([b"x"] * 10)
+    stream = reader(server, topic="t,u")
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    stream.latestOffset(end, ALL)
+    server.queue("u").append([b"y"])
+    server.groups["t"]["g"] = {"0": 7}
+    stream.latestOffset(stream.latestOffset(end, ALL), ALL)
+    assert server.groups == {"t": {"g": {"0": 7}}, "u": {"g": {"0": 11}}}
+
+
+def test_two_queries_with_one_group(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    first = reader(server)
+    at = first.latestOffset(first.initialOffset(), ALL)
+    # Both may start, neither has read anything.
+    second = reader(server)
+    other = second.latestOffset(second.initialOffset(), ALL)
+    assert first.latestOffset(at, ALL) == at
+    with pytest.raises(GroupTakenError, match="group g is in use by another query"):
+        second.latestOffset(other, ALL)
+    with pytest.raises(GroupTakenError, match="group g is in use by another query"):
+        reader(server, startingOffsets="latest").initialOffset()
+    assert server.groups["t"]["g"] == {"0": 10}
+
+
+def test_a_restarted_query_is_no_other_query(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    first = reader(server)
+    start = first.initialOffset()
+    end = first.latestOffset(start, ALL)
+    # Ended before its first batch was done, so that Spark asks for the start again; and then after.
+    again = reader(server)
+    assert rows(again, again.initialOffset(), end) == list(range(10))
+    for _ in range(2):
+        again = reader(server)
+        assert again.latestOffset(end, ALL) == end
+    assert server.owners["t", "g"] == end["owner"]
+
+
+def test_a_topic_that_is_not_read_any_more_gives_its_group_up(server: FakeLogServer) -> None:
+    for topic in ("t", "u"):
+        server.queue(topic).append([b"x"] * 10)
+    both = reader(server, topic="t,u")
+    end = both.latestOffset(both.initialOffset(), ALL)
+    one = reader(server)
+    after = one.latestOffset(end, ALL)
+    assert server.groups == {"t": {"g": {"0": 10}}, "u": {}}
+    # Named again it goes on where it was.
+    assert after["offsets"] == end["offsets"]
+    one.latestOffset(after, ALL)
+    assert server.groups["u"] == {}
+
+
+def test_a_group_of_another_name_takes_over(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    old = reader(server)
+    end = old.latestOffset(old.initialOffset(), ALL)
+    reader(server, group="h").latestOffset(end, ALL)
+    assert server.groups == {"t": {"h": {"0": 10}}}

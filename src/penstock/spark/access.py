@@ -1,0 +1,219 @@
+"""Requests to nodes: connections of this process, TLS, patience, and why a request failed.
+
+A request is tried again for ``timeout`` seconds, so that a restarting nsqd does not end a query.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+import time
+import urllib.error
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TypeVar
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import ConfigError
+from penstock.core.reasons import reason
+from penstock.net.address import join_host_port, split_host_port
+from penstock.net.http_kept import Tls
+from penstock.net.tls import client_context, go_words
+from penstock.nsq.client.errors import LookupFailed
+from penstock.nsq.client.log import (
+    LogClient,
+    LogError,
+    NodeUnreachable,
+    NoLog,
+    TlsFailed,
+    TlsNeeded,
+)
+from penstock.nsq.client.log import Offsets as NodeOffsets
+from penstock.spark.errors import OptionError, SourceError
+from penstock.spark.offsets import Bounds, Place
+
+_RETRY_FIRST_S = 0.1
+_RETRY_MAX_S = 1.0
+_REMEDY = "; start it and run the same command to go on"
+# What our clients put before the reason itself.
+_LOOKUP = re.compile(r"^lookup of (the nodes|topic '[^']*') failed: ")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How nodes are asked; files are those of the machine that asks, times are seconds."""
+
+    timeout_s: float = 10.0
+    tls: bool = False
+    root_ca_file: str = ""
+    cert: str = ""
+    key: str = ""
+    server_name: str = ""
+    verify: bool = True
+    https_port: int = 4152
+    auth_secret: str = field(default="", repr=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of every request."""
+        return {"Authorization": f"Bearer {self.auth_secret}"} if self.auth_secret else {}
+
+    def context(self) -> ssl.SSLContext | None:
+        """Whom to trust and what to show, its files read once; None for plain HTTP.
+
+        Raises OptionError, which names the file.
+        """
+        return _context(self) if self.tls else None
+
+    def hurried(self, timeout_s: float) -> Access:
+        """The same with less patience."""
+        return replace(self, timeout_s=min(self.timeout_s, timeout_s))
+
+
+@cache
+def _context(access: Access) -> ssl.SSLContext:
+    try:
+        context = client_context(
+            access.root_ca_file,
+            cert_file=access.cert,
+            key_file=access.key,
+            verify=access.verify,
+        )
+    except ConfigError as error:
+        said = str(error).removeprefix("failed to build client TLS config - ")
+        raise OptionError(f"TLS of format nsq: {said} (on this machine)") from None
+    return context
+
+
+# Connections of this process. A Python worker of Spark serves many tasks, each one thread.
+_clients: dict[tuple[str, Access], LogClient] = {}
+_https_of: dict[tuple[str, Access], str] = {}
+
+
+def client(address: str, access: Access) -> LogClient:
+    """The connection to a node; for one thread at a time."""
+    known = _clients.get((address, access))
+    if known is None:
+        known = _clients[address, access] = connect(address, access)
+    return known
+
+
+def connect(address: str, access: Access) -> LogClient:
+    """A connection to a node that is its caller's alone."""
+    context = access.context()
+    tls = None if context is None else Tls(context, access.server_name)
+    return LogClient(address, timeout=access.timeout_s, tls=tls, headers=access.headers)
+
+
+def close_connections() -> None:
+    """Close this process's connections; later requests open new ones."""
+    _https_of.clear()
+    while _clients:
+        _clients.popitem()[1].close()
+
+
+def secured(address: str, access: Access) -> str:
+    """The address over HTTPS where TLS is wanted: on the port that the node tells, or the option's.
+
+    nsqlookupd knows the port of plain HTTP only.
+    """
+    if not access.tls or "://" in address:
+        return address
+    known = _https_of.get((address, access))
+    if known is None:
+        host, _ = split_host_port(address)
+        port = persist(
+            lambda: _https_port(address, access),
+            f"node {address} cannot be asked for its HTTPS port",
+            access.timeout_s,
+        )
+        known = _https_of[address, access] = f"https://{join_host_port(host, port)}"
+    return known
+
+
+def _https_port(address: str, access: Access) -> int:
+    """The port that the refusal of plain HTTP names. No secret goes over plain HTTP."""
+    with LogClient(address, timeout=access.timeout_s) as plain:
+        try:
+            plain.topics()
+        except TlsNeeded as refused:
+            return refused.https_port or access.https_port
+        except LogError as error:
+            if error.status >= 500:
+                raise
+        return access.https_port
+
+
+def persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answer:
+    """The answer, asked for again while the node does not respond or reports trouble (5xx).
+
+    Raises SourceError after that, at once where trying again is of no use, and any other LogError.
+    """
+    deadline_ns = SYSTEM_CLOCK.monotonic_ns() + int(timeout_s * 1e9)
+    pause_s = _RETRY_FIRST_S
+    while True:
+        try:
+            return ask()
+        except TlsNeeded as error:
+            raise SourceError(tls_needed(error.node)) from None
+        except TlsFailed as error:
+            raise SourceError(f"{failure}: {why(error)}") from error
+        except LogError as error:
+            if error.status < 500:
+                raise
+            last: Exception = error
+        except (NodeUnreachable, LookupFailed, OSError, http.client.HTTPException) as error:
+            last = error
+        if SYSTEM_CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
+            said = f"{failure}: {why(last)} (tried for {timeout_s:g} s; option timeout)"
+            raise SourceError(said if isinstance(last, LogError) else said + _REMEDY) from last
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _RETRY_MAX_S)
+
+
+def why(error: Exception) -> str:
+    """Why a request failed, for a person: ``connection refused``."""
+    cause = error.__cause__ or error
+    if isinstance(cause, urllib.error.URLError):
+        cause = cause.reason if isinstance(cause.reason, Exception) else cause
+    if isinstance(cause, ssl.SSLError):
+        return go_words(cause) + _tls_remedy(cause)
+    return _LOOKUP.sub("", reason(cause)) or type(cause).__name__
+
+
+def _tls_remedy(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "; options tls_root_ca_file and tls_server_name say whom to trust"
+    words = error.reason or ""
+    return "; options tls_cert and tls_key present one" if "CERTIFICATE" in words else ""
+
+
+def tls_needed(node: str) -> str:
+    """The sentence for a node that closes plain HTTP."""
+    return (
+        f"node {node} takes no plain HTTP (--tls-required): set tls_v1=true, and tls_root_ca_file "
+        "if no authority of the system has signed its certificate"
+    )
+
+
+def no_log(error: NoLog) -> str:
+    """The sentence for a node without a log."""
+    return (
+        f"node {error.node} has no log to read: it is Go's nsqd, or none at all. Copy its topics "
+        "to a node of Penstock with nsq_to_nsq, or set skipNodesWithoutLog=true to read the others"
+    )
+
+
+def bounds_in(found: Mapping[str, NodeOffsets | None], address: str) -> dict[Place, Bounds]:
+    """The places of a node's answer."""
+    return {
+        Place(topic, told.node, queue.queue): Bounds(
+            queue.start, queue.end, queue.bytes, address, queue.log
+        )
+        for topic, told in found.items()
+        if told is not None
+        for queue in told.queues
+    }
