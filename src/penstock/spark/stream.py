@@ -61,6 +61,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._once = Once()
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
+        self._waits = False
         self._reported: dict[str, Any] | None = None
         self._last_start: Offsets = {}
         self._known: Mapping[Place, Bounds] = {}
@@ -100,26 +101,33 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where this run ends."""
         self._target = _ends(self.cluster.bounds())
+        self._waits = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. ``start`` is committed by now."""
         position = self._position(start)
         bounds = self._known = self._bounds(position.offsets)
         self._last_start = position.offsets
-        offsets = self._held(position.offsets, bounds, position.logs)
-        logs = position.logs | logs_of(bounds)
+        kept = self._held(position.offsets, bounds, position.logs)
         # A topic or node that has just appeared is held from its start until its first batch is in.
-        offsets = {place: bound.start for place, bound in bounds.items()} | offsets
+        starts = {place: bound.start for place, bound in bounds.items()} | kept
         # Until it is in the checkpoint the owner would be another one after a restart.
         owner = "" if start == self._initial else position.owner
-        self._hold(position._replace(offsets=offsets, owner=owner), bounds)
+        self._hold(position._replace(offsets=starts, owner=owner), bounds)
         self._tidy_up(start, position)
-        position = position._replace(logs=logs, owner=position.owner or _new_owner())
-        self._reported = to_checkpoint(position._replace(offsets=offsets | _ends(bounds)))
-        end = self._end(offsets, bounds)
+        self._reported = to_checkpoint(position._replace(offsets=starts | _ends(bounds)))
+        end = self._end(starts, bounds, reached=position.offsets)
         if isinstance(limit, ReadMaxRows):
-            end = planning.admit(offsets, end, limit.max_rows)
-        return to_checkpoint(position._replace(offsets=offsets | end))
+            end = planning.admit(starts, end, limit.max_rows)
+        offsets = kept | end
+        logs = position.logs | logs_of(bounds)
+        return to_checkpoint(
+            position._replace(
+                offsets=offsets,
+                logs={place: log for place, log in logs.items() if place in offsets},
+                owner=position.owner or _new_owner(),
+            )
+        )
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the log, for the lag shown in the query's progress."""
@@ -178,9 +186,14 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return known if planned and known else self.cluster.bounds(last.offsets)
 
-    def _end(self, start: Offsets, bounds: Mapping[Place, Bounds]) -> Offsets:
+    def _end(self, start: Offsets, bounds: Mapping[Place, Bounds], reached: Offsets) -> Offsets:
         ends = _ends(bounds)
         if self._target is not None:
+            if self._waits:
+                # Nodes that were waited for, or that only the checkpoint knows.
+                late = {place: end for place, end in ends.items() if place in reached}
+                self._target = late | self._target
+                self._waits = False
             ends = {
                 place: min(offset, ends[place])
                 for place, offset in self._target.items()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from penstock.net.http_kept import KeptConnection
+from penstock.net.http_kept import KeptConnection, Tls
+
+from .certificates import Certificates
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Name: v\r\n\r\nhi"
 
@@ -120,3 +125,34 @@ def test_one_that_only_refuses_is_not(serve: Callable[..., list[bytes]]) -> None
     connection = KeptConnection("127.0.0.1", serve.port, 10, 100)  # type: ignore[attr-defined]
     assert connection.ask("GET", "/x").status == 503
     connection.close()
+
+
+def test_headers_and_a_name_of_its_own_in_the_certificate(tmp_path: Path) -> None:
+    files = Certificates(tmp_path)
+    listener = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    listener.load_cert_chain(files.cert, files.key)
+    heard: list[bytes] = []
+    with listener.wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True) as server:
+
+        def serve() -> None:
+            for _ in range(2):
+                with contextlib.suppress(ssl.SSLError):
+                    peer, _ = server.accept()
+                    with peer:
+                        heard.append(peer.recv(65536))
+                        peer.sendall(OK)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = server.getsockname()[1]
+        for name in ("example.org", "localhost"):
+            tls = Tls(files.context(), name)
+            kept = KeptConnection("127.0.0.1", port, 10, 100, tls=tls, headers={"X-Name": "v"})
+            if name == "localhost":
+                assert kept.ask("GET", "/").body == b"hi"
+            else:
+                with pytest.raises(ssl.SSLCertVerificationError):
+                    kept.ask("GET", "/")
+            kept.close()
+        thread.join()
+    assert b"\r\nX-Name: v\r\n" in heard[0]

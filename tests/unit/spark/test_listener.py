@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.nsq.client.log import BatchProgress
 from penstock.spark import listener
+from penstock.spark.access import Access
 from penstock.spark.listener import ProgressListener, Report, Teller, attach, reports
 from penstock.spark.offsets import Place, Position, to_checkpoint
 from tests.spark.fake_log_server import FakeLogServer
@@ -96,6 +97,15 @@ def test_what_a_listener_is_told_arrives(server: FakeLogServer) -> None:
         assert server.progress.pop("t") == {"g": PROGRESS._asdict()}
     listens.onQueryStarted(cast(Any, None))
     listens.onQueryTerminated(cast(Any, None))
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_secret_goes_along(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    listens = ProgressListener(Access(auth_secret="s3cret"))
+    listens.onQueryProgress(cast(Any, Event(source(None, {server.address: 1}))))
+    finished()
+    assert server.headers[0]["Authorization"] == "Bearer s3cret"
 
 
 @pytest.mark.usefixtures("quick")

@@ -70,6 +70,35 @@ def test_available_now_ends_where_it_was_told(server: FakeLogServer) -> None:
     assert end["offsets"]["t"][server.node] == {"0": 10}
 
 
+def test_available_now_reads_a_node_that_nsqlookupd_does_not_name_any_more(
+    server: FakeLogServer,
+) -> None:
+    with FakeLogServer() as other:
+        for each in (server, other):
+            each.queue("t").append([b"x"] * 10)
+            server.producers.append(each.address)
+        given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "1",
+                 "startingOffsets": "earliest"}  # fmt: skip
+        start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
+        server.producers.remove(other.address)
+        again = NsqStreamReader(Settings.parse(given), ("offset",))
+        again.prepareForTriggerAvailableNow()
+        end = again.latestOffset(start, ALL)
+        assert end["offsets"]["t"][other.node] == {"0": 10}
+        other.queue("t").append([b"y"])
+        assert again.latestOffset(end, ALL) == end
+
+
+def test_available_now_does_not_begin_with_topics_that_are_new(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, topic="*")
+    stream.prepareForTriggerAvailableNow()
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    server.queue("u").append([b"y"])
+    stream.cluster._directory._looked_up_ns = -(1 << 62)
+    assert stream.latestOffset(end, ALL) == end
+
+
 def test_a_queue_that_appears_later_is_read_from_its_start_and_held(
     server: FakeLogServer,
 ) -> None:
