@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.spark import holding
 from penstock.spark.errors import GroupTakenError, OptionError, SourceError
 from penstock.spark.settings import Settings
 from penstock.spark.stream import NsqStreamReader
@@ -296,6 +297,20 @@ def test_a_restarted_query_is_no_other_query(server: FakeLogServer) -> None:
         again = reader(server)
         assert again.latestOffset(end, ALL) == end
     assert server.owners["t", "g"] == end["owner"]
+
+
+def test_a_query_owns_its_group_once_that_is_in_its_checkpoint(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However often it commits: without a checkpoint it would be another owner after a restart.
+    monkeypatch.setattr(holding, "_AGAIN_NS", -1)
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert server.owners == {}
+    assert reader(server).initialOffset()["group"] == "g"
+    stream.latestOffset(end, ALL)
+    assert server.owners == {("t", "g"): end["owner"]}
 
 
 def test_a_topic_that_is_not_read_any_more_gives_its_group_up(server: FakeLogServer) -> None:
