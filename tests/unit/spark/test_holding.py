@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from penstock.nsq.client.blocking import Producer
 from penstock.spark import holding
+from penstock.spark.access import close_connections
 from penstock.spark.cluster import Cluster
+from penstock.spark.errors import GroupTakenError
 from penstock.spark.holding import Holding
 from penstock.spark.offsets import Position
 from penstock.spark.once import Once
 from penstock.spark.settings import Settings
+from penstock.spark.stream import NsqStreamReader
+from penstock.testing.daemons import run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
+
+
+ALL = ReadAllAvailable()
 
 
 @pytest.fixture
@@ -40,3 +49,24 @@ def test_offsets_of_a_log_that_is_gone_stay_out_of_the_next(
     bounds = cluster.bounds()
     Holding(cluster, Once()).move(Position(dict.fromkeys(bounds, 11), "g", {}), bounds)
     assert server.groups == {}
+
+
+def test_two_queries_with_one_group_over_a_real_nsqd() -> None:
+    with run_nsqd("--broadcast-address=127.0.0.1") as nsqd:
+        with Producer(nsqd.tcp) as producer:
+            producer.publish("t", b"x")
+        given = {"topic": "t", "nsqd_http_address": nsqd.http, "group": "g",
+                 "startingOffsets": "earliest"}  # fmt: skip
+
+        def query() -> NsqStreamReader:
+            return NsqStreamReader(Settings.parse(given), ("offset",))
+
+        first = query()
+        end = first.latestOffset(first.initialOffset(), ALL)
+        again = query()  # ended before its first batch was done
+        again.initialOffset()
+        for restarted in (first, again, query()):
+            assert restarted.latestOffset(end, ALL) == end
+        with pytest.raises(GroupTakenError, match=f"owner {end['owner']} moved it in topic t"):
+            query().initialOffset()
+        close_connections()

@@ -1,4 +1,4 @@
-"""A topic deleted and created again, and a Go nsqd among ours: real daemons and a real Spark."""
+"""Topics made again, a Go nsqd among ours, TLS: real daemons and a real Spark."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.config import Config
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import explain
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.conformance.certificates import Certificates
 from tests.spark.test_source import Query
 
 if TYPE_CHECKING:
@@ -88,3 +91,17 @@ def test_a_cluster_that_moves_from_go_node_by_node(spark: SparkSession, tmp_path
             assert "nsq_to_nsq" in explain(failure.value)
             query = Query(spark, tmp_path, skipNodesWithoutLog="true", **options)
             assert query.run() == [10]
+
+
+def test_a_node_that_takes_tls_only(spark: SparkSession, tmp_path: Path) -> None:
+    files = Certificates(tmp_path)
+    flags = [*files.flags(), "--tls-required=true", "--broadcast-address=127.0.0.1"]
+    with run_nsqd(*flags) as nsqd:
+        config = Config(tls_v1=True, tls_root_ca_file=str(files.ca))
+        with Producer(nsqd.tcp, config=config) as producer:
+            producer.publish("t", b"x")
+        source = spark.read.format("nsq").options(topic="t", nsqd_http_address=nsqd.http)
+        with pytest.raises(Exception, match="takes no plain HTTP") as refused:
+            source.load().count()
+        assert explain(refused.value).startswith(f"node {nsqd.http} takes no plain HTTP (--tls-req")
+        assert source.option("tls_root_ca_file", str(files.ca)).load().count() == 1
