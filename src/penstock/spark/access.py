@@ -44,7 +44,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How nodes are asked; files are those of the machine that asks, times are seconds."""
+    """The way to ask nodes; files are those of the machine that asks, times are seconds."""
 
     timeout_s: float = 10.0
     tls: bool = False
@@ -62,7 +62,7 @@ class Access:
         return {"Authorization": f"Bearer {self.auth_secret}"} if self.auth_secret else {}
 
     def context(self) -> ssl.SSLContext | None:
-        """Whom to trust and what to show, its files read once; None for plain HTTP.
+        """The authorities to trust and our certificate, read once; None for plain HTTP.
 
         Raises OptionError, which names the file.
         """
@@ -175,7 +175,7 @@ def persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answ
 
 
 def why(error: Exception) -> str:
-    """Why a request failed, for a person: ``connection refused``."""
+    """The reason of a failed request, for a person: ``connection refused``."""
     cause = error.__cause__ or error
     if isinstance(cause, urllib.error.URLError):
         cause = cause.reason if isinstance(cause.reason, Exception) else cause

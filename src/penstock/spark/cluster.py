@@ -59,7 +59,7 @@ class Cluster:
         return bounds
 
     def reads(self, topic: str) -> bool:
-        """Whether the options ask for a topic."""
+        """True if the options ask for a topic."""
         return self._settings.every_topic or topic in self._settings.topics
 
     def commit(self, offsets: Mapping[Place, int], group: str, owner: str = "") -> None:
@@ -189,7 +189,7 @@ def _taken(group: str, topic: str, node: str, error: GroupInUse) -> str:
 
 
 def _named(kind: str, names: Sequence[str]) -> str:
-    """Such as ``topic a``, ``topics a, b`` or ``topics a, b, c and 7 more``."""
+    """A phrase: ``topic a``, ``topics a, b`` or ``topics a, b, c and 7 more``."""
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"{kind} {shown}" if len(names) == 1 else f"{kind}s {shown}"
 

@@ -21,7 +21,7 @@ _AGAIN_NS: Final = 20 * SECOND
 
 
 class Holding:
-    """What of a query's group the nodes know."""
+    """A query's group, and how much of its place the nodes know."""
 
     def __init__(self, cluster: Cluster, once: Once) -> None:
         self._cluster = cluster

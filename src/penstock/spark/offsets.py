@@ -53,7 +53,7 @@ Nested: TypeAlias = dict[str, dict[str, dict[str, int]]]
 
 
 class Position(NamedTuple):
-    """What a checkpoint holds of this source; ``logs`` leaves out what is not known."""
+    """The content of a checkpoint; ``logs`` leaves out what is not known."""
 
     offsets: Offsets
     group: str

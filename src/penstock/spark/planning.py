@@ -134,12 +134,12 @@ def held(
 
 
 def is_another(log: str, other: str) -> bool:
-    """Whether these are ids of different logs; a log without an id may be any."""
+    """True if these are ids of different logs; a log without an id may be any."""
     return bool(log and other and log != other)
 
 
 def _lost(place: Place, offset: int, bound: Bounds, log: str) -> str:
-    """Why nothing can be read from this offset of this log; empty if it can."""
+    """The reason that nothing can be read from this offset of this log; empty if it can."""
     if is_another(log, bound.log):
         return replaced(place, offset, log, bound.log)
     if offset < bound.start:

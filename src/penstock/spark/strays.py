@@ -63,7 +63,7 @@ class Strays:
         return [place for place in places if place.node in self._away_until_ns]
 
     def _at(self, node: str, address: str, reached: Offsets) -> dict[Place, Bounds]:
-        """What a node that left nsqlookupd answers."""
+        """The answer of a node that left nsqlookupd."""
         if SYSTEM_CLOCK.monotonic_ns() < self._away_until_ns.get(node, 0):
             return {}
         try:

@@ -127,7 +127,7 @@ def test_one_that_only_refuses_is_not(serve: Callable[..., list[bytes]]) -> None
     connection.close()
 
 
-def test_headers_and_a_name_of_its_own_in_the_certificate(tmp_path: Path) -> None:
+def test_headers_and_another_name_in_the_certificate(tmp_path: Path) -> None:
     files = Certificates(tmp_path)
     listener = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     listener.load_cert_chain(files.cert, files.key)

@@ -1,4 +1,4 @@
-"""Which nodes are asked for which topics."""
+"""Addresses of nodes and the topics to ask them for."""
 
 from __future__ import annotations
 

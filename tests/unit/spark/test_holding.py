@@ -18,7 +18,6 @@ from penstock.spark.stream import NsqStreamReader
 from penstock.testing.daemons import run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
 
-
 ALL = ReadAllAvailable()
 
 

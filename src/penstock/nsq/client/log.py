@@ -42,7 +42,7 @@ class LogError(ClientError):
 
 
 class NoLog(LogError):
-    """What answers has no log over HTTP: Go's nsqd, or no nsqd at all."""
+    """The server has no log over HTTP: it is Go's nsqd, or no nsqd at all."""
 
 
 class TlsNeeded(LogError):
@@ -101,7 +101,7 @@ class TlsFailed(NodeUnreachable):
 
 
 class QueueBounds(NamedTuple):
-    """What a queue holds: offsets ``start`` up to, not including, ``end``, in ``bytes`` of file.
+    """The bounds of a queue: offsets ``start`` up to, not including, ``end``, in ``bytes`` of file.
 
     ``log`` is the id that the log was created with; a topic that is deleted and made again has
     another one. Older nodes tell none.
