@@ -110,9 +110,12 @@ def log_answers(data: bytes) -> None:
     for ask in (
         client.topics,
         lambda: client.offsets("t"),
+        lambda: client.offsets_of(["t", "u"]),
         lambda: list(client.fetch("t", 5).batches()),
         lambda: client.offset_at("t", 5),
         lambda: client.commit("t", "g", {0: 1}),
+        lambda: client.commit_all("g", {"t": {0: 1}, "u": {}}, owner="o"),
+        lambda: client.delete_groups("g", ["t", "u"]),
     ):
         client._connection.sock = cast(Any, _Socket(data))
         try:
@@ -168,6 +171,10 @@ TARGETS = {
             _answer(b'{"offset":7,"topics":[{"topic_name":"t"}]}'),
             _answer(b"", b"X-Penstock-Start: 0", b"X-Penstock-End: 5"),
             _answer(b'{"message":"TOPIC_NOT_FOUND"}', status=b"404 Not Found"),
+            _answer(b'{"node":"n","topics":[' + _OFFSETS + b'{}},{"topic":"u","message":"X"}]}'),
+            _answer(b'{"topics":{"t":{},"u":{"message":"GROUP_IN_USE","owner":"o","seconds":1}}}'),
+            _answer(b'{"message":"GROUP_IN_USE","seconds":1e9}', status=b"409 Conflict"),
+            _answer(b'{"message":"TLS_REQUIRED","https_port":4152}', status=b"403 Forbidden"),
             _answer(b'{"start":1,"end":2}', status=b"416 Range"),
             b"HTTP/1.1 200 OK\r\n" + _CHUNKED + b"\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         ],

@@ -366,9 +366,7 @@ class LogClient:
         if reason == "TOPIC_NOT_FOUND":
             return TopicNotFound(topic, self.node)
         if reason == "GROUP_IN_USE":
-            owner, seconds = str(answer.get("owner", "")), answer.get("seconds")
-            ago = float(seconds) if isinstance(seconds, int | float) else 0.0
-            return GroupInUse(self.node, owner, ago)
+            return GroupInUse(self.node, str(answer.get("owner", "")), _seconds(answer))
         return LogError(self.node, status, reason) if reason else None
 
     def _request(
@@ -406,6 +404,11 @@ def _queue_bounds(
 ) -> QueueBounds:
     """A newer node may tell more."""
     return QueueBounds(queue, start, end, bytes, log)
+
+
+def _seconds(answer: dict[str, Any]) -> float:
+    given = answer.get("seconds")
+    return float(given) if isinstance(given, int | float) and 0 <= given < 1e9 else 0.0
 
 
 def _port(given: object) -> int:

@@ -256,6 +256,14 @@ def test_a_server_without_a_log(node: FakeHttp, client: LogClient) -> None:
             ask()
 
 
+@pytest.mark.parametrize("seconds", [10**400, -1, "x", None, float("nan")])
+def test_seconds_that_are_none(node: FakeHttp, client: LogClient, seconds: object) -> None:
+    node.json("/log/commit", {"message": "GROUP_IN_USE", "owner": "b", "seconds": seconds}, 409)
+    with pytest.raises(GroupInUse) as refused:
+        client.commit("t", "g", {0: 1}, owner="a")
+    assert refused.value.seconds == 0
+
+
 def test_a_node_that_wants_tls(node: FakeHttp, client: LogClient) -> None:
     node.json("/log/offsets", {"message": "TLS_REQUIRED", "https_port": 4152}, 403)
     with pytest.raises(TlsNeeded) as caught:
