@@ -29,7 +29,8 @@ def look(_):
     return os.path.abspath(penstock.__file__), others
 
 spark = SparkSession.builder.getOrCreate()
-options = {"topic": "t", "nsqd_http_address": sys.argv[1], "startingOffsets": "earliest"}
+options = {"topic": "t", "nsqd_http_address": sys.argv[1], "startingOffsets": "earliest",
+           "minPartitions": spark.sparkContext.defaultParallelism}
 whole = spark.read.format("nsq").options(**options).load()
 query = (
     spark.readStream.format("nsq").options(**options).load().select("offset", "body")
