@@ -37,7 +37,8 @@ export function groupsTable(page, groups) {
 function staleLine(row) {
   const end = row.expires_in == null ? "Delete it (/log/group/delete) if its reader will not come back."
     : `nsqd will delete it in ${seconds(row.expires_in)}.`;
-  return h("p", { key: row.name }, "Group ", h("b", {}, row.group), " has not moved in topic ", topicLink(row),
+  return h("p", { key: row.name },
+    "Group ", h("b", {}, row.group), " has not moved in topic ", topicLink(row),
     ` for ${seconds(row.age)} and holds ${count(row.lag)} messages of its log. ${end}`);
 }
 
@@ -82,7 +83,8 @@ function nameCell(row, folding) {
 
 function ageCell({ age, stale, owner }) {
   if (age == null) return count(null);
-  return h("span", { title: owner && `Owner: ${owner}` }, seconds(age), stale && [" ", badge("stale", "warn")]);
+  const mark = stale && [" ", badge("stale", "warn")];
+  return h("span", { title: owner && `Owner: ${owner}` }, seconds(age), mark);
 }
 
 function topicLink({ topic }) {
