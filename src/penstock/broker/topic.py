@@ -66,9 +66,9 @@ class Topic:
                  "_deleted", "_journal", "_last_queue", "_limiter", "_news", "_noted",
                  "_options", "_save_failed", "_staged", "_unseen", "appended",
                  "channel_settings", "channels", "dropped_count", "ephemeral", "exiting",
-                 "gated", "groups", "head", "log", "message_bytes", "message_count", "name",
-                 "paused", "placed", "queues", "refused_count", "retention", "settings",
-                 "spread", "time")  # fmt: skip
+                 "gated", "group_ages", "groups", "head", "log", "message_bytes",
+                 "message_count", "name", "paused", "placed", "queues", "refused_count",
+                 "retention", "settings", "spread", "time")  # fmt: skip
 
     def __init__(
         self,
