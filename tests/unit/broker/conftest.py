@@ -8,6 +8,7 @@ import pytest
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channel import Channel, ChannelOptions
 from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
@@ -109,7 +110,7 @@ class World:
         self, *bodies: bytes, delay: int = 0, topic: Topic | None = None
     ) -> StorageError | None:
         topic = topic or self.topic
-        topic.stage(Bodies.from_list(bodies), delay, ignore)
+        stage(topic, *bodies, delay=delay)
         return topic.commit()[1]
 
     def fill(self, count: int, topic: Topic | None = None) -> None:
@@ -192,3 +193,7 @@ def log_of(topic: Topic) -> Log:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def stage(topic: Topic, *bodies: bytes, delay: int = 0, done: Outcome = ignore) -> None:
+    topic.stage(Bodies.from_list(bodies), delay, done)

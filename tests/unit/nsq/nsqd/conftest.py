@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import struct
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -16,10 +18,12 @@ from penstock.net.http_client import request
 from penstock.nsq.nsqd import daemon
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.commands import MAGIC_V2
-from penstock.testing.disk import FaultyDisk
+from penstock.testing.disk import FaultyDisk, FaultyFile
 
 TIMEOUT_S = 30.0
+BEAT_MS = 50
 MILLISECOND = 10**6
 
 
@@ -259,3 +263,34 @@ def consume_all(nsqd: Running) -> None:
     topic.channel("gone")
     topic.distribute()
     topic.channels["gone"].empty()
+
+
+def beat_quickly(own: Session, ms: int = BEAT_MS) -> None:
+    """Heartbeats faster than IDENTIFY allows."""
+    own.identity = dataclasses.replace(own.identity, heartbeat_interval=ms * MILLISECOND)
+    own._schedule_beat(ms * MILLISECOND)
+
+
+async def session_of(running: Running, client: Client) -> Session:
+    port = client.writer.get_extra_info("sockname")[1]
+    await running.until(lambda: any(s.remote_address.endswith(f":{port}")
+                                    for s in running.nsqd.sessions))  # fmt: skip
+    return next(s for s in running.nsqd.sessions if s.remote_address.endswith(f":{port}"))
+
+
+def slow_disk(
+    monkeypatch: pytest.MonkeyPatch, within: str = ""
+) -> tuple[FaultyDisk, threading.Event]:
+    """Give nsqd a disk in memory on which files with this text in their paths sync only while the
+    event is set.
+    """
+    disk, gate = faulty_disk(monkeypatch), threading.Event()
+    gate.set()
+    sync = FaultyFile.sync
+
+    def waiting(file: FaultyFile) -> None:
+        assert within not in file.path or gate.wait(TIMEOUT_S)
+        sync(file)
+
+    monkeypatch.setattr(FaultyFile, "sync", waiting)
+    return disk, gate

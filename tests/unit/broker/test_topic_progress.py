@@ -1,0 +1,376 @@
+"""The progress of a topic on disk: written, restored, damaged, and its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.progress import TopicSettings
+from penstock.core.errors import DiskFullError, StorageError
+from penstock.core.units import SECOND
+from penstock.storage.damage import Damage
+from penstock.storage.journal import COMPACT_BYTES_MIN
+from penstock.storage.retention import Retention
+
+from .conftest import Reader, World, log_of
+
+JOURNAL = "/data/topics/t@0/cursors.journal"
+MARK_BYTES = 48
+"""The size of a mark, which states that all records before it are synced."""
+
+
+# --- keeping progress ----------------------------------------------------------------------------
+
+
+def test_progress_survives_a_restart(world: World) -> None:
+    channel = world.channel()
+    world.fill(6)
+    reader = Reader(world, channel, 4)
+    reader.take()
+    reader.finish(0, 2)
+    reader.requeue(3)
+    world.restart()
+    channel = world.channel()
+    assert (channel.depth, channel.in_flight_count, channel.message_count) == (4, 0, 0)
+    assert sorted(Reader(world, channel, 9).take()) == [(1, 2), (3, 2), (4, 1), (5, 1)]
+
+
+def test_what_was_not_saved_comes_again_after_a_kill(world: World) -> None:
+    channel = world.channel()
+    world.fill(3)
+    reader = Reader(world, channel, 3)
+    reader.take()
+    reader.finish(0)
+    world.broker.save()
+    reader.finish(1)
+    world.kill()
+    assert Reader(world, world.channel(), 9).take() == [(1, 2), (2, 2)]
+
+
+def test_messages_published_after_the_last_save_are_distributed_at_the_start(world: World) -> None:
+    world.channel("a")
+    world.channel("b")
+    world.broker.save()
+    world.fill(3)
+    world.kill()
+    assert world.topic.depth == 0
+    assert [world.channel(name).depth for name in "ab"] == [3, 3]
+
+
+def test_an_idle_channel_of_a_paused_topic_has_what_it_was_given(world: World) -> None:
+    """Its own record is older than the topic's."""
+    world.channel()
+    world.broker.save()
+    world.fill(3)
+    world.topic.pause()
+    world.fill(1)
+    world.kill()
+    assert (world.channel().depth, world.topic.depth) == (3, 1)
+
+
+def test_changed_tells_whether_there_is_something_to_save(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    topic.save()
+    assert not topic.changed
+    world.fill(2)
+    assert topic.changed
+    topic.save()
+    assert not topic.changed
+    reader = Reader(world, channel, 1)
+    reader.take()
+    assert topic.changed
+    topic.save()
+    topic.commit_group("g", 1)
+    assert topic.changed
+    topic.save()
+    topic.delete_group("g")
+    assert topic.changed
+
+
+def test_an_ephemeral_channel_is_not_written_down(world: World) -> None:
+    topic, channel = world.topic, world.channel("c#ephemeral")
+    world.fill(2)
+    topic.save()
+    reader = Reader(world, channel, 1)
+    reader.finish(*reader.offsets())
+    assert channel.changed
+    assert not topic.changed
+
+
+def test_a_save_writes_only_the_channels_that_changed(world: World) -> None:
+    topic = world.topic
+    busy, _idle = world.channel("busy"), world.channel("idle")
+    world.fill(2)
+    topic.save()
+    before = len(world.disk.content(JOURNAL))
+    reader = Reader(world, busy, 1)
+    reader.take()
+    topic.save()
+    added = world.disk.content(JOURNAL)[before:]
+    assert b"busy" in added
+    assert b"idle" not in added
+
+
+def test_a_save_that_failed_is_made_good_by_the_next(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(4)
+    world.publish(b"late", delay=SECOND)
+    topic.commit_group("gone", None)
+    topic.save()
+    reader = Reader(world, channel, 4)
+    reader.take()
+    reader.finish(0, 1)
+    world.publish(b"later", delay=SECOND)
+    topic.commit_group("g", 2)
+    topic.delete_group("gone")
+    world.disk.fail("append", within="journal")
+    with pytest.raises(StorageError):
+        topic.save()
+    assert topic.changed
+    topic.save()
+    assert not topic.changed
+    world.kill()
+    channel = world.channel()
+    assert world.topic.groups == {"g": 2}
+    assert channel.deferred_count == 2
+    assert Reader(world, channel, 9).take() == [(2, 2), (3, 2)]
+
+
+def test_saves_that_fail_again_and_again(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(2)
+    reader = Reader(world, channel, 2)
+    reader.finish(*reader.offsets())
+    world.disk.fill()
+    for _ in range(3):
+        with pytest.raises(DiskFullError):
+            topic.save()
+    world.disk.heal()
+    topic.save()
+    world.kill()
+    assert world.channel().depth == 0
+
+
+def test_a_deletion_that_could_not_be_written_is_written_later(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.channel("a")
+    world.channel("b")
+    world.disk.fill()
+    world.topic.delete_channel("a")
+    assert "TOPIC(t): failed to write down progress - " in caplog.text
+    world.disk.heal()
+    assert world.topic.changed
+    world.broker.save()
+    world.kill()
+    assert set(world.topic.channels) == {"b"}
+
+
+def test_a_journal_whose_sync_failed_is_written_anew(world: World) -> None:
+    topic = world.topic
+    world.channel()
+    world.fill(2)
+    topic.save()
+    world.disk.fail("sync", within="journal")
+    with pytest.raises(StorageError):
+        topic.sync_journal()
+    assert topic.changed
+    topic.save()
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) > 0
+    world.publish(b"after")
+    topic.save()
+    topic.sync_journal()
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) - MARK_BYTES
+
+
+def test_the_journal_is_compacted(world: World) -> None:
+    topic = world.topic
+    channels = [world.channel(f"channel-{number:03}" + "x" * 40) for number in range(100)]
+    topic.commit_group("g", None)
+    world.publish(b"late", delay=SECOND)
+    sizes: list[int] = []
+    while len(sizes) < 2 or sizes[-1] >= sizes[-2]:
+        world.fill(1)
+        for channel in channels:
+            channel.changed = True
+        topic.save()
+        sizes.append(len(world.disk.content(JOURNAL)))
+        assert sizes[-1] < 2 * COMPACT_BYTES_MIN
+    assert sizes[-2] > COMPACT_BYTES_MIN
+    world.kill()
+    assert len(world.topic.channels) == 100
+    assert {channel.deferred_count for channel in world.topic.channels.values()} == {1}
+    assert {channel.depth for channel in world.topic.channels.values()} == {len(sizes)}
+    assert world.topic.groups == {"g": 0}
+
+
+def test_offsets_a_channel_has_seen_are_not_given_out_again(world: World) -> None:
+    """A power cut took messages that the journal, synced since, knows."""
+    channel = world.channel()
+    world.fill(1)
+    log_of(world.topic).sync()
+    world.fill(2)
+    reader = Reader(world, channel, 9)
+    reader.finish(*reader.offsets())
+    world.topic.save()
+    world.topic.sync_journal()
+    (path,) = world.disk.paths(".log")
+    kept = world.disk.synced(path)
+    world.disk.crash("written")
+    world.disk.cut(path, kept)
+    world.open()
+    channel = world.channel()
+    world.fill(1)
+    reader = Reader(world, channel, 9)
+    assert reader.take() == [(3, 1)]
+    assert reader.bodies == {3: b"m0"}
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def test_close_saves_and_syncs(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(2)
+    reader = Reader(world, channel, 1)
+    reader.finish(*reader.offsets())
+    topic.close()
+    assert topic.exiting
+    (path,) = world.disk.paths(".log")
+    assert world.disk.synced(path) == len(world.disk.content(path)) > 0
+    assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) - MARK_BYTES > 0
+
+
+def test_close_closes_the_files_even_when_it_cannot_save(world: World) -> None:
+    world.channel()
+    world.fill(1)
+    topic = world.topic
+    world.disk.fill()
+    with pytest.raises(DiskFullError):
+        topic.close()
+    with pytest.raises(StorageError, match="Bad file descriptor"):
+        log_of(topic).segments[-1].file.append(b"")
+
+
+def test_delete_removes_the_files_and_what_the_channels_held(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    world.fill(3)
+    reader = Reader(world, channel, 2)
+    reader.take()
+    topic.delete()
+    assert topic.exiting
+    assert world.disk.paths() == []
+    assert (channel.depth, channel.in_flight_count) == (0, 0)
+    assert world.disk.list("/data/topics") == []
+
+
+def test_with_one_segment_there_is_nothing_to_trim(world: World) -> None:
+    world.fill(3)
+    assert not world.topic.log.trimmable
+    assert world.topic.trim(Retention()) == 0
+    ephemeral = world.broker.topic("e#ephemeral")
+    assert not ephemeral.log.trimmable
+    world.publish(b"x", topic=ephemeral)
+    ephemeral.empty()
+    assert ephemeral.log.trimmable
+    assert ephemeral.trim(Retention()) == 1
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def spoil(world: World) -> None:
+    world.topic.damage.report(Damage("cursors.journal", "damaged", 1, 2))
+
+
+def test_a_channel_that_only_a_list_knows_begins_at_the_start(world: World) -> None:
+    world.channel("known")
+    world.fill(3)
+    channel = world.topic.listed_channel("lost")
+    assert (channel.cursor, channel.depth) == (0, 3)
+    assert "channel lost is not in the journal" in str(world.topic.damage.pending[0])
+    world.kill()
+    assert world.topic.channels["lost"].depth == 3
+
+
+@pytest.mark.parametrize("name", ["known", "deleted", "gone#ephemeral"])
+def test_one_that_the_journal_knows_of_begins_where_it_does_always(world: World, name: str) -> None:
+    world.channel("known")
+    world.channel("deleted")
+    world.fill(3)
+    world.topic.delete_channel("deleted")
+    world.restart()
+    channel = world.topic.listed_channel(name)
+    assert channel.depth == (3 if name == "known" else 0)
+    assert world.topic.damage.pending == []
+
+
+def test_a_topic_that_has_given_nothing_out_has_lost_no_channel(world: World) -> None:
+    world.fill(3)
+    channel = world.topic.listed_channel("first")
+    world.topic.distribute()
+    assert channel.depth == 3
+    assert world.topic.damage.pending == []
+
+
+def test_a_full_topic_drops_nothing_while_there_is_damage() -> None:
+    world = World()
+    world.channel()
+    world.topic.configure(TopicSettings(max_depth=5, overflow="drop-oldest"))
+    spoil(world)
+    world.fill(20)
+    assert (world.topic.channels["c"].depth, world.topic.dropped_count) == (20, 0)
+    assert world.topic.accept_damage()
+    world.fill(1)
+    assert world.topic.channels["c"].depth == 5
+
+
+def test_the_broker_is_not_healthy_until_damage_is_accepted(world: World) -> None:
+    spoil(world)
+    assert str(world.broker.health) == (
+        "topic t is damaged: cursors.journal at bytes 1 to 3: damaged; nothing of it is deleted "
+        "until POST /topic/damage/accept?topic=t"
+    )
+    world.topic.damage.report(Damage("cursors.journal", "damaged", 9, 2))
+    assert "damaged (and 1 more); nothing" in str(world.broker.health)
+    world.kill()
+    assert world.broker.health is not None
+    world.disk.fill()
+    assert not world.topic.accept_damage()
+    world.disk.heal()
+    assert world.topic.accept_damage()
+    assert world.broker.health is None
+    assert world.topic.accept_damage()
+
+
+def test_emptying_accepts_damage(world: World) -> None:
+    spoil(world)
+    world.topic.empty()
+    assert world.broker.health is None
+
+
+def test_what_is_synced_later_is_written_down(world: World) -> None:
+    """Otherwise damage to the synced end would look like a torn tail."""
+    world.fill(2)
+    world.topic.save()
+    assert not world.topic.changed
+    log_of(world.topic).sync()
+    assert world.topic.changed
+    world.topic.save()
+    (path,) = world.disk.paths(".log")
+    world.disk.crash("written")
+    world.disk.overwrite(path, bytes(len(world.disk.content(path))))
+    world.open()
+    assert world.topic.damage.lost_messages == 2
+    assert [(each.first, each.next) for each in world.topic.damage.pending] == [(0, 2)]
+    assert world.topic.log.next_offset == 2
+
+
+def test_what_was_not_synced_is_counted_and_no_damage(world: World) -> None:
+    world.fill(2)
+    world.topic.save()
+    (path,) = world.disk.paths(".log")
+    world.disk.crash("written")
+    world.disk.cut(path, 0)
+    world.open()
+    assert (world.topic.damage.lost_messages, world.topic.damage.pending) == (2, [])
+    assert world.topic.log.next_offset == 2
