@@ -111,7 +111,9 @@ async def _fill_and_free(place: Place, everything: Everything, *, killed: bool) 
     place.fill()
     try:
         await everything.work(WORK_S)
+        end = time.monotonic() + SECONDS_MAX
         while await _status(node, "POST", PUBLISH, LARGE) != 503:
+            assert time.monotonic() < end, "it takes publishes on a full disk"
             place.fill()  # the node has deleted something
         if killed:
             await everything.endure(0.0)
