@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from .circumstances import Clock
-from .everything import FLAGS, PROPERTIES, Everything
+from .everything import FLAGS, PROPERTIES, TIMEOUT, Everything
 from .node import PROGRAM, run_node
 from .program import Circumstance
 from .report import Result, explained, progress
@@ -21,8 +21,6 @@ JUMPS_S: Final = (DAY_S, -DAY_S, HOUR_S, -HOUR_S, 5 * DAY_S, -5 * DAY_S, 0)
 """The offsets from the right time to set the clock to. RocketMQ keeps its messages for 3 days."""
 AHEAD_S: Final = 5 * DAY_S
 WORK_S: Final = 0.4
-TIMEOUT: Final = "--msg-timeout=5s"
-"""Consumers leave messages in flight, and the node is not always killed before they are counted."""
 LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 

@@ -17,6 +17,8 @@ from .node import Node
 
 FLAGS: Final = ("--max-attempts=3", "--max-bytes-per-file=4194304")
 """Messages that are requeued twice go to the dead letters, and segments end often."""
+TIMEOUT: Final = "--msg-timeout=5s"
+"""Consumers leave messages in flight, and the node is not always killed before they are counted."""
 BATCH: Final = 400
 """Messages of an MPUB; a life is short, and most of it goes into small requests."""
 PROPERTIES: Final = {

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from penstock.net.http_client import request
 
 from .circumstances import Full
-from .everything import FLAGS, PROPERTIES, Everything
+from .everything import FLAGS, PROPERTIES, TIMEOUT, Everything
 from .mounts import mounted
 from .node import Node, run_node
 from .program import Circumstance
@@ -89,7 +89,7 @@ async def full_disks(rounds: int, place: Place, rng: random.Random) -> Result:
     """Fill the disk this number of times for a while; every third time, kill the node meanwhile."""
     faults: list[str] = []
     os.makedirs(place.folder, exist_ok=True)
-    with run_node(*FLAGS, data_path=place.folder, properties=PROPERTIES,
+    with run_node(*FLAGS, TIMEOUT, data_path=place.folder, properties=PROPERTIES,
                   circumstances=place.circumstances) as node:  # fmt: skip
         everything = Everything(node, rng)
         try:
