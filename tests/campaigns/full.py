@@ -25,7 +25,7 @@ from .report import Result, explained, progress
 
 WORK_S: Final = 0.3
 SECONDS_MAX: Final = 60.0
-TMPFS_MB: Final = 512
+TMPFS_MB: Final = 2048
 PIECE: Final = 1 << 16
 PUBLISH: Final = "/pub?topic=probe"
 LARGE: Final = bytes(64 << 10)
