@@ -11,6 +11,7 @@ from penstock.broker.alarms import Alarms
 from penstock.broker.bounds import Bounds
 from penstock.broker.channel import Channel, ChannelOptions
 from penstock.broker.dialects import queue_offset
+from penstock.broker.steady_time import SteadyTime
 from penstock.broker.topic import Topic
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
@@ -57,6 +58,7 @@ class Broker:
         self._clock = clock
         self._chance = chance
         self._options = options
+        self._time = SteadyTime(clock)
         for name, _queue in store.queues():
             self.topic(name)
         self._resume()
@@ -64,11 +66,10 @@ class Broker:
             logger.error("%s", _damaged(topic))
 
     def _resume(self) -> None:
-        """Tell the topics how old the newest message of all was when the broker started."""
-        logs = [topic.log for topic in self.topics.values() if isinstance(topic.log, Log)]
-        newest_ns = max((log.newest_ns for log in logs), default=0)
+        """Tell the topics how long ago any of them was in use when the broker started."""
+        seen_ns = max((topic.time.seen_ns for topic in self.topics.values()), default=0)
         for topic in self.topics.values():
-            topic.time.resumed(topic.log.next_offset, self._clock.wall_ns() - newest_ns)
+            topic.time.resumed(topic.log.next_offset, self._clock.wall_ns() - seen_ns)
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""
@@ -136,6 +137,9 @@ class Broker:
 
     def save(self) -> None:
         """Write down the progress of all channels and groups that changed."""
+        if self._time.stamped(0, self._clock.wall_ns()):
+            for topic in self.topics.values():
+                topic.follow_clock()
         for topic in self.topics.values():
             if topic.changed or (topic.name, _SAVE) in self._problems:
                 self._guarded(topic.save, topic, _SAVE)

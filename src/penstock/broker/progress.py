@@ -21,6 +21,7 @@ from penstock.storage.extent import missing
 Range: TypeAlias = tuple[int, int]
 Unfinished: TypeAlias = tuple[int, int, int]  # first, next, attempts so far
 Deferral: TypeAlias = tuple[int, int, int, int]  # deadline, first, next, attempts so far
+Step: TypeAlias = tuple[int, int]  # offset, lead of the stamps from it on
 
 
 class ChannelRecord(msgspec.Struct, array_like=True, tag="c"):
@@ -69,6 +70,20 @@ class TopicSettings(msgspec.Struct, array_like=True, tag="b"):
     overflow: str | None = None
 
 
+class ClockRecord(msgspec.Struct, array_like=True, tag="k"):
+    """The settings of the system's time while the log's messages were stamped.
+
+    A step holds an offset, and the lead in ns of the stamps from it on over a time that was never
+    set. When this was written, the system's time had the lead ``ahead_ns`` and read ``wall_ns``;
+    before it was set, it had come as far as ``peak_ns``.
+    """
+
+    steps: list[Step]
+    ahead_ns: int
+    wall_ns: int
+    peak_ns: int
+
+
 class GoneRecord(msgspec.Struct, array_like=True, tag="x"):
     """A channel or group was deleted."""
 
@@ -77,7 +92,13 @@ class GoneRecord(msgspec.Struct, array_like=True, tag="x"):
 
 
 Record: TypeAlias = (
-    ChannelRecord | GroupRecord | TopicRecord | ChannelSettings | TopicSettings | GoneRecord
+    ChannelRecord
+    | GroupRecord
+    | TopicRecord
+    | ChannelSettings
+    | TopicSettings
+    | ClockRecord
+    | GoneRecord
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -99,6 +120,7 @@ class Progress:
         self.groups: dict[str, int] = {}
         self.group_ages: dict[str, int] = {}  # seconds
         self.settings = TopicSettings()
+        self.clock: ClockRecord | None = None
         self.channel_settings: dict[str, ChannelSettings] = {}
         self.deleted: set[str] = set()  # channels
         self._deferred: dict[str, dict[int, Deferral]] = {}
@@ -167,6 +189,8 @@ class Progress:
                 self.channel_settings[record.name] = record
             case TopicSettings():
                 self.settings = record
+            case ClockRecord():
+                self.clock = record
             case GoneRecord():
                 self.deleted.add(record.channel or "")
                 self.channel_settings.pop(record.channel or "", None)

@@ -3,7 +3,11 @@
 Messages are stamped with the system's time. The age of a message cannot be computed from the
 system's time alone: it may have been set since, and after it was set back, two equal stamps may be
 an hour apart. Therefore each setting of the system's time is noted with the offset of the first
-message that has the new time.
+message that has the new time, and written to the journal.
+
+A start assumes that the system's time went on as it was set last. If it is earlier than it was
+then, it must have been set back while the broker was down; what it was set to is unknown, and the
+messages count as no older than they were when it was last set.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
+from penstock.broker.progress import ClockRecord, Step
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.storage.log import Log
@@ -32,14 +37,17 @@ class SteadyTime:
     this process.
     """
 
-    __slots__ = ("_ahead_ns", "_base_ns", "_clock", "_found", "_silence_ns", "_steps")
+    __slots__ = ("_base_ns", "_clock", "_found", "_peak_ns", "_silence_ns", "_steps", "seen_ns",
+                 "unwritten")  # fmt: skip
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._base_ns = clock.wall_ns() - clock.monotonic_ns()
-        self._ahead_ns = 0
-        self._steps = [(0, 0)]  # offset, and how far the stamps from it on are ahead
+        self._steps: list[Step] = [(0, 0)]
+        self._peak_ns = 0  # how far the system's time had come before it was set
         self._found = self._silence_ns = 0
+        self.seen_ns = 0  # the system's time when the log was in use before this process
+        self.unwritten = False  # the journal lacks the newest setting
 
     @property
     def now_ns(self) -> int:
@@ -55,22 +63,57 @@ class SteadyTime:
         """The least lead of the system's time, of now and of the time of each message."""
         return min(self.ahead_ns, *(ahead_ns for _, ahead_ns in self._steps))
 
-    def stamped(self, offset: int, wall_ns: int) -> None:
-        """Note that messages from this offset on are stamped with this system's time."""
-        ahead_ns = wall_ns - self._clock.monotonic_ns() - self._base_ns
-        if abs(ahead_ns - self._ahead_ns) > STEP_NS:
-            self._ahead_ns = ahead_ns
-            self._steps.append((offset, ahead_ns))
-            del self._steps[1:-STEPS_MAX]
+    def stamped(self, offset: int, wall_ns: int) -> bool:
+        """Note that messages from this offset on are stamped with this system's time.
+
+        True if it was set since the last call.
+        """
+        steady_ns = self.now_ns
+        ahead_ns, before_ns = wall_ns - steady_ns, self._steps[-1][1]
+        if abs(ahead_ns - before_ns) <= STEP_NS:
+            return False
+        self._peak_ns = max(self._peak_ns, steady_ns + before_ns)
+        if self._steps[-1][0] == offset:  # no message has the time that was set last
+            self._steps.pop()
+        self._steps.append((offset, ahead_ns))
+        del self._steps[1:-STEPS_MAX]
+        self.unwritten = True
+        return True
 
     def ahead_at(self, offset: int) -> int:
         """The lead in ns of the stamp of a message over its steady time."""
         return self._steps[max(0, bisect_right(self._steps, offset, key=_OFFSET) - 1)][1]
 
+    # --- over restarts -------------------------------------------------------------------------
+
+    @property
+    def was_set(self) -> bool:
+        """True if the log has messages from before and after a setting of the system's time."""
+        return len(self._steps) > 1
+
+    def record(self, start: int) -> ClockRecord:
+        """The settings for the journal of a log that starts at this offset."""
+        del self._steps[: max(0, bisect_right(self._steps, start, key=_OFFSET) - 1)]
+        ahead_ns = self.ahead_ns
+        return ClockRecord(self._steps, ahead_ns, self.now_ns + ahead_ns, self._peak_ns)
+
+    def restore(self, record: ClockRecord | None, end: int, newest_ns: int) -> None:
+        """Go on from the journal of a log with this end and latest stamp."""
+        record = record or ClockRecord([(0, 0)], 0, 0, 0)
+        set_back_ns = max(0, record.wall_ns - self.now_ns)
+        correction_ns = set_back_ns - record.ahead_ns
+        self._steps = [(min(offset, end), ahead + correction_ns) for offset, ahead in record.steps]
+        self._peak_ns = record.peak_ns
+        if newest_ns > self.now_ns + STEP_NS:  # or else that stamp would pass for a later one
+            self._peak_ns = max(self._peak_ns, newest_ns)
+            self.unwritten = True
+        is_later = newest_ns > record.peak_ns + STEP_NS
+        self.seen_ns = newest_ns if is_later else record.wall_ns
+
     # --- retention -----------------------------------------------------------------------------
 
     def resumed(self, offset: int, silence_ns: int) -> None:
-        """Note the end of the log at the start, and the age of the newest message of all logs."""
+        """Note the end of the log at the start, and how long ago any log was last in use."""
         self._found, self._silence_ns = offset, silence_ns
 
     def trim(

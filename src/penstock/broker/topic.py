@@ -443,6 +443,11 @@ class Topic:
             or any(c.changed and not c.ephemeral for c in self.channels.values())
         )
 
+    def follow_clock(self) -> None:
+        """Note that the system's time was set, also if no message has come since."""
+        self.time.stamped(self.log.append_offset, self._clock.wall_ns())
+        self._changed |= self.time.unwritten
+
     def save(self) -> None:
         """Write down the progress since the last time. Raises StorageError; nothing is lost
         then.
@@ -454,6 +459,8 @@ class Topic:
         self._save_failed = True
         records: list[Record] = self._settings() if compact else list(self._news)
         records.append(TopicRecord(self.head, self.paused))
+        if self.time.unwritten or (compact and self.time.was_set):
+            records.append(self.time.record(log.start_offset))
         records += [
             GroupRecord(name, offset, self.group_ages.age_ns(name) // SECOND)
             for name, offset in self.groups.items()
@@ -470,7 +477,7 @@ class Topic:
             self._journal.append(encoded, log.extent)
         self._news = []
         self._noted = log.next_offset, log.synced_offset
-        self._changed = self._save_failed = False
+        self._changed = self._save_failed = self.time.unwritten = False
 
     def _settings(self) -> list[Record]:
         own = [each for each in self.channel_settings.values() if not is_ephemeral(each.name)]
@@ -496,6 +503,7 @@ class Topic:
 
     def _restore(self, log: Log, progress: Progress) -> None:
         log.skip_to(progress.end())
+        self.time.restore(progress.clock, log.next_offset, log.newest_ns)
         if progress.head is not None:
             self.head = max(self.log.start_offset, progress.head)
         self.paused = progress.paused

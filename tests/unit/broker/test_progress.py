@@ -8,6 +8,7 @@ import pytest
 from penstock.broker.progress import (
     ChannelRecord,
     ChannelSettings,
+    ClockRecord,
     Deferral,
     GoneRecord,
     GroupRecord,
@@ -61,6 +62,12 @@ def test_the_newest_record_counts() -> None:
     assert progress.groups == {"g": 4}
     assert progress.channels["c"].cursor == 2
     assert set(progress.channels) == {"c", "d"}
+
+
+def test_the_newest_settings_of_the_clock_count() -> None:
+    assert replay().clock is None
+    newest = ClockRecord([(0, 0), (5, -7)], -7, 93, 100)
+    assert replay(ClockRecord([(0, 0)], 0, 50, 0), newest).clock == newest
 
 
 def test_deferrals_are_added_and_removed() -> None:

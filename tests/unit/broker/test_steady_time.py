@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker import steady_time
+from penstock.broker.progress import ClockRecord, Progress
 from penstock.broker.steady_time import STEP_NS, SteadyTime
 from penstock.broker.topic import Topic
+from penstock.core.errors import StorageError
 from penstock.core.units import HOUR, SECOND
+from penstock.storage.frames import read_frames
 from penstock.storage.retention import Retention
 from penstock.testing.clock import FakeClock
 
 from .conftest import World
 
+JOURNAL = "/data/topics/t@0/cursors.journal"
 KEPT = Retention(time_ns=72 * HOUR)
 
 
@@ -126,3 +130,183 @@ def test_what_lapsed_before_others_came_is_deleted_after_a_start(world: World) -
     world.clock.advance(72 * HOUR + 1)
     world.fill(1, world.broker.topic("other"))
     assert restarted(world).trim(KEPT) > 0
+
+
+# --- over restarts ---------------------------------------------------------------------------
+
+
+def test_the_settings_are_known_after_a_restart() -> None:
+    clock = FakeClock()
+    time = SteadyTime(clock)
+    for offset, by in ((10, 3 * HOUR), (20, -HOUR)):
+        set_by(clock, by)
+        time.stamped(offset, clock.wall_ns())
+    record = time.record(start=0)
+    clock.advance(HOUR)
+    time = SteadyTime(clock)
+    time.restore(record, 30, newest_ns=clock.wall_ns())
+    assert [time.ahead_at(offset) // HOUR for offset in (9, 10, 19, 20, 99)] == [-2, 1, 1, 0, 0]
+    assert not time.stamped(30, clock.wall_ns())
+    assert time.record(start=0).peak_ns == record.peak_ns == clock.wall_ns()
+
+
+def test_settings_before_the_logs_start_are_forgotten() -> None:
+    clock = FakeClock()
+    time = SteadyTime(clock)
+    for offset in (10, 20, 30):
+        set_by(clock, HOUR)
+        time.stamped(offset, clock.wall_ns())
+    assert time.record(start=20).steps == [(20, 2 * HOUR), (30, 3 * HOUR)]
+
+
+def test_a_setting_before_any_message_replaces_the_one_before() -> None:
+    clock = FakeClock()
+    time = SteadyTime(clock)
+    for by in (HOUR, HOUR, -3 * HOUR):
+        set_by(clock, by)
+        time.stamped(10, clock.wall_ns())
+    assert time.record(start=0).steps == [(0, 0), (10, -HOUR)]
+
+
+def test_a_setting_behind_a_log_that_a_power_cut_made_shorter_begins_at_its_end() -> None:
+    clock = FakeClock()
+    time = SteadyTime(clock)
+    record = ClockRecord([(0, 0), (100, HOUR)], HOUR, clock.wall_ns(), clock.wall_ns() - HOUR)
+    time.restore(record, 90, newest_ns=0)
+    assert (time.ahead_at(89), time.ahead_at(90)) == (-HOUR, 0)
+
+
+def killed(world: World, *, set_by_ns: int = 0) -> Topic:
+    """Write progress, kill the broker, and set the clock before the next start."""
+    world.broker.save()
+    set_by(world.clock, set_by_ns)
+    world.kill()
+    world.topic.retention = KEPT
+    return world.topic
+
+
+def written(world: World) -> ClockRecord | None:
+    """The settings of the clock in the topic's journal."""
+    frames = read_frames(world.disk.content(JOURNAL), world.topic.log.id_base)
+    return Progress.replay(frames.records).clock
+
+
+def test_a_clock_set_ahead_before_a_kill_deletes_nothing_afterwards(world: World) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.fill(20)
+    topic = killed(world)
+    assert topic.trim(KEPT) == 0
+    world.clock.advance(72 * HOUR)
+    assert topic.trim(KEPT) == 0
+    world.clock.advance(1)
+    assert topic.trim(KEPT) > 0
+
+
+def test_a_topic_without_messages_since_the_clock_was_set_keeps_its_own(world: World) -> None:
+    world.broker.save()
+    set_by(world.clock, 100 * HOUR)
+    world.fill(1, world.broker.topic("other"))
+    assert killed(world).trim(KEPT) == 0
+
+
+def test_a_clock_set_back_before_a_kill_keeps_nothing_longer(world: World) -> None:
+    set_by(world.clock, -100 * HOUR)
+    world.fill(20)
+    topic = killed(world)
+    world.clock.advance(72 * HOUR)
+    assert topic.trim(KEPT) == 0
+    world.clock.advance(1)
+    assert topic.trim(KEPT) > 0
+
+
+@pytest.fixture
+def pair() -> World:
+    """An empty topic, and another with a message of the right time."""
+    world = World(file_bytes=300)
+    world.topic.retention = KEPT
+    world.fill(1, world.broker.topic("other"))
+    return world
+
+
+def test_messages_of_a_clock_set_back_can_be_read_when_it_is_right_again(pair: World) -> None:
+    set_by(pair.clock, -100 * HOUR)
+    pair.fill(20)
+    assert killed(pair, set_by_ns=100 * HOUR).trim(KEPT) == 0
+
+
+def test_so_can_those_of_a_life_that_began_with_a_clock_set_back(pair: World) -> None:
+    killed(pair, set_by_ns=-100 * HOUR)
+    pair.fill(20)
+    assert killed(pair, set_by_ns=100 * HOUR).trim(KEPT) == 0
+
+
+def test_a_clock_set_several_times_over_several_lives_deletes_nothing(world: World) -> None:
+    for hours in (100, 100, -150, 100):
+        set_by(world.clock, hours * HOUR)
+        world.fill(20)
+        assert killed(world).trim(KEPT) == 0
+    world.clock.advance(72 * HOUR + 1)
+    assert world.topic.trim(KEPT) > 0
+
+
+def test_a_clock_set_ahead_is_set_right_while_the_broker_is_down_and_ahead_again(
+    world: World,
+) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.fill(20)
+    assert killed(world, set_by_ns=-100 * HOUR).trim(KEPT) == 0
+    world.fill(20)
+    assert killed(world, set_by_ns=100 * HOUR).trim(KEPT) == 0
+
+
+def test_a_clock_set_right_while_the_broker_is_down_keeps_nothing_longer(world: World) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.fill(20)
+    topic = killed(world, set_by_ns=-100 * HOUR)
+    world.clock.advance(72 * HOUR)
+    assert topic.trim(KEPT) == 0
+    world.clock.advance(1)
+    assert topic.trim(KEPT) > 0
+
+
+def test_a_compacted_journal_holds_the_settings(world: World) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.fill(20)
+    world.broker.save()
+    world.disk.fail("sync", within="journal")
+    with pytest.raises(StorageError):
+        world.topic.sync_journal()
+    world.disk.heal()
+    assert killed(world).trim(KEPT) == 0
+
+
+def test_settings_that_could_not_be_written_are_written_later(world: World) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.disk.fail("append", within="journal")
+    world.broker.save()
+    assert written(world) is None
+    world.disk.heal()
+    world.fill(20)
+    assert killed(world).trim(KEPT) == 0
+
+
+def test_a_clock_that_is_never_set_is_not_written_down(world: World) -> None:
+    for _ in range(3):
+        world.clock.advance(HOUR)
+        world.fill(20)
+        killed(world)
+        world.restart()
+    assert written(world) is None
+
+
+def test_a_setting_is_written_once(world: World) -> None:
+    world.broker.save()
+    set_by(world.clock, HOUR)
+    world.broker.save()
+    setting = written(world)
+    assert setting is not None
+    assert not world.topic.changed
+    world.clock.advance(SECOND)
+    world.topic.commit_group("g", 5)
+    world.broker.save()
+    assert written(world) == setting
