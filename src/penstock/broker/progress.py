@@ -22,6 +22,7 @@ Range: TypeAlias = tuple[int, int]
 Unfinished: TypeAlias = tuple[int, int, int]  # first, next, attempts so far
 Deferral: TypeAlias = tuple[int, int, int, int]  # deadline, first, next, attempts so far
 Step: TypeAlias = tuple[int, int]  # offset, lead of the stamps from it on
+Stop: TypeAlias = tuple[int, int]  # end of the log, ns that no log was in use
 
 
 class ChannelRecord(msgspec.Struct, array_like=True, tag="c"):
@@ -71,17 +72,19 @@ class TopicSettings(msgspec.Struct, array_like=True, tag="b"):
 
 
 class ClockRecord(msgspec.Struct, array_like=True, tag="k"):
-    """The settings of the system's time while the log's messages were stamped.
+    """The settings of the system's time over the life of a log, and the long stops of the broker.
 
     A step holds an offset, and the lead in ns of the stamps from it on over a time that was never
     set. When this was written, the system's time had the lead ``ahead_ns`` and read ``wall_ns``;
-    before it was set, it had come as far as ``peak_ns``.
+    before it was set, it had come as far as ``peak_ns``. A stop holds the end of the log at a
+    start, and for how many ns no log had been in use then.
     """
 
     steps: list[Step]
     ahead_ns: int
     wall_ns: int
     peak_ns: int
+    stops: list[Stop] = []
 
 
 class GoneRecord(msgspec.Struct, array_like=True, tag="x"):

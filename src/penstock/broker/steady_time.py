@@ -6,8 +6,8 @@ an hour apart. Therefore each setting of the system's time is noted with the off
 message that has the new time, and written to the journal.
 
 A start assumes that the system's time went on as it was set last. If it is earlier than it was
-then, it must have been set back while the broker was down; what it was set to is unknown, and the
-messages count as no older than they were when it was last set.
+then, it was set back while the broker was down; this makes up for what it was ahead, and no more,
+as otherwise a clock that is wrong in every second life would make all messages old.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final
 
-from penstock.broker.progress import ClockRecord, Step
+from penstock.broker.progress import ClockRecord, Step, Stop
 from penstock.core.clock import Clock
-from penstock.core.units import SECOND
+from penstock.core.units import HOUR, SECOND
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
 from penstock.storage.retention import Retention
@@ -27,7 +27,9 @@ from penstock.storage.retention import Retention
 STEP_NS: Final = SECOND
 """A larger difference means that the system's time was set; up to this the clocks only drift."""
 STEPS_MAX: Final = 1000
-"""The most settings of the system's time to remember; older ones are forgotten."""
+"""The most settings of the system's time to remember, and stops; older ones are forgotten."""
+STOP_NS: Final = HOUR
+"""A longer stop of the broker is remembered over further restarts."""
 
 _OFFSET: Final = itemgetter(0)
 
@@ -37,15 +39,14 @@ class SteadyTime:
     this process.
     """
 
-    __slots__ = ("_base_ns", "_clock", "_found", "_peak_ns", "_silence_ns", "_steps", "seen_ns",
-                 "unwritten")  # fmt: skip
+    __slots__ = ("_base_ns", "_clock", "_peak_ns", "_steps", "_stops", "seen_ns", "unwritten")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._base_ns = clock.wall_ns() - clock.monotonic_ns()
         self._steps: list[Step] = [(0, 0)]
         self._peak_ns = 0  # how far the system's time had come before it was set
-        self._found = self._silence_ns = 0
+        self._stops: list[Stop] = []
         self.seen_ns = 0  # the system's time when the log was in use before this process
         self.unwritten = False  # the journal lacks the newest setting
 
@@ -87,22 +88,25 @@ class SteadyTime:
     # --- over restarts -------------------------------------------------------------------------
 
     @property
-    def was_set(self) -> bool:
-        """True if the log has messages from before and after a setting of the system's time."""
-        return len(self._steps) > 1
+    def is_uneven(self) -> bool:
+        """True if the log has messages from before and after a setting or a stop."""
+        return len(self._steps) > 1 or any(silence > STOP_NS for _, silence in self._stops)
 
     def record(self, start: int) -> ClockRecord:
-        """The settings for the journal of a log that starts at this offset."""
+        """The settings and stops for the journal of a log that starts at this offset."""
         del self._steps[: max(0, bisect_right(self._steps, start, key=_OFFSET) - 1)]
-        ahead_ns = self.ahead_ns
-        return ClockRecord(self._steps, ahead_ns, self.now_ns + ahead_ns, self._peak_ns)
+        stops = [stop for stop in self._stops if stop[0] > start and stop[1] > STOP_NS]
+        steady_ns, ahead_ns = self.now_ns, self.ahead_ns
+        return ClockRecord(self._steps, ahead_ns, steady_ns + ahead_ns, self._peak_ns,
+                           stops[-STEPS_MAX:])  # fmt: skip
 
     def restore(self, record: ClockRecord | None, end: int, newest_ns: int) -> None:
         """Go on from the journal of a log with this end and latest stamp."""
         record = record or ClockRecord([(0, 0)], 0, 0, 0)
-        set_back_ns = max(0, record.wall_ns - self.now_ns)
+        set_back_ns = min(max(0, record.wall_ns - self.now_ns), max(0, record.ahead_ns))
         correction_ns = set_back_ns - record.ahead_ns
         self._steps = [(min(offset, end), ahead + correction_ns) for offset, ahead in record.steps]
+        self._stops = [(min(offset, end), silence) for offset, silence in record.stops]
         self._peak_ns = record.peak_ns
         if newest_ns > self.now_ns + STEP_NS:  # or else that stamp would pass for a later one
             self._peak_ns = max(self._peak_ns, newest_ns)
@@ -114,7 +118,8 @@ class SteadyTime:
 
     def resumed(self, offset: int, silence_ns: int) -> None:
         """Note the end of the log at the start, and how long ago any log was last in use."""
-        self._found, self._silence_ns = offset, silence_ns
+        self._stops.append((offset, silence_ns))
+        self.unwritten |= bool(offset) and silence_ns > STOP_NS
 
     def trim(
         self,
@@ -125,14 +130,13 @@ class SteadyTime:
     ) -> int:
         """Trim a log by the age of its messages in steady time.
 
-        If all messages would have expired before the start, either the broker was down for long or
-        the system's time is wrong. In both cases their age counts from the start, so that readers
-        still have time to read them.
+        If all messages would have expired before a start, either the broker was down for long or
+        the system's time was wrong. In both cases that stop adds nothing to their age, so that
+        readers still have time to read them.
         """
-        lapsed = bool(retention.time_ns) and self._silence_ns > retention.time_ns
+        long = [stop for stop in self._stops if retention.time_ns and stop[1] > retention.time_ns]
 
         def ahead(offset: int) -> int:
-            silence_ns = self._silence_ns if lapsed and offset < self._found else 0
-            return self.ahead_at(offset) - silence_ns
+            return self.ahead_at(offset) - sum(silence for end, silence in long if offset < end)
 
         return log.trim(floor, self.now_ns, retention, ahead, about_to)

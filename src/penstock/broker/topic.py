@@ -439,6 +439,7 @@ class Topic:
         return (
             self._changed
             or self._save_failed
+            or self.time.unwritten
             or self._noted != (self.log.next_offset, self.log.synced_offset)
             or any(c.changed and not c.ephemeral for c in self.channels.values())
         )
@@ -446,7 +447,6 @@ class Topic:
     def follow_clock(self) -> None:
         """Note that the system's time was set, also if no message has come since."""
         self.time.stamped(self.log.append_offset, self._clock.wall_ns())
-        self._changed |= self.time.unwritten
 
     def save(self) -> None:
         """Write down the progress since the last time. Raises StorageError; nothing is lost
@@ -459,7 +459,7 @@ class Topic:
         self._save_failed = True
         records: list[Record] = self._settings() if compact else list(self._news)
         records.append(TopicRecord(self.head, self.paused))
-        if self.time.unwritten or (compact and self.time.was_set):
+        if self.time.unwritten or (compact and self.time.is_uneven):
             records.append(self.time.record(log.start_offset))
         records += [
             GroupRecord(name, offset, self.group_ages.age_ns(name) // SECOND)

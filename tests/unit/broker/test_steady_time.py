@@ -269,8 +269,18 @@ def test_a_clock_set_right_while_the_broker_is_down_keeps_nothing_longer(world: 
     assert topic.trim(KEPT) > 0
 
 
-def test_a_compacted_journal_holds_the_settings(world: World) -> None:
-    set_by(world.clock, 100 * HOUR)
+def test_a_clock_that_is_wrong_in_every_second_life_deletes_nothing(world: World) -> None:
+    for hours in (60, -60, 60, -60, 60):
+        assert killed(world, set_by_ns=hours * HOUR).trim(KEPT) == 0
+        world.fill(20)
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_compacted_journal_holds_settings_and_stops(world: World, is_down: bool) -> None:
+    if is_down:
+        killed(world, set_by_ns=100 * HOUR)
+    else:
+        set_by(world.clock, 100 * HOUR)
     world.fill(20)
     world.broker.save()
     world.disk.fail("sync", within="journal")
@@ -288,6 +298,44 @@ def test_settings_that_could_not_be_written_are_written_later(world: World) -> N
     world.disk.heal()
     world.fill(20)
     assert killed(world).trim(KEPT) == 0
+
+
+def test_a_second_start_deletes_nothing_that_a_long_stop_let_lapse(world: World) -> None:
+    for _ in range(3):
+        world.clock.advance(60 * HOUR)
+        topic = killed(world)
+        topic.retention = Retention(time_ns=50 * HOUR)
+        assert topic.trim(KEPT) == 0
+        world.fill(20)
+    world.clock.advance(72 * HOUR + 1)
+    world.topic.trim(KEPT)
+    assert world.topic.log.start_offset > 60  # no stop makes messages younger that came after it
+
+
+def test_neither_does_it_of_a_topic_without_messages_since(world: World) -> None:
+    world.clock.advance(100 * HOUR)
+    killed(world)
+    world.fill(1, world.broker.topic("other"))
+    assert killed(world).trim(KEPT) == 0
+
+
+def test_a_long_stop_counts_as_time_if_retention_is_longer(world: World) -> None:
+    world.clock.advance(60 * HOUR)
+    killed(world)
+    world.fill(20)
+    topic = killed(world)
+    world.clock.advance(12 * HOUR)
+    assert topic.trim(KEPT) == 0
+    world.clock.advance(1)
+    assert topic.trim(KEPT) > 0
+
+
+def test_long_stops_before_the_logs_start_are_forgotten() -> None:
+    time = SteadyTime(FakeClock())
+    time.resumed(10, 5 * HOUR)
+    time.resumed(20, 6 * HOUR)
+    time.resumed(30, HOUR)
+    assert time.record(start=10).stops == [(20, 6 * HOUR)]
 
 
 def test_a_clock_that_is_never_set_is_not_written_down(world: World) -> None:
