@@ -5,9 +5,9 @@ system's time alone: it may have been set since, and after it was set back, two 
 an hour apart. Therefore each setting of the system's time is noted with the offset of the first
 message that has the new time, and written to the journal.
 
-A start assumes that the system's time went on as it was set last. If it is earlier than it was
-then, it was set back while the broker was down; this makes up for what it was ahead, and no more,
-as otherwise a clock that is wrong in every second life would make all messages old.
+A start assumes that the system's time went on as it was set last, unless what passed while the
+broker was down shows that it may have been set right again. A stop and a clock that was set ahead
+look the same, so the guess is the one with the younger messages: kept too long, none is lost.
 """
 
 from __future__ import annotations
@@ -103,16 +103,22 @@ class SteadyTime:
     def restore(self, record: ClockRecord | None, end: int, newest_ns: int) -> None:
         """Go on from the journal of a log with this end and latest stamp."""
         record = record or ClockRecord([(0, 0)], 0, 0, 0)
-        set_back_ns = min(max(0, record.wall_ns - self.now_ns), max(0, record.ahead_ns))
-        correction_ns = set_back_ns - record.ahead_ns
-        self._steps = [(min(offset, end), ahead + correction_ns) for offset, ahead in record.steps]
+        is_later = newest_ns > record.peak_ns + STEP_NS
+        self.seen_ns = newest_ns if is_later else record.wall_ns
+        lead_ns = self._lead_after(record)
+        self._steps = [(min(offset, end), ahead_ns - lead_ns) for offset, ahead_ns in record.steps]
         self._stops = [(min(offset, end), silence) for offset, silence in record.stops]
         self._peak_ns = record.peak_ns
         if newest_ns > self.now_ns + STEP_NS:  # or else that stamp would pass for a later one
             self._peak_ns = max(self._peak_ns, newest_ns)
             self.unwritten = True
-        is_later = newest_ns > record.peak_ns + STEP_NS
-        self.seen_ns = newest_ns if is_later else record.wall_ns
+
+    def _lead_after(self, record: ClockRecord) -> int:
+        """The least age of the messages: if the clock may have been set right, it was."""
+        ahead_ns, now_ns = record.ahead_ns, self.now_ns
+        if ahead_ns < 0:
+            return 0 if now_ns - self.seen_ns >= -ahead_ns else ahead_ns
+        return max(0, min(ahead_ns, ahead_ns - record.wall_ns + now_ns))
 
     # --- retention -----------------------------------------------------------------------------
 

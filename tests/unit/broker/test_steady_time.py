@@ -275,6 +275,15 @@ def test_a_clock_that_is_wrong_in_every_second_life_deletes_nothing(world: World
         world.fill(20)
 
 
+def test_a_clock_set_back_often_and_right_while_the_broker_is_down_deletes_nothing(
+    world: World,
+) -> None:
+    for _ in range(3):
+        set_by(world.clock, -60 * HOUR)
+        world.fill(20)
+        assert killed(world, set_by_ns=60 * HOUR).trim(KEPT) == 0
+
+
 @pytest.mark.parametrize("is_down", [False, True])
 def test_a_compacted_journal_holds_settings_and_stops(world: World, is_down: bool) -> None:
     if is_down:
