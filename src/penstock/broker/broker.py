@@ -130,6 +130,9 @@ class Broker:
 
     def tick(self, now: int) -> list[Channel]:
         """Handle the deadlines that have passed (monotonic ns); the channels to dispatch."""
+        if self._time.stamped(0, self._clock.wall_ns()):
+            for topic in self.topics.values():
+                topic.follow_clock()
         channels = [sleeper for sleeper in self.alarms.due(now) if isinstance(sleeper, Channel)]
         for channel in channels:
             channel.tick(now)
@@ -137,9 +140,6 @@ class Broker:
 
     def save(self) -> None:
         """Write down the progress of all channels and groups that changed."""
-        if self._time.stamped(0, self._clock.wall_ns()):
-            for topic in self.topics.values():
-                topic.follow_clock()
         for topic in self.topics.values():
             if topic.changed or (topic.name, _SAVE) in self._problems:
                 self._guarded(topic.save, topic, _SAVE)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 
@@ -171,7 +172,8 @@ class Topic:
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
         wall_ns = self._clock.wall_ns()
-        self.time.stamped(log.append_offset, wall_ns)
+        if self.time.stamped(log.append_offset, wall_ns):
+            self._note_setting()
         unseen = dict(self._unseen)
         batches = batches_of(staged, self.queues, log.append_offset, log.id_base, wall_ns,
                              self.placed, unseen)  # fmt: skip
@@ -446,7 +448,13 @@ class Topic:
 
     def follow_clock(self) -> None:
         """Note that the system's time was set, also if no message has come since."""
-        self.time.stamped(self.log.append_offset, self._clock.wall_ns())
+        if self.time.stamped(self.log.append_offset, self._clock.wall_ns()):
+            self._note_setting()
+
+    def _note_setting(self) -> None:
+        """Write down at once that the system's time was set: a restart would mistake all ages."""
+        with suppress(StorageError):  # the next save tries again, and tells
+            self.save()
 
     def save(self) -> None:
         """Write down the progress since the last time. Raises StorageError; nothing is lost

@@ -177,7 +177,8 @@ def test_a_setting_behind_a_log_that_a_power_cut_made_shorter_begins_at_its_end(
 
 
 def killed(world: World, *, set_by_ns: int = 0) -> Topic:
-    """Write progress, kill the broker, and set the clock before the next start."""
+    """Do what the shell does often, kill the broker, and set the clock before the next start."""
+    world.broker.tick(world.now)
     world.broker.save()
     set_by(world.clock, set_by_ns)
     world.kill()
@@ -200,6 +201,23 @@ def test_a_clock_set_ahead_before_a_kill_deletes_nothing_afterwards(world: World
     assert topic.trim(KEPT) == 0
     world.clock.advance(1)
     assert topic.trim(KEPT) > 0
+
+
+def test_a_setting_is_written_before_messages_with_its_stamps(world: World) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.fill(20)
+    world.kill()
+    world.topic.retention = KEPT
+    assert world.topic.trim(KEPT) == 0
+
+
+def test_a_setting_is_written_before_progress_is(world: World) -> None:
+    set_by(world.clock, 100 * HOUR)
+    world.broker.tick(world.now)
+    world.kill()
+    world.topic.retention = KEPT
+    world.fill(20)
+    assert world.topic.trim(KEPT) == 0
 
 
 def test_a_topic_without_messages_since_the_clock_was_set_keeps_its_own(world: World) -> None:
@@ -302,7 +320,7 @@ def test_a_compacted_journal_holds_settings_and_stops(world: World, is_down: boo
 def test_settings_that_could_not_be_written_are_written_later(world: World) -> None:
     set_by(world.clock, 100 * HOUR)
     world.disk.fail("append", within="journal")
-    world.broker.save()
+    world.broker.tick(world.now)
     assert written(world) is None
     world.disk.heal()
     world.fill(20)
@@ -359,7 +377,7 @@ def test_a_clock_that_is_never_set_is_not_written_down(world: World) -> None:
 def test_a_setting_is_written_once(world: World) -> None:
     world.broker.save()
     set_by(world.clock, HOUR)
-    world.broker.save()
+    world.broker.tick(world.now)
     setting = written(world)
     assert setting is not None
     assert not world.topic.changed
