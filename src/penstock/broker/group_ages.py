@@ -1,4 +1,4 @@
-"""How long ago each group of a topic moved, counted while the process runs.
+"""The time since each group of a topic moved, counted while the process runs.
 
 Ages are of the monotonic clock and written down as ages, so neither a system's time that is set nor
 the time for which the broker is down makes a group older. A group that has read all is not idle,

@@ -69,7 +69,7 @@ class Access:
         return _context(self) if self.tls else None
 
     def hurried(self, timeout_s: float) -> Access:
-        """The same with less patience."""
+        """A copy that waits for less time."""
         return replace(self, timeout_s=min(self.timeout_s, timeout_s))
 
 

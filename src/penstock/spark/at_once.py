@@ -1,4 +1,4 @@
-"""The same question to many nodes at the same time."""
+"""One question to many nodes at the same time."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def wanted_parts(buffer: bytes | memoryview, start: int, end: int) -> Iterator[P
 
 @cache
 def verifies() -> bool:
-    """Whether checksums are verified here; the log says once if they are not."""
+    """True if checksums are verified here; the log says once if they are not."""
     if not CHECKSUMS:
         _log.warning(
             "xxhash is not installed here, so the checksums of batches are not verified again: "

@@ -86,7 +86,7 @@ def plan(
 
 
 def _by_amount(ranges: Mapping[Place, tuple[int, int]], bounds: Mapping[Place, Bounds]) -> int:
-    """How many splits of ``SPLIT_BYTES`` the ranges make together."""
+    """The number of splits of ``SPLIT_BYTES`` that the ranges make together."""
     sizes = (
         (last - first) * bounds[place].record_bytes
         for place, (first, last) in ranges.items()

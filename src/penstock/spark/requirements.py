@@ -1,4 +1,4 @@
-"""What Spark needs of this machine: the packages of the extra ``spark``, and Java."""
+"""The requirements of Spark on this machine: the packages of the extra ``spark``, and Java."""
 
 from __future__ import annotations
 

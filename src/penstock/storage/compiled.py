@@ -1,4 +1,4 @@
-"""What batches need of the compiled packages msgspec and xxhash, which a mere reader may lack.
+"""The parts of msgspec and xxhash that batches need, which are compiled and a reader may lack.
 
 Every broker has both. An executor of Spark may have neither, as neither goes into a zip of Python
 modules: there a batch is a plain object, and its checksum cannot be computed.
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 CHECKSUMS: Final = find_spec("xxhash") is not None
-"""Whether checksums can be computed in this process."""
+"""True if checksums can be computed in this process."""
 
 if TYPE_CHECKING:
     from msgspec import Struct as Struct

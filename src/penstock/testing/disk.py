@@ -68,7 +68,7 @@ class _Inode:
             self.durable[start:end] = bytes(len(self.durable[start:end]))
 
     def fail_sync(self) -> None:
-        """What was not durable never will be, whatever a later sync says (as on ext4 and XFS),
+        """Keep what was not durable from ever being so, whatever a later sync says (ext4 and XFS),
         unless it is written again.
         """
         if self.written > self.clean:

@@ -199,7 +199,7 @@ class LogClient:
             return _offsets(answer["node"], answer)
 
     def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | None]:
-        """The same of many topics, None for those that the node does not have."""
+        """The bounds and groups of topics; None for those that the node does not have."""
         found: dict[str, Offsets | None] = {}
         for some in batched(topics):
             body = {"topics": some}

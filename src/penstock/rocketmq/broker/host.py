@@ -21,7 +21,7 @@ class Host(Protocol):
     turns: Turns
     """The turns of all dialects' connections, for when incomplete requests hold too much memory."""
     answer_turns: Turns
-    """The same for unsent answers."""
+    """Their turns for when unsent answers hold too much memory."""
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""
