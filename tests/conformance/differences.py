@@ -62,9 +62,9 @@ DIFFERENCES = (
         "`TOO_MANY_OPEN_FILES`, and `EXITING` only if the topic is being deleted or nsqd stops; "
         "Go's nsqd answers 503 `EXITING` to all of them.",
         tests=(
-            "unit/nsq/nsqd/test_session.py::test_a_full_disk_refuses_serves_and_recovers",
-            "unit/nsq/nsqd/test_session.py::test_a_failed_sync_ends_publishing_until_a_restart",
-            "unit/nsq/nsqd/test_session.py::test_a_topic_that_cannot_be_made",
+            "unit/nsq/nsqd/test_session_trouble.py::test_a_full_disk_refuses_serves_and_recovers",
+            "unit/nsq/nsqd/test_session_trouble.py::test_a_failed_sync_ends_publishing_until_a_restart",
+            "unit/nsq/nsqd/test_session_trouble.py::test_a_topic_that_cannot_be_made",
         ),
     ),
     Difference(

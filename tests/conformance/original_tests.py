@@ -12,6 +12,7 @@ _SECURITY = "conformance/test_nsqd_security.py::test_"
 _NODE = "conformance/test_nsqd_node.py::test_"
 _CLI = "conformance/test_nsqd_cli.py::test_"
 _SESSION = "unit/nsq/nsqd/test_session.py::test_"
+_TROUBLE = "unit/nsq/nsqd/test_session_trouble.py::test_"
 _TCP, _HTTP = "tcp.jsonl:", "http.jsonl:"
 
 PROTOCOL: dict[str, list[str]] = {
@@ -127,9 +128,9 @@ BEHAVIOUR: dict[str, list[str]] = {
     "PauseMetadata": [_NODE + "pauses_are_in_the_file_when_they_are_answered"],
     "Reconfigure": [_NODE + "nsqlookupds_change_while_it_runs"],
     "Cluster": [_NODE + "a_cluster_knows_its_topics"],
-    "SetHealth": [_SESSION + "a_full_disk_refuses_serves_and_recovers"],
-    "TopicHealth": [_SESSION + "a_failed_sync_ends_publishing_until_a_restart"],
-    "ChannelHealth": [_SESSION + "a_log_that_cannot_be_read_is_tried_again"],
+    "SetHealth": [_TROUBLE + "a_full_disk_refuses_serves_and_recovers"],
+    "TopicHealth": [_TROUBLE + "a_failed_sync_ends_publishing_until_a_restart"],
+    "ChannelHealth": [_TROUBLE + "a_log_that_cannot_be_read_is_tried_again"],
     "UnixSocketStartup": [_CONNECTIONS + "unix_sockets_for_both_protocols"],
     "GetTopic": [_HTTP + "topic-create", _HTTP + "topic-create-again"],
     "GetChannel": [_HTTP + "channel-create", _HTTP + "channel-create-again"],
@@ -168,7 +169,7 @@ LACKED_BY_GO: dict[str, list[str]] = {
     ],
     "a slow consumer": [
         _DELIVERY + "a_consumer_that_does_not_read_holds_up_nobody",
-        _SESSION + "a_client_that_never_reads_is_cut_off",
+        _TROUBLE + "a_client_that_never_reads_is_cut_off",
     ],
     "kill -9": ["crash/test_kill_loop.py::test_acknowledged_messages_survive_kills"],
     "a damaged file": [_NODE + "a_damaged_data_file_harms_nothing_else"],
