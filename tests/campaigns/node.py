@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -48,8 +48,9 @@ class Node(Daemon):
     def kill(self) -> None:
         """Send SIGKILL and wait; if the process is a tracer, the traced process goes first."""
         if self.is_running:
-            for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-                os.kill(int(child), signal.SIGKILL)
+            with suppress(FileNotFoundError, ProcessLookupError):  # it may end by itself meanwhile
+                for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
         super().kill()
 
     def _launch(self, log: BinaryIO) -> Any:
