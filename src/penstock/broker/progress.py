@@ -168,7 +168,7 @@ class Progress:
             return []
         owed = RangeSet()
         low = record.cursor
-        for first, next_ in record.skips:  # these may be deferred
+        for first, next_ in record.skips:  # deferred, perhaps by a record that is missing
             owed.add(low, first)
             low = max(low, next_)
         owed.add(low, record.head)
