@@ -18,6 +18,7 @@ from .rocketmq_load import until_killed
 
 TOPIC: Final = "kill-popped"
 GROUP: Final = "poppers"
+DEAD_LETTERS: Final = f"%DLQ%{GROUP}"
 QUEUES: Final = 4
 BATCH: Final = 20
 INVISIBLE_MS: Final = 500
@@ -33,6 +34,7 @@ class Load:
         self.broker = broker
         self.rng = rng
         self.ledger = Ledger()
+        self._dead = 0  # queue offset of the next dead letter
 
     async def make_topic(self) -> None:
         connection = await Connection.open(self.broker.port)
@@ -70,12 +72,24 @@ class Load:
             connection.close()
 
     async def drain(self) -> None:
-        """Pop and acknowledge until all messages are found, or none has come for too long."""
+        """Pop and acknowledge until all messages are found, or none has come for too long.
+
+        Those that were popped 16 times without an acknowledgement are among the dead letters.
+        """
         connection = await Connection.open(self.broker.port)
+        await connection.make_topic(DEAD_LETTERS, 1)
         deadline = time.monotonic() + SECONDS_MAX
+        await self._see_dead_letters(connection)
         while self.ledger.outstanding() and time.monotonic() < deadline:
             for each in await connection.pop(TOPIC, GROUP, 60_000, poll_ms=500):
                 self.ledger.see(each.body)
                 await connection.ack(GROUP, each)
                 deadline = time.monotonic() + SECONDS_MAX
+            await self._see_dead_letters(connection)
         connection.close()
+
+    async def _see_dead_letters(self, connection: Connection) -> None:
+        while found := await connection.pull(DEAD_LETTERS, 0, self._dead, GROUP):
+            self._dead += len(found)
+            for each in found:
+                self.ledger.see(each.body)

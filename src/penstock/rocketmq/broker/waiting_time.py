@@ -45,13 +45,19 @@ class WaitingTime:
 
     def age_ms(self, message: StoredMessage, stamp_ms: int) -> int:
         """The age of a stamp in the system's time, from a stored message."""
-        place = self._node.store.serials.locate(message.physical_offset)
-        return self.now_ms() - self.of(place[1] if place is not None else 0, stamp_ms)
+        return self.now_ms() - self._of_message(message, stamp_ms)
 
     def due_ms(self, message: StoredMessage, delay_ms: int) -> int:
-        """The time at which a stored message with this delay is due; now if its age is unknown."""
-        age_ms = self.age_ms(message, message.store_ms)
-        return self.now_ms() + (0 if age_ms < -FUTURE_MS else delay_ms - age_ms)
+        """The time at which a stored message with this delay is due; now if its age is unknown.
+
+        Unless it is now, it is exact, however long this takes: progress is compared with it.
+        """
+        stored_ms, now_ms = self._of_message(message, message.store_ms), self.now_ms()
+        return now_ms if stored_ms > now_ms + FUTURE_MS else stored_ms + delay_ms
+
+    def _of_message(self, message: StoredMessage, stamp_ms: int) -> int:
+        place = self._node.store.serials.locate(message.physical_offset)
+        return self.of(place[1] if place is not None else 0, stamp_ms)
 
     def _steady(self) -> SteadyTime | None:
         topic = self._node.host.broker.topics.get(self._topic)

@@ -46,3 +46,17 @@ async def test_a_message_from_the_future_is_due_now(node: Node, clock: FakeClock
     near = replace(message, store_ms=placed.store_ms + 1000)
     assert time.due_ms(future, 5000) == time.now_ms()
     assert time.due_ms(near, 5000) == time.now_ms() + 6000
+
+
+async def test_a_deadline_is_exact_while_time_passes(node: Node, clock: FakeClock) -> None:
+    (placed,) = await store(node, "T", 0, b"x")
+    (message,) = stored(node, "T")
+    time = WaitingTime(node, "T")
+    monotonic_ns = clock.monotonic_ns
+
+    def read() -> int:
+        clock.advance(3 * MILLISECOND)
+        return monotonic_ns()
+
+    clock.monotonic_ns = read  # type: ignore[method-assign]
+    assert time.due_ms(message, 5000) == placed.store_ms + 5000

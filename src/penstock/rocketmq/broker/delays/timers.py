@@ -49,7 +49,8 @@ SLICE_BYTES: Final = 1024 * 1024
 _READ_SLICE: Final = 256
 STEP_MS: Final = 1000
 """A larger difference means that the system's time was set; up to this the clocks only drift."""
-_FOR_SO_LONG: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS)
+_DELAYS: Final = {properties.TIMER_DELAY_SEC: 1000, properties.TIMER_DELAY_MS: 1}
+"""The properties that state a delay, with their units in ms."""
 _FIELDS: Final = ("low", "read", "deliveredMs")
 _BLOCK_BITS: Final = 10
 _OFFSET_BITS: Final = 63
@@ -84,7 +85,7 @@ def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
             raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
         if name == properties.TIMER_DELIVER_MS:
             return number
-        return now_ms + (number * 1000 if name == properties.TIMER_DELAY_SEC else number)
+        return now_ms + number * _DELAYS[name]
     return None
 
 
@@ -283,14 +284,16 @@ class Timers:
             _log.error("dropped a timer message that is damaged: %s", error)
             return
         out_ms = _number_of(message, properties.TIMER_OUT_MS) or 0
-        skip = found.queue_offset < self._skip_below and out_ms <= self._skip_until_ms
+        delay_ms = _delay_ms(message)
+        # The system's time may have been set between the request and its storage.
+        stated_ms = out_ms if delay_ms is None else message.store_ms + delay_ms
+        skip = found.queue_offset < self._skip_below and stated_ms <= self._skip_until_ms
         if skip or not out_ms:
             return
-        if any(_number_of(message, name) is not None for name in _FOR_SO_LONG):
-            due_ms = self._time.due_ms(message, out_ms - message.store_ms)
-            self._waiting.add(due_ms, found.queue_offset)
-        else:
+        if delay_ms is None:
             self._waiting.add(out_ms - self._ahead_ms, found.queue_offset, appointment=True)
+        else:
+            self._waiting.add(self._time.due_ms(message, delay_ms), found.queue_offset)
 
     def _take(self, now: int) -> None:
         """Take the messages that are due, up to a slice."""
@@ -308,3 +311,12 @@ class Timers:
 
 def _number_of(message: StoredMessage, name: str) -> int | None:
     return properties.number(properties.value_of(message.properties, name))
+
+
+def _delay_ms(message: StoredMessage) -> int | None:
+    """The delay that a message asked for; None if it has an appointment."""
+    for name, unit_ms in _DELAYS.items():
+        number = _number_of(message, name)
+        if number is not None:
+            return number * unit_ms
+    return None

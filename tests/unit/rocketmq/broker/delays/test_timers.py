@@ -243,6 +243,24 @@ async def test_a_restart_after_the_systems_time_was_set_loses_nothing(
     assert set(bodies(node)) == {b"1", b"2", b"3", b"4"}
 
 
+@pytest.mark.parametrize("by", [-HOUR, HOUR])
+async def test_the_systems_time_is_set_between_a_request_and_its_storage(
+    lives: Lives, node: Node, clock: FakeClock, by: int
+) -> None:
+    draft = schedule.divert(node, after(60_000, b"1"))
+    clock.set_wall(clock.wall_ns() + by)
+    await node.publish_one(draft)
+    await node.publish_one(after(1000, b"0"))
+    clock.advance(SECOND)
+    await deliver(node)
+    assert bodies(node) == [b"0"]
+    node.state.save(timers.FILE)
+    node = lives.begin("T")
+    clock.advance(MINUTE)
+    await deliver(node)
+    assert bodies(node) == [b"0", b"1"]
+
+
 async def test_equal_times_keep_their_order(node: Node, clock: FakeClock) -> None:
     for number in range(400):
         await node.publish_one(after(1000, b"%d" % number))
@@ -303,7 +321,7 @@ async def test_a_crash_doubles_what_was_delivered_last(
     assert bodies(node) == [b"a", b"b", b"b"]
 
 
-async def test_one_that_is_stored_when_its_time_has_passed(
+async def test_a_delay_begins_when_the_message_is_stored(
     lives: Lives, node: Node, clock: FakeClock
 ) -> None:
     draft = schedule.divert(node, after(100, b"slow"))
@@ -313,6 +331,9 @@ async def test_one_that_is_stored_when_its_time_has_passed(
     await node.store.append(draft)
     node.state.save(timers.FILE)
     node = lives.begin("T")
+    await settle(node)
+    assert bodies(node) == [b"quick"]
+    clock.advance(100 * MILLISECOND)
     await settle(node)
     assert bodies(node) == [b"quick", b"slow"]
 
