@@ -80,6 +80,11 @@ class Turns:
         self._held: dict[TurnShare, int] = {}  # bytes at the last look, if more than SMALL
         self._watch: asyncio.TimerHandle | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """True while nobody waits, and nobody holds more than a little."""
+        return not self._held and self.first is None and not self._waiting
+
     def wait(self, share: TurnShare) -> None:
         """Put the connection in the queue; it is read from again when its turn comes."""
         self.budget.refused += 1
@@ -165,6 +170,10 @@ class TurnShare(Share):
     def hold(self, nbytes: int) -> bool:
         """Set the bytes that the connection holds; False if it must wait and not be read from."""
         turns, before = self._turns, self.held
+        if nbytes <= SMALL and turns.is_idle:
+            turns.budget.used += nbytes - before
+            self.held = nbytes
+            return True
         was_first = turns.first is self
         has_room = super().hold(nbytes)
         turns.changed(self, before)
