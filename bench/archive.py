@@ -76,7 +76,7 @@ def run(nsqd_http: str, folder: Path, rows: int, per_batch: int) -> None:
         raise SystemExit("rows are missing or doubled")
 
 
-def publish(address: str, rows: int, size: int, mixed: bool) -> None:
+def publish(address: str, rows: int, size: int, mixed: bool, topic: str = "bench") -> None:
     """MPUBs of half-random text."""
     bodies = make_bodies(size, mixed)
     host, _, port = address.rpartition(":")
@@ -86,7 +86,7 @@ def publish(address: str, rows: int, size: int, mixed: bool) -> None:
         for start in range(0, rows, CHUNK):
             count = min(CHUNK, rows - start)
             at = start % (len(bodies) - CHUNK)
-            connection.sendall(encode.multi_publish("bench", bodies[at : at + count]))
+            connection.sendall(encode.multi_publish(topic, bodies[at : at + count]))
             if answers.read(10)[8:] != b"OK":
                 raise SystemExit("nsqd refused a publish")
 

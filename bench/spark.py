@@ -1,0 +1,253 @@
+"""How fast Spark reads and writes Penstock, beside Kafka and Parquet: ``python bench/spark.py``.
+
+The same messages lie in an nsqd, in Parquet and, with ``--kafka`` and ``--connector``, in a local
+Kafka. Every case is measured by turns, after a round that does not count and that compiles the
+JVM's code; medians and ranges are printed. Rows are counted wherever they can be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archive import publish
+from kafka_server import PARTITIONS, run_kafka
+
+from penstock.spark.session import session, stop
+from penstock.testing.daemons import run_nsqd
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SMALL_ROWS = 10
+SMALL_BATCHES = 30
+TWO = ("body", "offset")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One of the systems under test, as Spark's reader sees it."""
+
+    name: str
+    format: str
+    options: dict[str, str]
+    body: str
+    limit: str
+    """The option for the most messages of a micro-batch."""
+    wide: dict[str, str]
+    """The options for one partition, or one for each of eight."""
+    narrow: dict[str, str]
+    small: dict[str, str]
+    """The options for the topic of few messages."""
+
+    def batch(self, spark: SparkSession, columns: int, partitions: int) -> DataFrame:
+        more = self.wide if partitions > 1 else self.narrow
+        if self.format == "nsq" and columns == len(TWO):
+            more = more | {"columns": ",".join(TWO)}
+        rows = spark.read.format(self.format).options(**self.options, **more).load()
+        return rows.select(self.body, "offset") if columns == len(TWO) else rows
+
+    def stream(self, spark: SparkSession, most: int, more: dict[str, str]) -> DataFrame:
+        options = self.options | more | {"startingOffsets": "earliest", self.limit: str(most)}
+        return spark.readStream.format(self.format).options(**options).load()
+
+
+def nsq(address: str) -> Source:
+    return Source(
+        "penstock", "nsq", {"nsqd_http_address": address}, "body", "maxRecordsPerTrigger",
+        {"topic": "bench", "minPartitions": str(PARTITIONS)},
+        {"topic": "bench", "minPartitions": "1"}, {"topic": "small"},
+    )  # fmt: skip
+
+
+def kafka(address: str) -> Source:
+    return Source(
+        "kafka", "kafka", {"kafka.bootstrap.servers": address}, "value", "maxOffsetsPerTrigger",
+        {"subscribe": "wide"}, {"subscribe": "narrow"}, {"subscribe": "small"},
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--size", type=int, default=200, help="bytes of a body")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, action="append", help="default: 1, and 2")
+    parser.add_argument("--per-batch", type=int, default=500_000, help="rows of a micro-batch")
+    parser.add_argument("--only", action="append", default=[], help="cases that begin so")
+    parser.add_argument("--kafka", type=Path, help="a folder with the jars of Kafka's broker")
+    parser.add_argument("--connector", type=Path, help="one with those of Spark's Kafka connector")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        nsqd = stack.enter_context(run_nsqd())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-spark-")))
+        publish(nsqd.tcp, given.rows, given.size, mixed=False)
+        publish(nsqd.tcp, SMALL_ROWS * SMALL_BATCHES, given.size, mixed=False, topic="small")
+        sources = [nsq(nsqd.http)]
+        if given.kafka is not None:
+            sources.append(kafka(stack.enter_context(run_kafka(given.kafka))))
+        for number, cores in enumerate(given.cores or [1, 2]):
+            bench = Bench(given, sources, folder, cores)
+            try:
+                if not number:
+                    bench.fill()
+                bench.run()
+            finally:
+                bench.close()
+
+
+class Bench:
+    """The cases on a Spark with this number of cores."""
+
+    def __init__(
+        self, given: argparse.Namespace, sources: list[Source], folder: Path, cores: int
+    ) -> None:
+        self._given = given
+        self._sources = sources
+        self._folder = folder
+        self._cores = cores
+        self._scratch = 0
+        jars = "" if given.connector is None else ",".join(map(str, given.connector.glob("*.jar")))
+        self._log = (folder / f"spark-{cores}.log").open("wb")
+        settings = {"spark.jars": jars, "spark.driver.memory": "3g"}
+        self._spark = session(f"local[{cores}]", log=self._log, settings=settings)
+
+    def close(self) -> None:
+        stop(self._spark)
+        self._log.close()
+
+    def fill(self) -> None:
+        """Copy the messages to Parquet, and to Kafka with all of one topic in one partition."""
+        ours = self._sources[0].batch(self._spark, 8, PARTITIONS)
+        ours.write.parquet(str(self._folder / "bound"))
+        found = self._spark.read.parquet(str(self._folder / "bound"))
+        assert found.count() == self._given.rows
+        for source in self._sources[1:]:
+            few = self._spark.read.parquet(str(self._folder / "bound")).limit(
+                SMALL_ROWS * SMALL_BATCHES
+            )
+            for topic, rows in {"wide": found, "narrow": found, "small": few}.items():
+                columns = (
+                    ["body as value"] if topic == "wide" else ["body as value", "0 as partition"]
+                )
+                rows.selectExpr(*columns).write.format("kafka").options(
+                    **source.options, topic=topic
+                ).save()
+
+    def run(self) -> None:
+        print(f"\n{self._cores} cores, {self._given.rows:,} messages of {self._given.size} bytes")
+        for name, contenders in self._cases():
+            if any(name.startswith(only) for only in self._given.only or [""]):
+                _measure(name, contenders, self._given.rounds)
+
+    def _cases(self) -> Iterator[tuple[str, dict[str, Callable[[], float]]]]:
+        """Each case with its contenders; a contender gives rows a second, or ms a micro-batch."""
+        for columns in (2, 8):
+            for partitions in (1, PARTITIONS):
+                yield f"noop, {columns} columns, {partitions} partitions", {
+                    **{each.name: self._to_noop(each, columns, partitions)
+                       for each in self._sources},
+                    "parquet": self._bound_to_noop(columns),
+                }  # fmt: skip
+        for partitions in (1, PARTITIONS):
+            yield (
+                f"parquet, 8 columns, {partitions} partitions",
+                {each.name: self._to_parquet(each, partitions) for each in self._sources},
+            )
+        yield (
+            f"streaming to parquet, {self._given.per_batch:,} rows a micro-batch",
+            {each.name: self._streaming(each) for each in self._sources},
+        )
+        yield (
+            f"ms of a micro-batch of {SMALL_ROWS} rows",
+            {each.name: self._small(each) for each in self._sources},
+        )
+
+    def _to_noop(self, source: Source, columns: int, partitions: int) -> Callable[[], float]:
+        return lambda: self._rate(
+            source.batch(self._spark, columns, partitions).write.format("noop")
+            .mode("overwrite").save
+        )  # fmt: skip
+
+    def _bound_to_noop(self, columns: int) -> Callable[[], float]:
+        found = self._spark.read.parquet(str(self._folder / "bound"))
+        rows = found.select(*TWO) if columns == len(TWO) else found
+        return lambda: self._rate(rows.write.format("noop").mode("overwrite").save)
+
+    def _to_parquet(self, source: Source, partitions: int) -> Callable[[], float]:
+        def write() -> float:
+            to = self._new_folder()
+            rows = source.batch(self._spark, 8, partitions)
+            rate = self._rate(lambda: rows.write.parquet(to))
+            self._count(to)
+            return rate
+
+        return write
+
+    def _streaming(self, source: Source) -> Callable[[], float]:
+        def write() -> float:
+            to = self._new_folder()
+            rows = source.stream(self._spark, self._given.per_batch, source.wide)
+            rate = self._rate(lambda: self._query(rows, to))
+            self._count(to)
+            return rate
+
+        return write
+
+    def _small(self, source: Source) -> Callable[[], float]:
+        def write() -> float:
+            rows = source.stream(self._spark, SMALL_ROWS, source.small)
+            progress = self._query(rows, self._new_folder())
+            took = [each["durationMs"]["triggerExecution"] for each in progress]
+            return float(statistics.median(took))
+
+        return write
+
+    def _query(self, rows: DataFrame, to: str) -> list[Any]:
+        query = (
+            rows.writeStream.format("parquet").option("checkpointLocation", f"{to}-checkpoint")
+            .trigger(availableNow=True).start(to)
+        )  # fmt: skip
+        query.awaitTermination()
+        return list(query.recentProgress)
+
+    def _rate(self, work: Callable[[], Any]) -> float:
+        started = time.perf_counter()
+        work()
+        return float(self._given.rows / (time.perf_counter() - started))
+
+    def _count(self, folder: str) -> None:
+        found = self._spark.read.parquet(folder).count()
+        assert found == self._given.rows, f"{found} rows in {folder}"
+
+    def _new_folder(self) -> str:
+        self._scratch += 1
+        return str(self._folder / f"{self._cores}-{self._scratch}")
+
+
+def _measure(name: str, contenders: dict[str, Callable[[], float]], rounds: int) -> None:
+    found: dict[str, list[float]] = {contender: [] for contender in contenders}
+    for number in range(rounds + 1):
+        for contender, work in contenders.items():
+            value = work()
+            if number:
+                found[contender].append(value)
+    print(f"  {name}")
+    first = statistics.median(next(iter(found.values())))
+    for contender, values in found.items():
+        median = statistics.median(values)
+        print(f"    {contender:9} {median:12,.0f}  ({min(values):,.0f} to {max(values):,.0f})"
+              f"  ours {first / median:.2f}x", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    os.chdir(tempfile.gettempdir())
+    main()
