@@ -194,7 +194,7 @@ class _Recovery:
             data = segment.file.read(position, nbytes)
             last_window = position + len(data) >= segment.size
             found = scan(data, expected, segment.id_base, more=not last_window)
-            if following is not None and not len(segment.index):
+            if following is not None and segment.next_offset <= following:
                 found.refuse_from(following)  # another segment's file is in this one's place
             if found.batches or last_window:
                 break

@@ -111,10 +111,8 @@ class Segment:
             return 0
         number = self.index.block_of(offset)
         start, end = self.span(number)
-        offsets = self.index.offsets
-        first = offsets[number]
-        next_ = offsets[number + 1] if number + 1 < len(offsets) else self.next_offset
-        done = max(0, offset - first) * (end - start) // max(1, next_ - first)
+        first = self.index.offsets[number]
+        done = max(0, offset - first) * (end - start) // max(1, self._end_of(number) - first)
         return self.file.size - start - done
 
     def block(self, number: int, cache: BlockCache) -> Block:
@@ -125,16 +123,22 @@ class Segment:
         if not isinstance(block, Block):
             raw = self.file.read(start, end - start)
             found = scan(raw, self.index.offsets[number], self.id_base)
+            following = self._end_of(number)
+            found.refuse_from(following)  # another segment's file is in this one's place
             if found.damage or len(raw) < end - start:
-                self._report(found, number, raw)
+                self._report(found, number, raw, following)
             block = Block(found.batches, raw)
             cache.put(key, block)
         return block
 
-    def _report(self, found: Scan, number: int, raw: bytes) -> None:
+    def _end_of(self, number: int) -> int:
+        """The offset behind block ``number``."""
+        offsets = self.index.offsets
+        return offsets[number + 1] if number + 1 < len(offsets) else self.next_offset
+
+    def _report(self, found: Scan, number: int, raw: bytes, following: int) -> None:
         """Report the parts of a block that cannot be read."""
         (start, end), offsets = self.span(number), self.index.offsets
-        following = offsets[number + 1] if number + 1 < len(offsets) else self.next_offset
         name = os.path.basename(self.file.path)
         for bad, first, next_ in found.gaps(offsets[number], following):
             damage = Damage(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from itertools import combinations
 
 import pytest
 
@@ -470,6 +471,24 @@ def test_two_segments_swapped_cost_no_other() -> None:
     kept = [one for one in written if not (in_file(first, one, paths) or in_file(last, one, paths))]
     assert everything(log) == frames(kept)
     assert len(quarantined(disk)) == 2
+
+
+@pytest.mark.parametrize("pair", [*combinations(range(5), 2)])
+def test_two_indexed_segments_swapped_cost_no_other(pair: tuple[int, int]) -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=250)
+    written = [one for size in (30, 5, 60, 12, 45) for one in fill(log, 1, 1, size=size)]
+    log.close()
+    paths = disk.paths(".log")
+    assert len(paths) > max(pair) + 1
+    one, other = (paths[number] for number in pair)
+    swap(disk, one, other)
+    log, _ = reopen(disk)
+    kept = [
+        batch for batch in written
+        if not (in_file(one, batch, paths) or in_file(other, batch, paths))
+    ]  # fmt: skip
+    assert everything(log) == frames(kept)
 
 
 def in_file(path: str, one: Batch, paths: Sequence[str]) -> bool:
