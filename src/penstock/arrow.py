@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -23,16 +23,16 @@ from penstock.spark import planning
 from penstock.spark.cluster import Cluster
 from penstock.spark.decode import TYPES, arrow_schema
 from penstock.spark.errors import OptionError
-from penstock.spark.fetch import offset_at
 from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
 from penstock.spark.planning import Split
+from penstock.spark.positions import offsets_at
 from penstock.spark.reader import read_split, restrict
 from penstock.spark.settings import Settings
+from penstock.spark.timestamps import nanoseconds
 
 Position: TypeAlias = str | int | datetime | Nested
 """``earliest``, ``latest``, an offset, a time, or offsets by topic, node and queue."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Connections are kept for the whole process, each for one request at a time.
 _connections = threading.Lock()
 
@@ -100,11 +100,11 @@ def _offsets(
 ) -> Offsets:
     """The offset that a position means in each place."""
     if isinstance(position, datetime):
-        since_ns = _nanoseconds(position, name)
-        return {
-            place: offset_at(place, bound.address, since_ns, settings)
-            for place, bound in bounds.items()
-        }
+        if position.tzinfo is None:
+            raise OptionError(
+                f"{name}={position} has no time zone: datetime.now(UTC) and its like have"
+            )
+        return offsets_at(nanoseconds(position), bounds, settings)
     if isinstance(position, int):
         if len(bounds) != 1:
             raise OptionError(
@@ -118,9 +118,3 @@ def _offsets(
         return resolve(given, option, bounds)
     except OptionError as error:
         raise OptionError(str(error).replace(option, name)) from None
-
-
-def _nanoseconds(time: datetime, name: str) -> int:
-    if time.tzinfo is None:
-        raise OptionError(f"{name}={time} has no time zone: datetime.now(UTC) and its like have")
-    return (time - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -64,6 +64,12 @@ class FakeQueue:
         """Lose one batch, as a quarantine does."""
         del self.batches[index], self.firsts[index]
 
+    def offset_at(self, timestamp_ns: int) -> int:
+        """The first offset published at this time or later."""
+        published = (struct.unpack_from("<q", batch, 32)[0] for batch in self.batches)
+        firsts = zip(self.firsts, published, strict=True)
+        return next((first for first, at_ns in firsts if at_ns >= timestamp_ns), self.end)
+
     def fetch(self, offset: int, max_bytes: int) -> bytes:
         if offset == self.end or not self.batches:
             return b""
@@ -168,6 +174,9 @@ class FakeLogServer:
         if path == "/log/group/delete":
             gone = self.groups.get(topic, {}).pop(query["group"], None)
             return (404, {"message": "GROUP_NOT_FOUND"}) if gone is None else (200, {})
+        if path == "/log/offset_at":
+            queue = self.topics[topic][int(query["queue"])]
+            return 200, {"offset": queue.offset_at(int(query["timestamp_ns"]))}
         if path == "/log/group/progress":
             self.progress.setdefault(topic, {})[query["group"]] = json.loads(body)
             return 200, {}

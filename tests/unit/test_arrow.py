@@ -75,6 +75,7 @@ def test_positions_are_offsets_times_or_words(nsqd: Daemon) -> None:
     assert read({"span": {nsqd.http: {"0": 1990}}}, "latest") == list(range(1990, 2000))
     assert read("latest", "latest") == []
     assert read(datetime.now(UTC) + timedelta(days=1), "latest") == []
+    assert read(datetime(1969, 1, 1, tzinfo=UTC), 10) == list(range(10))
 
 
 def test_the_end_is_fixed_by_the_call(nsqd: Daemon) -> None:

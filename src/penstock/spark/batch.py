@@ -9,8 +9,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.spark import planning
 from penstock.spark.cluster import Cluster
-from penstock.spark.offsets import resolve
 from penstock.spark.planning import Split
+from penstock.spark.positions import span
 from penstock.spark.reader import read_split, restrict
 from penstock.spark.settings import Settings
 
@@ -33,9 +33,7 @@ class NsqBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         settings = self.settings
         bounds = Cluster(settings).bounds()
-        start = resolve(settings.starting or "earliest", "startingOffsets", bounds)
-        end = resolve(settings.ending, "endingOffsets", bounds)
-        start, end = restrict(start, end, bounds, settings)
+        start, end = restrict(*span(settings, bounds), bounds, settings)
         splits = planning.plan(start, end, bounds, settings.partitions_min)
         # Spark reads one partition of nothing when it is given none.
         return [SplitPartition(split) for split in splits] or [SplitPartition(None)]

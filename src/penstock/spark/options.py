@@ -1,37 +1,84 @@
-"""Declarations of a source's options, each the parser and the documentation of its option.
+"""Declarations of a source's options: one table is their parser, documentation and check.
 
 An option is a field of ``Settings``. Spark hands names over in lower case, so case does not matter.
+An alias is what users of another source type for the same option.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from penstock.spark.errors import OptionError
+from penstock.spark.once import Once
 
 Parser: TypeAlias = Callable[[str, str], Any]
 """From an option's name and text to its value; raises OptionError."""
+Read: TypeAlias = Literal["batch", "stream"]
+
+# Spark's name for the argument of load() is not what its user typed.
+_TYPED: Final = {"path": 'load("...")'}
+_ONLY: Final = {"batch": " Batch reads only.", "stream": " Streams only."}
+# Of this process, as each query parses its options several times.
+_once = Once()
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; ``shown`` is its default as the documentation has it."""
+    """One option; ``shown`` is its default as the documentation has it.
+
+    ``only`` names the one kind of read that it is for.
+    """
 
     name: str
     parse: Parser
     help: str
-    shown: str
+    shown: str = ""
+    aliases: tuple[str, ...] = ()
+    only: Read | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and its aliases."""
+        return (self.name, *self.aliases)
+
+    def given(self, options: Mapping[str, str]) -> str | None:
+        """The name by which options (keys in lower case) give it; None if they do not.
+
+        Raises OptionError when they do so twice.
+        """
+        given = [name for name in self.names if name.lower() in options]
+        if len(given) > 1:
+            typed = " and ".join(_TYPED.get(name, name) for name in given)
+            raise OptionError(f"{typed} are the same option: give one of them")
+        return given[0] if given else None
+
+    def row(self) -> str:
+        """Its row in a table of the documentation."""
+        shown = f"`{self.shown}`" if self.shown else ""
+        also = ", ".join(f"`{_TYPED.get(alias, alias)}`" for alias in self.aliases)
+        only = _ONLY[self.only] if self.only else ""
+        return f"| `{self.name}` | {shown} | {self.help}{only}" + (
+            f" Also {also}. |" if also else " |"
+        )
 
 
 def option(
-    name: str, parse: Parser, default: Any, help: str, *, shown: str = "", secret: bool = False
+    name: str,
+    parse: Parser,
+    default: Any,
+    help: str,
+    *,
+    shown: str = "",
+    secret: bool = False,
+    aliases: tuple[str, ...] = (),
+    only: Read | None = None,
 ) -> Any:
     """A field of a dataclass that is set by the option ``name``."""
-    declared = Option(name, parse, help, shown)
+    declared = Option(name, parse, help, shown, aliases, only)
     return dataclasses.field(default=default, repr=not secret, metadata={"option": declared})
 
 
@@ -42,36 +89,57 @@ def options_of(settings: type[Any]) -> Iterator[tuple[str, Option]]:
             yield field.name, field.metadata["option"]
 
 
-def parse(settings: type[Any], options: Mapping[str, str], others: set[str]) -> dict[str, Any]:
+def parse(
+    settings: type[Any],
+    options: Mapping[str, str],
+    others: Iterable[str] = (),
+    *,
+    read: Read | None = None,
+    format: str = "nsq",
+) -> dict[str, Any]:
     """The fields that these options set. Raises OptionError for an unknown or unusable one.
 
-    ``others`` are options in lower case that Spark itself sets.
+    ``others`` are options in lower case that Spark itself sets. With ``read``, options must be of
+    use to this kind of read: one that would bound it is refused where it cannot, and of the rest
+    the log says that they do nothing.
     """
+    require_known(settings, (key for key in options if key.lower() not in others), format)
     given = {key.lower(): value for key, value in options.items()}
     fields: dict[str, Any] = {}
-    names = []
     for field, declared in options_of(settings):
-        names.append(declared.name)
-        if declared.name.lower() in given:
-            fields[field] = declared.parse(declared.name, given.pop(declared.name.lower()))
-    for unknown in sorted(set(given) - others):
-        raise OptionError(f"format nsq knows no option {unknown}" + _nearest(unknown, names))
+        name = declared.given(given)
+        if name is not None:
+            _require_use(declared, name, read)
+            fields[field] = declared.parse(name, given[name.lower()])
     return fields
 
 
-def _nearest(unknown: str, names: list[str]) -> str:
-    lower = {name.lower(): name for name in names}
-    near = get_close_matches(unknown, lower, n=1)
-    return f"; did you mean {lower[near[0]]}?" if near else ""
+def require_known(settings: type[Any], names: Iterable[str], format: str = "nsq") -> None:
+    """Raise OptionError for names that are none of the options, with the nearest that are."""
+    known = {name.lower(): name for _, each in options_of(settings) for name in each.names}
+    unknown = sorted(name for name in names if name.lower() not in known)
+    if unknown:
+        told = (f"option {name}{_nearest(name.lower(), known)}" for name in unknown)
+        raise OptionError(f"format {format} knows no " + ", no ".join(told))
+
+
+def _nearest(unknown: str, known: Mapping[str, str]) -> str:
+    near = get_close_matches(unknown, known, n=1)
+    return f"; did you mean {known[near[0]]}?" if near else ""
+
+
+def _require_use(declared: Option, name: str, read: Read | None) -> None:
+    if read is None or declared.only in (None, read):
+        return
+    if declared.only == "batch":
+        raise OptionError(f"{name} is for batch reads only: a stream has no end")
+    _once.warn(f"option {name} is for streams only and does nothing in a batch read")
 
 
 def table(settings: type[Any]) -> str:
     """The options as a table of the documentation, in Markdown."""
-    rows = ["| option | default | |", "|---|---|---|"]
-    for _, declared in options_of(settings):
-        shown = f"`{declared.shown}`" if declared.shown else ""
-        rows.append(f"| `{declared.name}` | {shown} | {declared.help} |")
-    return "\n".join(rows) + "\n"
+    rows = [declared.row() for _, declared in options_of(settings)]
+    return "\n".join(["| option | default | |", "|---|---|---|", *rows]) + "\n"
 
 
 # --- kinds of values ------------------------------------------------------------------------------

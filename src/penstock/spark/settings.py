@@ -10,6 +10,7 @@ from penstock.net.address import split_host_port
 from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
 from penstock.spark.options import (
+    Read,
     boolean,
     one_of,
     option,
@@ -19,6 +20,7 @@ from penstock.spark.options import (
     text,
     texts,
 )
+from penstock.spark.timestamps import Timestamp, timestamp
 
 _FILE = "On every machine of the cluster"
 
@@ -44,9 +46,19 @@ class Settings:
         '`earliest` (default of a batch read), `latest` (default of a stream), or JSON'
         ' `{"topic": {"node": {"0": 123}}}`.',
     )  # fmt: skip
-    ending: str = option(
-        "endingOffsets", text, "latest", "`latest` or JSON; batch reads only.", shown="latest"
+    starting_time: Timestamp | None = option(
+        "startingTimestamp", timestamp, None,
+        "In its place: from the first message published at this time on. `2026-01-31T12:00:00Z`"
+        " (UTC where no zone is named), milliseconds since 1970, or `-1h`, `-7d`: that long ago.",
+    )  # fmt: skip
+    ending: str | None = option(
+        "endingOffsets", text, None, "`latest` or JSON as above.", shown="latest", only="batch"
     )
+    ending_time: Timestamp | None = option(
+        "endingTimestamp", timestamp, None,
+        "In its place: up to the first message published at this time or later, which is left out.",
+        only="batch",
+    )  # fmt: skip
     records_max: int | None = option(
         "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch."
     )
@@ -117,13 +129,15 @@ class Settings:
     mode: str = option("mode", one_of("log"), "log", "`log`.", shown="log")
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Settings:
+    def parse(cls, options: Mapping[str, str], read: Read | None = None) -> Settings:
         """Settings from Spark's options, whose names are case-insensitive.
 
-        Raises OptionError for a missing, unknown or unusable option.
+        Raises OptionError for a missing, unknown or unusable option, and with ``read`` for one that
+        is of no use to this kind of read.
         """
-        settings = cls(**parse(cls, options, {"path"}))
+        settings = cls(**parse(cls, options, {"path"}, read=read))
         settings._require_topics()
+        settings._require_one_position()
         settings._require_where()
         settings._require_tls()
         return settings
@@ -172,6 +186,12 @@ class Settings:
                     f"topic name {topic!r} is invalid: a name is 1 to 64 letters, digits, "
                     "dots, underscores and dashes (a * alone is every topic)"
                 )
+
+    def _require_one_position(self) -> None:
+        if self.starting is not None and self.starting_time is not None:
+            raise OptionError("give startingOffsets or startingTimestamp, not both")
+        if self.ending is not None and self.ending_time is not None:
+            raise OptionError("give endingOffsets or endingTimestamp, not both")
 
     def _require_where(self) -> None:
         if bool(self.lookupd) == bool(self.nodes):

@@ -55,12 +55,12 @@ class NsqDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.batch import NsqBatchReader
 
-        return NsqBatchReader(Settings.parse(self.options), _columns(schema))
+        return NsqBatchReader(Settings.parse(self.options, "batch"), _columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from penstock.spark.stream import NsqStreamReader
 
-        return NsqStreamReader(Settings.parse(self.options), _columns(schema))
+        return NsqStreamReader(Settings.parse(self.options, "stream"), _columns(schema))
 
 
 def _columns(schema: StructType) -> Sequence[str]:

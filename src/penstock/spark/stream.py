@@ -38,10 +38,10 @@ from penstock.spark.offsets import (
     Position,
     from_checkpoint,
     logs_of,
-    resolve,
     to_checkpoint,
 )
 from penstock.spark.once import Once
+from penstock.spark.positions import starting
 from penstock.spark.reader import read_split
 from penstock.spark.settings import Settings
 
@@ -83,8 +83,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query starts; called twice by Spark, answered once."""
         if self._initial is None:
             bounds = self.cluster.bounds()
-            starting = self.settings.starting or "latest"
-            offsets = self._held(resolve(starting, "startingOffsets", bounds), bounds, {})
+            offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
             # By chance, but kept in the checkpoint: two queries never share a group by accident.
             group = self.settings.group or f"spark-{uuid4().hex[:12]}"
             position = Position(offsets, group, logs_of(bounds), _new_owner())

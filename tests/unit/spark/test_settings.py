@@ -49,6 +49,12 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
         ({"topic": "t", "nsqd_http_address": "https://a:1", "tls_v1": "false"}, "leave it out"),
         ({"topic": "t", "nsqd_http_address": "a:1", "tls_cert": "c", "tls_v1": "false"}, "leave"),
         ({"topic": "a,*", "nsqd_http_address": "a:1"}, "a * alone is every topic"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "startingTimestamp": "soon"},
+         "startingTimestamp must be a time such as 2026-01-31T12:00:00Z"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "startingTimestamp": "-1h",
+          "startingOffsets": "latest"}, "give startingOffsets or startingTimestamp, not both"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "endingTimestamp": "-1h",
+          "endingOffsets": "latest"}, "give endingOffsets or endingTimestamp, not both"),
     ],
 )  # fmt: skip
 def test_refused(options: dict[str, str], said: str) -> None:

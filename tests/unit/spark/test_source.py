@@ -34,3 +34,11 @@ def test_some_columns_in_another_order() -> None:
 def test_columns_it_does_not_have(name: str, kind: StringType | LongType) -> None:
     with pytest.raises(OptionError, match=f"format nsq has no column {name}"):
         NsqDataSource(OPTIONS).reader(StructType().add(name, kind))
+
+
+@pytest.mark.parametrize("option", ["endingOffsets", "endingTimestamp"])
+def test_a_stream_has_no_end(option: str) -> None:
+    given = {**OPTIONS, option: "-1" if option == "endingOffsets" else "-1h"}
+    with pytest.raises(OptionError, match=f"{option} is for batch reads only"):
+        NsqDataSource(given).streamReader(SCHEMA)
+    NsqDataSource(given).reader(SCHEMA)
