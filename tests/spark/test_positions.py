@@ -64,3 +64,23 @@ def test_reads_between_times(spark: SparkSession, nsqd: Daemon, tmp_path: Path) 
     with pytest.raises(Exception, match="batch reads only") as refused:
         query.run()
     assert explain(refused.value) == "endingTimestamp is for batch reads only: a stream has no end"
+
+
+def test_the_words_of_kafka_s_users(spark: SparkSession, nsqd: Daemon, tmp_path: Path) -> None:
+    publish(nsqd, 100)
+    publish(nsqd, 40, "other")
+    publish(nsqd, 9, "my.other")
+    source = spark.read.format("nsq").option("nsqd_http_address", nsqd.http)
+    offsets = {"startingOffsets": '{"t": {"0": 90}}', "endingOffsets": '{"t": {"0": -1}}'}
+    assert source.options(**offsets).load("t").count() == 10
+
+    options = {"subscribePattern": "t|o.*", "nsqd_http_address": nsqd.http}
+    query = Query(spark, tmp_path, maxOffsetsPerTrigger="100", **options)
+    assert query.run() == [100, 40]
+    publish(nsqd, 5, "oh")
+    assert query.run() == [5]
+
+    with pytest.raises(Exception, match="same option") as refused:
+        source.option("topic", "t").load("t").count()
+    said = 'topic and load("...") are the same option: give one of them'
+    assert explain(refused.value) == said

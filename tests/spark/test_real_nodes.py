@@ -36,9 +36,9 @@ def post(nsqd: Daemon, path: str, body: bytes = b"") -> None:
     urllib.request.urlopen(urllib.request.Request(url, body, method="POST"), timeout=30).close()
 
 
-def publish(nsqd: Daemon, count: int) -> None:
+def publish(nsqd: Daemon, count: int, topic: str = "t") -> None:
     bodies = [b"%d" % number for number in range(count)]
-    post(nsqd, "/mpub?topic=t&binary=true", encode.multi_body(bodies))
+    post(nsqd, f"/mpub?topic={topic}&binary=true", encode.multi_body(bodies))
 
 
 def log_of(nsqd: Daemon) -> str:

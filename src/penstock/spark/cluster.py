@@ -60,7 +60,7 @@ class Cluster:
 
     def reads(self, topic: str) -> bool:
         """True if the options ask for a topic."""
-        return self._settings.every_topic or topic in self._settings.topics
+        return self._settings.reads(topic)
 
     def commit(self, offsets: Mapping[Place, int], group: str, owner: str = "") -> None:
         """Move the group that holds retention to these offsets, on every node.
@@ -162,7 +162,7 @@ class Cluster:
 
     def _require_topics(self, there: set[str], topics_at: Mapping[str, Sequence[str]]) -> None:
         """Raise SourceError for a topic that no node has."""
-        for topic in () if self._settings.every_topic else self._settings.topics:
+        for topic in () if self._settings.finds_topics else self._settings.topics:
             if topic not in there:
                 asked = [address for address, topics in topics_at.items() if topic in topics]
                 raise SourceError(self._nowhere(topic, asked))

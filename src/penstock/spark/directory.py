@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.names import is_ephemeral
 from penstock.nsq.client.lookup import lookup, topics_of_nodes
 from penstock.spark.access import client, persist, secured
 from penstock.spark.at_once import at_once
@@ -25,7 +26,7 @@ class Directory:
         """The topics to ask for at each address. Raises SourceError when nobody answers."""
         now = SYSTEM_CLOCK.monotonic_ns()
         if not self._topics_at or now - self._looked_up_ns > LOOKUP_EVERY_NS:
-            look = self._look_for_every_topic if self._settings.every_topic else self._look
+            look = self._find_topics if self._settings.finds_topics else self._look
             self._topics_at = look()
             self._looked_up_ns = now
         return self._topics_at
@@ -40,14 +41,15 @@ class Directory:
                 found.setdefault(address, []).append(topic)
         return found
 
-    def _look_for_every_topic(self) -> dict[str, list[str]]:
-        """Every topic that is kept on disk."""
+    def _find_topics(self) -> dict[str, list[str]]:
+        """The topics that are wanted, of those that are kept on disk."""
         if self._settings.nodes:
             found = {each: set(topics) for each, topics in self._stats().items()}
         else:
             found = self._lookup_all()
+        reads = self._settings.reads
         return {
-            address: sorted(topic for topic in topics if not topic.endswith("#ephemeral"))
+            address: sorted(each for each in topics if not is_ephemeral(each) and reads(each))
             for address, topics in found.items()
         }
 

@@ -1,16 +1,18 @@
 """Positions in the log: a place is one queue of one topic on one node, an offset a number in it.
 
 In a checkpoint and in the options ``startingOffsets`` and ``endingOffsets`` they are written as
-``{"topic": {"node": {"queue": offset}}}``, as Kafka users know it. A checkpoint also carries the
-id of the log that each offset is of, in the same form; the name of the group that holds retention,
-so that a restarted query goes on with the same one; and the owner, by which nodes tell this query
-from others with the same group. Checkpoints of older versions have neither ids nor an owner.
+``{"topic": {"node": {"queue": offset}}}``; in the options also without the node, as Kafka's users
+know it, where just one node has the topic. A checkpoint also carries the id of the log that each
+offset is of, in the same form; the name of the group that holds retention, so that a restarted
+query goes on with the same one; and the owner, by which nodes tell this query from others with the
+same group. Checkpoints of older versions have neither ids nor an owner.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from operator import index
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from penstock.spark.errors import OptionError
@@ -71,7 +73,7 @@ def nest(values: Mapping[Place, _Value]) -> dict[str, dict[str, dict[str, _Value
 
 def flatten(nested: Mapping[str, Any]) -> Offsets:
     """The inverse of ``nest``. Raises ValueError, TypeError or AttributeError on another shape."""
-    return {place: int(offset) for place, offset in _places(nested)}
+    return {place: index(offset) for place, offset in _places(nested)}
 
 
 def _places(nested: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
@@ -117,10 +119,12 @@ def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
         return {place: bound.start for place, bound in bounds.items()}
     if word == "latest":
         return {place: bound.end for place, bound in bounds.items()}
-    given = _parse(option, name)
-    for place in given:
+    given = _parse(option, name, bounds)
+    for place, offset in given.items():
         if place not in bounds:
             raise OptionError(f"{name} names {_absent(place, bounds)}")
+        if offset < EARLIEST:
+            raise OptionError(f"{name} gives offset {offset}; below 0, -1 is latest, -2 earliest")
     default = EARLIEST if name == "startingOffsets" else LATEST
     return {place: _special(given.get(place, default), bound) for place, bound in bounds.items()}
 
@@ -140,14 +144,32 @@ def _absent(place: Place, bounds: Mapping[Place, Bounds]) -> str:
     )
 
 
-def _parse(option: str, name: str) -> Offsets:
+def _parse(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
     try:
-        return flatten(json.loads(option))
+        nested = json.loads(option)
+        return flatten(
+            {topic: _by_node(topic, each, name, bounds) for topic, each in nested.items()}
+        )
     except (ValueError, TypeError, AttributeError):
         raise OptionError(
             f"{name} must be earliest, latest or JSON such as "
             f'{{"topic": {{"host:4151": {{"0": 42}}}}}}, not {option!r}'
         ) from None
+
+
+def _by_node(topic: str, given: Any, name: str, bounds: Mapping[Place, Bounds]) -> Any:
+    """Offsets by node and queue; those by queue alone, as Kafka's users write them, are the one
+    node's that has the topic.
+    """
+    if not all(isinstance(offset, int) for offset in given.values()):
+        return given
+    nodes = sorted({place.node for place in bounds if place.topic == topic})
+    if len(nodes) > 1:
+        raise OptionError(
+            f"{name} names no node for topic {topic}, which is held by {', '.join(nodes)}: "
+            f'write {{"{topic}": {{"{nodes[0]}": {json.dumps(given)}}}}}'
+        )
+    return {nodes[0] if nodes else "": given}
 
 
 def _special(offset: int, bound: Bounds) -> int:

@@ -7,6 +7,7 @@ An alias is what users of another source type for the same option.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -154,6 +155,15 @@ def texts(name: str, given: str) -> tuple[str, ...]:
     """Texts separated by commas; ``http://`` in front of an address is left out."""
     parts = (part.strip().removeprefix("http://").rstrip("/") for part in given.split(","))
     return tuple(part for part in parts if part)
+
+
+def pattern(name: str, given: str) -> str:
+    """A regular expression."""
+    try:
+        re.compile(given)
+    except re.error as error:
+        raise OptionError(f"{name}={given!r} is no regular expression: {error}") from None
+    return given
 
 
 def positive(name: str, given: str) -> int:

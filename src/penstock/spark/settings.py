@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from penstock.spark.options import (
     one_of,
     option,
     parse,
+    pattern,
     positive,
     seconds,
     text,
@@ -30,8 +32,15 @@ class Settings:
     """What a reader needs to know. Addresses are ``host:port`` of HTTP, times are seconds."""
 
     topics: tuple[str, ...] = option(
-        "topic", texts, (), "One, several separated by commas, or `*` for all."
-    )
+        "topic", texts, (), "One, several separated by commas, or `*` for all.",
+        aliases=("subscribe", "path"),
+    )  # fmt: skip
+    pattern: str | None = option(
+        "topicPattern", pattern, None,
+        "In its place: all topics whose whole name matches this regular expression (Python's), and"
+        " those that come.",
+        aliases=("subscribePattern",),
+    )  # fmt: skip
     lookupd: tuple[str, ...] = option(
         "lookupd_http_address", texts, (),
         "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
@@ -44,7 +53,8 @@ class Settings:
     starting: str | None = option(
         "startingOffsets", text, None,
         '`earliest` (default of a batch read), `latest` (default of a stream), or JSON'
-        ' `{"topic": {"node": {"0": 123}}}`.',
+        ' `{"topic": {"node": {"0": 123}}}`, where just one node has the topic also'
+        ' `{"topic": {"0": 123}}`; -2 is earliest, -1 latest.',
     )  # fmt: skip
     starting_time: Timestamp | None = option(
         "startingTimestamp", timestamp, None,
@@ -60,8 +70,9 @@ class Settings:
         only="batch",
     )  # fmt: skip
     records_max: int | None = option(
-        "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch."
-    )
+        "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch.",
+        aliases=("maxOffsetsPerTrigger",), only="stream",
+    )  # fmt: skip
     partitions_min: int = option(
         "minPartitions", positive, 0,
         "Splits at least, when there is enough to read; by default one for each 32 MiB of log.",
@@ -70,6 +81,7 @@ class Settings:
         "group", text, None,
         "Under this name nsqd keeps what is still to be read; each query needs another one. Without"
         " it a query gets a name by chance.",
+        only="stream",
     )  # fmt: skip
     fail_on_data_loss: bool = option(
         "failOnDataLoss", boolean, True,
@@ -135,7 +147,7 @@ class Settings:
         Raises OptionError for a missing, unknown or unusable option, and with ``read`` for one that
         is of no use to this kind of read.
         """
-        settings = cls(**parse(cls, options, {"path"}, read=read))
+        settings = cls(**parse(cls, options, read=read))
         settings._require_topics()
         settings._require_one_position()
         settings._require_where()
@@ -144,8 +156,19 @@ class Settings:
 
     @property
     def every_topic(self) -> bool:
-        """Whether ``topic`` is ``*``: all there are, and those that come."""
+        """True if ``topic`` is ``*``: all there are, and those that come."""
         return self.topics == ("*",)
+
+    @property
+    def finds_topics(self) -> bool:
+        """True if topics are not named one by one, so that more may come and any may go."""
+        return self.every_topic or self.pattern is not None
+
+    def reads(self, topic: str) -> bool:
+        """True if the options ask for a topic."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return self.every_topic or topic in self.topics
 
     @property
     def access(self) -> Access:
@@ -178,7 +201,9 @@ class Settings:
             raise OptionError("tls_key is of no use without tls_cert")
 
     def _require_topics(self) -> None:
-        if not self.topics:
+        if self.topics and self.pattern is not None:
+            raise OptionError("give topic or topicPattern, not both")
+        if not self.topics and self.pattern is None:
             raise OptionError('the option "topic" is missing')
         for topic in () if self.every_topic else self.topics:
             if not is_valid_name(topic):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.spark.directory import Directory
 from penstock.spark.settings import Settings
 from tests.spark.fake_log_server import FakeLogServer
@@ -24,6 +26,15 @@ def test_each_node_is_asked_for_its_topics(server: FakeLogServer) -> None:
         both = f"{server.address},{other.address}"
         found = directory(topic="*", nsqd_http_address=both).topics_at()
     assert found == {server.address: ["a"], other.address: ["b"]}
+
+
+@pytest.mark.parametrize("where", ["nsqd_http_address", "lookupd_http_address"])
+def test_topics_that_match_a_pattern(server: FakeLogServer, where: str) -> None:
+    for topic in ("log.a", "log.b", "my.log.a", "log.c#ephemeral"):
+        server.queue(topic)
+    server.producers.append(server.address)
+    found = directory(topicPattern="log[.].*", **{where: server.address}).topics_at()
+    assert found == {server.address: ["log.a", "log.b"]}
 
 
 def test_nsqlookupd_is_asked_once_in_a_while(server: FakeLogServer) -> None:

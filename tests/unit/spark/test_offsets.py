@@ -56,7 +56,50 @@ def test_resolve(option: str, name: str, expected: dict[Place, int]) -> None:
     assert resolve(option, name, BOUNDS) == expected
 
 
-@pytest.mark.parametrize("option", ["", "newest", "[1]", '{"t": 4}', '{"t": {"a": {"x": 1}}}'])
+ONE_NODE = {
+    A: BOUNDS[A],
+    A._replace(queue=1): Bounds(5, 9, 10, "a:1"),
+    Place("u", "b:1", 0): BOUNDS[B],
+}
+
+
+def test_where_one_node_has_the_topic_offsets_are_as_kafka_has_them() -> None:
+    resolved = resolve('{"t": {"0": 15, "1": -1}, "u": {"0": -2}}', "startingOffsets", ONE_NODE)
+    assert list(resolved.values()) == [15, 9, 0]
+    mixed = '{"t": {"a:1": {"0": 15}}, "u": {"0": 2}}'
+    assert list(resolve(mixed, "endingOffsets", ONE_NODE).values()) == [15, 9, 2]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ('{"t": {"7": 1}}', "names queue 7 of topic t on node a:1, which has queue 0, 1"),
+        ('{"v": {"0": 1}}', "names topic v, which is not among the topics that are read: t, u"),
+        ('{"t": {"0": -3}}', "gives offset -3; below 0, -1 is latest, -2 earliest"),
+    ],
+)
+def test_kafka_s_form_is_checked_too(option: str, said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        resolve(option, "startingOffsets", ONE_NODE)
+    assert str(refused.value) == f"startingOffsets {said}"
+
+
+def test_where_several_nodes_have_the_topic_one_must_be_named() -> None:
+    with pytest.raises(OptionError) as refused:
+        resolve('{"t": {"0": 15}}', "startingOffsets", BOUNDS)
+    assert str(refused.value) == (
+        "startingOffsets names no node for topic t, which is held by a:1, b:1: "
+        'write {"t": {"a:1": {"0": 15}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "", "newest", "[1]", '{"t": 4}', '{"t": {"a": {"x": 1}}}', '{"t": {"a:1": {"0": 1.5}}}',
+        '{"t": {"0": 1.5}}', '{"t": {"0": 1, "a:1": {"0": 1}}}',
+    ],
+)  # fmt: skip
 def test_resolve_refuses_another_shape(option: str) -> None:
     with pytest.raises(OptionError, match="startingOffsets must be earliest, latest or JSON"):
         resolve(option, "startingOffsets", BOUNDS)

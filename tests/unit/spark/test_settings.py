@@ -49,6 +49,16 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
         ({"topic": "t", "nsqd_http_address": "https://a:1", "tls_v1": "false"}, "leave it out"),
         ({"topic": "t", "nsqd_http_address": "a:1", "tls_cert": "c", "tls_v1": "false"}, "leave"),
         ({"topic": "a,*", "nsqd_http_address": "a:1"}, "a * alone is every topic"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "subscribe": "t"},
+         "topic and subscribe are the same option: give one of them"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "path": "t"},
+         'topic and load("...") are the same option: give one of them'),
+        ({"topic": "t", "nsqd_http_address": "a:1", "subscribePattern": "t.*"},
+         "give topic or topicPattern, not both"),
+        ({"topicPattern": "t(", "nsqd_http_address": "a:1"},
+         "topicPattern='t(' is no regular expression: missing ), unterminated subpattern"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "maxRecordsPerTrigger": "1",
+          "maxOffsetsPerTrigger": "1"}, "are the same option"),
         ({"topic": "t", "nsqd_http_address": "a:1", "startingTimestamp": "soon"},
          "startingTimestamp must be a time such as 2026-01-31T12:00:00Z"),
         ({"topic": "t", "nsqd_http_address": "a:1", "startingTimestamp": "-1h",
@@ -61,6 +71,22 @@ def test_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError) as refused:
         Settings.parse(options)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["topic", "subscribe", "path"])
+def test_topics_as_users_of_kafka_and_of_load_name_them(name: str) -> None:
+    settings = Settings.parse({name: "a,b", "nsqd_http_address": "h:1"})
+    assert settings.topics == ("a", "b")
+    assert (settings.reads("a"), settings.reads("c")) == (True, False)
+    assert not settings.finds_topics
+
+
+@pytest.mark.parametrize("name", ["topicPattern", "subscribePattern"])
+def test_a_pattern_is_for_the_whole_name(name: str) -> None:
+    settings = Settings.parse({name: "log[.].*|x", "nsqd_http_address": "h:1"})
+    wanted = [each for each in ("log.a", "x", "xy", "my.log.a", "log") if settings.reads(each)]
+    assert wanted == ["log.a", "x"]
+    assert settings.finds_topics
 
 
 @pytest.mark.parametrize(
