@@ -34,7 +34,8 @@ class NsqBatchReader(DataSourceReader):
         settings = self.settings
         bounds = Cluster(settings).bounds()
         start, end = restrict(*span(settings, bounds), bounds, settings)
-        splits = planning.plan(start, end, bounds, settings.partitions_min)
+        least, most = settings.partitions_min, settings.partition_records_max
+        splits = planning.plan(start, end, bounds, least, most)
         # Spark reads one partition of nothing when it is given none.
         return [SplitPartition(split) for split in splits] or [SplitPartition(None)]
 

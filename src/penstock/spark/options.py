@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from penstock.spark.errors import OptionError
 from penstock.spark.once import Once
+from penstock.spark.timestamps import duration_ns
 
 Parser: TypeAlias = Callable[[str, str], Any]
 """From an option's name and text to its value; raises OptionError."""
@@ -178,12 +179,49 @@ def seconds(name: str, given: str) -> float:
     return float(positive(name, given))
 
 
+def duration(name: str, given: str) -> int:
+    """Nanoseconds of a duration such as ``30s`` or ``1h30m``."""
+    try:
+        return duration_ns(given.strip())
+    except ValueError:
+        raise OptionError(
+            f"{name} must be a duration such as 30s or 1h30m, not {given!r}"
+        ) from None
+
+
+def printable(most: int) -> Parser:
+    """A text of 1 to ``most`` printable characters, as nodes take names."""
+
+    def parse_text(name: str, given: str) -> str:
+        if not (0 < len(given) <= most and given.isprintable()):
+            raise OptionError(
+                f"{name} must be 1 to {most} printable characters, not {given[:300]!r}"
+            )
+        return given
+
+    return parse_text
+
+
 def boolean(name: str, given: str) -> bool:
     """true or false."""
     word = given.strip().lower()
     if word not in ("true", "false"):
         raise OptionError(f"{name} must be true or false, not {given!r}")
     return word == "true"
+
+
+def some_of(*words: str) -> Parser:
+    """Some of these words, separated by commas, each once."""
+
+    def parse_words(name: str, given: str) -> tuple[str, ...]:
+        found = tuple(word.strip() for word in given.split(","))
+        if not set(found) <= set(words) or len(set(found)) < len(found):
+            raise OptionError(
+                f"{name} must be some of {', '.join(words)}, each once, not {given!r}"
+            )
+        return found
+
+    return parse_words
 
 
 def one_of(*words: str) -> Parser:

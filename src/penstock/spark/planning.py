@@ -17,6 +17,7 @@ from penstock.spark.offsets import Bounds, Offsets, Place
 
 # Without minPartitions: a fraction of a second's work, beside which starting a task costs little.
 SPLIT_BYTES: Final = 32 << 20
+SPLITS_MAX: Final = 100_000
 # A split below this many messages costs more in task overhead than it gains.
 _SPLIT_ROWS_MIN = 10_000
 
@@ -42,7 +43,7 @@ def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:
 
     Every place gives in proportion to its lag, so that none starves.
     """
-    lags = {place: max(0, end[place] - start.get(place, end[place])) for place in end}
+    lags = _lags(start, end)
     lag = sum(lags.values())
     if lag <= limit:
         return end
@@ -55,28 +56,64 @@ def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:
     return admitted
 
 
+def admit_bytes(
+    start: Offsets, end: Offsets, limit: int, bounds: Mapping[Place, Bounds]
+) -> Offsets:
+    """``end``, cut so that about ``limit`` bytes of log lie after ``start``.
+
+    Every place gives in proportion to its lag, and at least a message.
+    """
+    lags = _lags(start, end)
+    nbytes = sum(lag * bounds[place].record_bytes for place, lag in lags.items())
+    if nbytes <= limit:
+        return end
+    return {
+        place: offset - lags[place] + ceil(lags[place] * limit / nbytes)
+        for place, offset in end.items()
+    }
+
+
+def count(start: Offsets, end: Offsets) -> int:
+    """The number of messages from one position to another."""
+    return sum(_lags(start, end).values())
+
+
+def _lags(start: Offsets, end: Offsets) -> dict[Place, int]:
+    return {place: max(0, end[place] - start.get(place, end[place])) for place in end}
+
+
 def plan(
     start: Mapping[Place, int],
     end: Mapping[Place, int],
     bounds: Mapping[Place, Bounds],
     partitions_min: int,
+    rows_max: int | None = None,
 ) -> list[Split]:
     """Splits that cover ``start`` to ``end``; raises SourceError when the log cannot serve them.
 
     With ``partitions_min`` 0 their number follows the amount: who plans cannot know the cluster,
-    as Spark starts it as a process beside the driver, without a session.
+    as Spark starts it as a process beside the driver, without a session. None of them has more than
+    ``rows_max`` messages.
     """
     ranges = {
         place: (start[place], last) for place, last in sorted(end.items()) if start[place] < last
     }
     rows = sum(last - first for first, last in ranges.values())
     wanted = partitions_min or _by_amount(ranges, bounds)
+    rows_max = rows_max or max(1, rows)
+    if rows > rows_max * SPLITS_MAX:
+        raise SourceError(
+            f"{rows} messages would be more than {SPLITS_MAX} partitions of maxRecordsPerPartition="
+            f"{rows_max}: raise it, or set maxRecordsPerTrigger"
+        )
     splits: list[Split] = []
     for place, (first, last) in ranges.items():
         bound = bounds.get(place)
         if bound is None:
             raise SourceError(unreachable(place, first))
-        pieces = _pieces(last - first, rows, wanted, len(ranges))
+        pieces = max(
+            _pieces(last - first, rows, wanted, len(ranges)), ceil((last - first) / rows_max)
+        )
         edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
         splits += [
             Split(place, bound.address, lower, upper, bound.record_bytes, bound.log)

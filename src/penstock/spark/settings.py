@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from penstock.core.names import is_valid_name
+from penstock.core.units import MINUTE
 from penstock.net.address import split_host_port
 from penstock.spark.access import Access
+from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.options import (
     Read,
     boolean,
+    duration,
     one_of,
     option,
     parse,
     pattern,
     positive,
+    printable,
     seconds,
+    some_of,
     text,
     texts,
 )
@@ -69,19 +74,47 @@ class Settings:
         "In its place: up to the first message published at this time or later, which is left out.",
         only="batch",
     )  # fmt: skip
+    columns: tuple[str, ...] = option(
+        "columns", some_of(*COLUMNS), (),
+        "The columns to read, in this order, separated by commas; by default all of the table"
+        " above. A column that is left out costs nothing.",
+    )  # fmt: skip
     records_max: int | None = option(
         "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch.",
         aliases=("maxOffsetsPerTrigger",), only="stream",
+    )  # fmt: skip
+    bytes_max: int | None = option(
+        "maxBytesPerTrigger", positive, None,
+        "Most bytes of log of a micro-batch, by the mean size of each queue's messages; of each"
+        " queue at least a message.",
+        only="stream",
+    )  # fmt: skip
+    records_min: int | None = option(
+        "minRecordsPerTrigger", positive, None,
+        "A micro-batch waits for so many messages. A run of `AvailableNow` does not.",
+        aliases=("minOffsetsPerTrigger",), only="stream",
+    )  # fmt: skip
+    trigger_delay_ns: int = option(
+        "maxTriggerDelay", duration, 15 * MINUTE,
+        "Longest that messages wait for `minRecordsPerTrigger`, such as `30s` or `1h`.",
+        shown="15m", only="stream",
     )  # fmt: skip
     partitions_min: int = option(
         "minPartitions", positive, 0,
         "Splits at least, when there is enough to read; by default one for each 32 MiB of log.",
     )  # fmt: skip
+    partition_records_max: int | None = option(
+        "maxRecordsPerPartition", positive, None, "Most messages of a split."
+    )
     group: str | None = option(
-        "group", text, None,
+        "group", printable(256), None,
         "Under this name nsqd keeps what is still to be read; each query needs another one. Without"
         " it a query gets a name by chance.",
         only="stream",
+    )  # fmt: skip
+    group_prefix: str = option(
+        "groupIdPrefix", printable(240), "spark",
+        "The beginning of that name by chance.", shown="spark", only="stream",
     )  # fmt: skip
     fail_on_data_loss: bool = option(
         "failOnDataLoss", boolean, True,
@@ -147,12 +180,20 @@ class Settings:
         Raises OptionError for a missing, unknown or unusable option, and with ``read`` for one that
         is of no use to this kind of read.
         """
-        settings = cls(**parse(cls, options, read=read))
+        fields = parse(cls, options, read=read)
+        settings = cls(**fields)
         settings._require_topics()
         settings._require_one_position()
+        settings._require_limits(fields)
         settings._require_where()
         settings._require_tls()
         return settings
+
+    @classmethod
+    def columns_in(cls, options: Mapping[str, str]) -> tuple[str, ...]:
+        """The columns that options ask for, whatever the other options are. Raises OptionError."""
+        asked = {key: value for key, value in options.items() if key.lower() == "columns"}
+        return cls(**parse(cls, asked)).columns or COLUMNS
 
     @property
     def every_topic(self) -> bool:
@@ -217,6 +258,14 @@ class Settings:
             raise OptionError("give startingOffsets or startingTimestamp, not both")
         if self.ending is not None and self.ending_time is not None:
             raise OptionError("give endingOffsets or endingTimestamp, not both")
+
+    def _require_limits(self, given: Collection[str]) -> None:
+        if self.records_min and self.records_max and self.records_min > self.records_max:
+            raise OptionError("minRecordsPerTrigger is more than maxRecordsPerTrigger")
+        if "trigger_delay_ns" in given and self.records_min is None:
+            raise OptionError("maxTriggerDelay is of no use without minRecordsPerTrigger")
+        if "group_prefix" in given and self.group is not None:
+            raise OptionError("give group or groupIdPrefix, not both")
 
     def _require_where(self) -> None:
         if bool(self.lookupd) == bool(self.nodes):

@@ -41,8 +41,8 @@ SCHEMA = StructType(
 class NsqDataSource(DataSource):
     """Reads topics of Penstock's nsqd by log offset.
 
-    A user-given schema may hold any of the columns in any order: what is left out is not built,
-    not sent to the JVM and not paid for.
+    The option ``columns``, or a schema that the user gives, may name any of the columns in any
+    order: what is left out is not built, not sent to the JVM and not paid for.
     """
 
     @classmethod
@@ -50,21 +50,25 @@ class NsqDataSource(DataSource):
         return "nsq"
 
     def schema(self) -> StructType:
-        return SCHEMA
+        return StructType([SCHEMA[name] for name in Settings.columns_in(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.batch import NsqBatchReader
 
-        return NsqBatchReader(Settings.parse(self.options, "batch"), _columns(schema))
+        settings = Settings.parse(self.options, "batch")
+        return NsqBatchReader(settings, _columns(schema, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from penstock.spark.stream import NsqStreamReader
 
-        return NsqStreamReader(Settings.parse(self.options, "stream"), _columns(schema))
+        settings = Settings.parse(self.options, "stream")
+        return NsqStreamReader(settings, _columns(schema, settings))
 
 
-def _columns(schema: StructType) -> Sequence[str]:
-    """The asked columns. Raises OptionError when one is unknown or has another type."""
+def _columns(schema: StructType, settings: Settings) -> Sequence[str]:
+    """The asked columns. Raises OptionError when one is unknown or has another type, and when the
+    options ask for others.
+    """
     from penstock.spark.errors import OptionError
 
     known = {field.name: field.dataType for field in SCHEMA}
@@ -74,4 +78,10 @@ def _columns(schema: StructType) -> Sequence[str]:
                 f"format nsq has no column {field.name} {field.dataType.simpleString()}; "
                 f"it has {SCHEMA.simpleString()}"
             )
-    return tuple(schema.fieldNames())
+    asked = tuple(schema.fieldNames())
+    if settings.columns and settings.columns != asked:
+        raise OptionError(
+            f"the schema asks for {', '.join(asked)}, the option columns for "
+            f"{', '.join(settings.columns)}: give one of the two"
+        )
+    return asked

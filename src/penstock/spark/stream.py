@@ -20,14 +20,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.spark import planning
+from penstock.spark.admission import Admission
 from penstock.spark.batch import SplitPartition
 from penstock.spark.cluster import Cluster
 from penstock.spark.holding import Holding
@@ -58,10 +54,12 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.columns = columns
         self._cluster: Cluster | None = None
         self._holding: Holding | None = None
+        self._admission = Admission(settings)
         self._once = Once()
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
         self._waits = False
+        self._held_back = False
         self._reported: dict[str, Any] | None = None
         self._last_start: Offsets = {}
         self._known: Mapping[Place, Bounds] = {}
@@ -85,7 +83,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounds = self.cluster.bounds()
             offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
             # By chance, but kept in the checkpoint: two queries never share a group by accident.
-            group = self.settings.group or f"spark-{uuid4().hex[:12]}"
+            group = self.settings.group or f"{self.settings.group_prefix}-{uuid4().hex[:12]}"
             position = Position(offsets, group, logs_of(bounds), _new_owner())
             if self.settings.group is not None:
                 self.cluster.claim(offsets, group, position.owner)
@@ -94,8 +92,7 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self.settings.records_max
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        return self._admission.limit
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix where this run ends."""
@@ -116,9 +113,10 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tidy_up(start, position)
         self._reported = to_checkpoint(position._replace(offsets=starts | _ends(bounds)))
         end = self._end(starts, bounds, reached=position.offsets)
-        if isinstance(limit, ReadMaxRows):
-            end = planning.admit(starts, end, limit.max_rows)
-        offsets = kept | end
+        self._held_back = self._target is None and self._admission.waits(starts, end)
+        if self._held_back:
+            return start
+        offsets = kept | self._admission.cut(limit, starts, end, bounds)
         logs = position.logs | logs_of(bounds)
         return to_checkpoint(
             position._replace(
@@ -141,7 +139,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = _starts(first, last, bounds)
         starts = self._held(starts, {place: bounds[place] for place in wanted}, last.logs)
         absent = {place: at for place, at in last.offsets.items() if place not in bounds}
-        splits = planning.plan(starts, wanted | absent, bounds, self.settings.partitions_min)
+        least, most = self.settings.partitions_min, self.settings.partition_records_max
+        splits = planning.plan(starts, wanted | absent, bounds, least, most)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -161,10 +160,10 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return position._replace(group=self.settings.group or position.group)
 
     def _bounds(self, reached: Offsets) -> Mapping[Place, Bounds]:
-        """The log's bounds, after a short wait when nothing has come since the last call."""
+        """The log's bounds, after a short wait when not enough has come since the last call."""
         bounds = self.cluster.bounds(reached)
-        idle = reached == self._last_start and _ends(bounds).items() <= reached.items()
-        if idle and self._target is None:
+        few = self._held_back or _ends(bounds).items() <= reached.items()
+        if few and reached == self._last_start and self._target is None:
             time.sleep(_IDLE_WAIT_S)
             bounds = self.cluster.bounds(reached)
         return bounds

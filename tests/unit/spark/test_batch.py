@@ -25,6 +25,13 @@ def test_a_batch_reader_covers_the_log(server: FakeLogServer) -> None:
     assert sum(batch.num_rows for each in partitions for batch in reader.read(each)) == 25_000
 
 
+def test_a_batch_reader_cuts_small_splits(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 100)
+    reader = NsqBatchReader(settings(server, maxRecordsPerPartition="30"), COLUMNS)
+    counts = [sum(batch.num_rows for batch in reader.read(each)) for each in reader.partitions()]
+    assert counts == [25, 25, 25, 25]
+
+
 def test_an_empty_log_is_one_empty_partition(server: FakeLogServer) -> None:
     server.queue("t")
     reader = NsqBatchReader(settings(server), COLUMNS)

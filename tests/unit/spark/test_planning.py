@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.spark.errors import SourceError
 from penstock.spark.offsets import Bounds, Place
-from penstock.spark.planning import SPLIT_BYTES, admit, check, held, plan
+from penstock.spark.planning import SPLIT_BYTES, SPLITS_MAX, admit, check, held, plan
 
 PLACES = [Place("t", f"n{i}:1", i) for i in range(4)]
 A, B, C, _ = PLACES
@@ -61,6 +61,27 @@ def test_without_a_minimum_the_splits_follow_the_amount_and_not_this_machine() -
     splits = plan(dict.fromkeys(ends, 0), ends, bounds_for(ends), 0)
     assert [sum(split.place == place for split in splits) for place in ends] == [11, 1, 1]
     assert len(plan({A: rows - 9}, {A: rows}, bounds_for({A: rows}), 0)) == 1
+
+
+@given(lags, st.integers(1, 5_000))
+def test_no_split_is_longer_than_the_most_that_is_allowed(sizes: list[int], most: int) -> None:
+    start = {place: 5 for place, _ in zip(PLACES, sizes, strict=False)}
+    end = {place: 5 + size for place, size in zip(PLACES, sizes, strict=False)}
+    if sum(sizes) > most * SPLITS_MAX:
+        return
+    splits = plan(start, end, bounds_for(end), 1, most)
+    assert all(split.end - split.start <= most for split in splits)
+    assert sum(split.end - split.start for split in splits) == sum(sizes)
+    assert len(splits) <= sum(-(-size // most) for size in sizes)
+
+
+def test_splits_without_number_are_refused() -> None:
+    with pytest.raises(SourceError) as refused:
+        plan({A: 0}, {A: SPLITS_MAX + 1}, bounds_for({A: SPLITS_MAX + 1}), 0, 1)
+    assert str(refused.value) == (
+        "100001 messages would be more than 100000 partitions of maxRecordsPerPartition=1: raise "
+        "it, or set maxRecordsPerTrigger"
+    )
 
 
 def test_a_place_that_nobody_serves() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.units import MINUTE
+from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.options import table
 from penstock.spark.settings import Settings
@@ -59,6 +61,20 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
          "topicPattern='t(' is no regular expression: missing ), unterminated subpattern"),
         ({"topic": "t", "nsqd_http_address": "a:1", "maxRecordsPerTrigger": "1",
           "maxOffsetsPerTrigger": "1"}, "are the same option"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "columns": "body, value"},
+         "columns must be some of topic, body, id, timestamp, attempts, node, queue, offset, each"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "columns": "body,body"}, "each once, not"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "minOffsetsPerTrigger": "6",
+          "maxOffsetsPerTrigger": "5"}, "minRecordsPerTrigger is more than maxRecordsPerTrigger"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "maxTriggerDelay": "15m"},
+         "maxTriggerDelay is of no use without minRecordsPerTrigger"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "minRecordsPerTrigger": "6",
+          "maxTriggerDelay": "soon"}, "must be a duration such as 30s or 1h30m, not"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "group": "g", "groupIdPrefix": "g"},
+         "give group or groupIdPrefix, not both"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "group": "g\n"},
+         "group must be 1 to 256 printable characters, not 'g\\n'"),
+        ({"topic": "t", "nsqd_http_address": "a:1", "groupIdPrefix": ""}, "1 to 240 printable"),
         ({"topic": "t", "nsqd_http_address": "a:1", "startingTimestamp": "soon"},
          "startingTimestamp must be a time such as 2026-01-31T12:00:00Z"),
         ({"topic": "t", "nsqd_http_address": "a:1", "startingTimestamp": "-1h",
@@ -79,6 +95,18 @@ def test_topics_as_users_of_kafka_and_of_load_name_them(name: str) -> None:
     assert settings.topics == ("a", "b")
     assert (settings.reads("a"), settings.reads("c")) == (True, False)
     assert not settings.finds_topics
+
+
+def test_limits_as_users_of_kafka_name_them() -> None:
+    given = {"maxOffsetsPerTrigger": "9", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h30m"}
+    settings = Settings.parse({"topic": "t", "nsqd_http_address": "h:1", **given})
+    assert (settings.records_max, settings.records_min) == (9, 3)
+    assert settings.trigger_delay_ns == 90 * MINUTE
+
+
+def test_columns_are_known_whatever_the_other_options_are() -> None:
+    assert Settings.columns_in({"exactlyOnce": "true"}) == COLUMNS
+    assert Settings.columns_in({"Columns": "offset, body"}) == ("offset", "body")
 
 
 @pytest.mark.parametrize("name", ["topicPattern", "subscribePattern"])

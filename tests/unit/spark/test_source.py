@@ -30,6 +30,17 @@ def test_some_columns_in_another_order() -> None:
     assert NsqDataSource(OPTIONS).streamReader(asked).columns == ("offset", "topic")
 
 
+def test_columns_that_the_option_names() -> None:
+    source = NsqDataSource({**OPTIONS, "columns": "offset, body"})
+    assert source.schema() == StructType([SCHEMA["offset"], SCHEMA["body"]])
+    assert source.reader(source.schema()).columns == ("offset", "body")
+    assert NsqDataSource(OPTIONS).schema() == SCHEMA
+    with pytest.raises(OptionError) as refused:
+        source.streamReader(StructType([SCHEMA["body"]]))
+    said = "the schema asks for body, the option columns for offset, body: give one of the two"
+    assert str(refused.value) == said
+
+
 @pytest.mark.parametrize(("name", "kind"), [("offset", StringType()), ("value", LongType())])
 def test_columns_it_does_not_have(name: str, kind: StringType | LongType) -> None:
     with pytest.raises(OptionError, match=f"format nsq has no column {name}"):

@@ -61,6 +61,51 @@ def test_a_limit_is_kept_and_the_end_reported(server: FakeLogServer) -> None:
     assert stream.reportLatestOffset() == position
 
 
+def test_few_messages_wait_for_others_and_are_held(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 3)
+    stream = reader(server, minRecordsPerTrigger="4", maxTriggerDelay="1h")
+    start = stream.initialOffset()
+    limit = stream.getDefaultReadLimit()
+    assert stream.latestOffset(start, limit) == start
+    # Spark asks again at once, which is answered a moment later.
+    server.queue("t", 1)
+    assert stream.latestOffset(start, limit) == start
+    assert server.groups["t"]["g"] == {"0": 0, "1": 0}
+    server.queue("t", 1).append([b"y"])
+    end = stream.latestOffset(start, limit)
+    assert len(rows(stream, start, end)) == 4
+    assert stream.latestOffset(end, limit) == end
+
+
+def test_available_now_does_not_wait_for_others(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 3)
+    stream = reader(server, minRecordsPerTrigger="4")
+    stream.prepareForTriggerAvailableNow()
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert len(rows(stream, start, end)) == 3
+
+
+def test_a_limit_of_bytes(server: FakeLogServer) -> None:
+    queue = server.queue("t")
+    queue.append([b"x" * 500] * 100)
+    stream = reader(server, maxBytesPerTrigger=str(len(queue.batches[0]) // 4))
+    position, seen = stream.initialOffset(), []
+    while (end := stream.latestOffset(position, stream.getDefaultReadLimit())) != position:
+        seen.append(len(rows(stream, position, end)))
+        position = end
+    assert seen == [25, 25, 25, 25]
+
+
+def test_a_batch_is_cut_into_small_splits(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, maxRecordsPerPartition="4")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    assert len(stream.partitions(start, end)) == 3
+    assert rows(stream, start, end) == list(range(10))
+
+
 def test_available_now_ends_where_it_was_told(server: FakeLogServer) -> None:
     server.queue("t").append([b"x"] * 10)
     stream = reader(server)
@@ -121,6 +166,11 @@ def test_a_group_of_its_own_is_kept_in_the_checkpoint(server: FakeLogServer) -> 
     assert list(server.groups["t"]) == [first["group"]]
     # Without startingOffsets a stream begins with what comes next, as Kafka's does.
     assert first["offsets"]["t"][server.node] == {"0": 1}
+    assert first["group"].startswith("spark-")
+    named = Settings.parse({**given, "groupIdPrefix": "billing"})
+    group = NsqStreamReader(named, ("offset",)).initialOffset()["group"]
+    assert group.startswith("billing-")
+    assert group in server.groups["t"]
 
 
 def test_a_commit_that_fails_does_not_end_the_query(

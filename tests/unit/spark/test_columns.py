@@ -1,0 +1,12 @@
+"""The columns that there are."""
+
+from __future__ import annotations
+
+from penstock.spark.columns import COLUMNS
+from penstock.spark.decode import TYPES
+from penstock.spark.source import SCHEMA
+
+
+def test_each_column_has_a_type_and_is_decoded() -> None:
+    assert tuple(TYPES) == COLUMNS
+    assert tuple(SCHEMA.fieldNames()) == COLUMNS
