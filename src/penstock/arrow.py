@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from penstock.spark import planning
 from penstock.spark.cluster import Cluster
+from penstock.spark.columns import COLUMNS
 from penstock.spark.decode import TYPES, arrow_schema
 from penstock.spark.errors import OptionError
 from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
@@ -42,7 +43,7 @@ def read(
     start: Position = "earliest",
     end: Position = "latest",
     *,
-    columns: Sequence[str] = tuple(TYPES),
+    columns: Sequence[str] = COLUMNS,
     **options: str | int | bool | Sequence[str],
 ) -> pa.RecordBatchReader:
     """The messages from ``start`` up to, not including, ``end``, both fixed by this call.

@@ -31,6 +31,13 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def depth_of(nsqd: Daemon, topic: str) -> int:
+    """The number of messages in a topic's log, 0 if it is not there."""
+    with LogClient(nsqd.http) as log:
+        told = log.offsets_of([topic])[topic]
+    return 0 if told is None else told.queues[0].end
+
+
 def test_batches_of_some_bytes(spark: SparkSession, nsqd: Daemon, tmp_path: Path) -> None:
     publish(nsqd, 1000)
     with LogClient(nsqd.http) as log:

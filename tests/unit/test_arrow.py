@@ -17,7 +17,7 @@ from penstock.core.errors import PenstockError
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.access import close_connections
-from penstock.spark.decode import TYPES
+from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError, SourceError
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
@@ -49,7 +49,7 @@ def numbers(reader: pa.RecordBatchReader) -> list[int]:
 def test_a_topic_is_read_whole_with_all_columns(nsqd: Daemon) -> None:
     publish(nsqd, "whole", 0, 2000)
     table = arrow.read("whole", nsqd_http_address=nsqd.http).read_all()
-    assert table.column_names == list(TYPES)
+    assert table.column_names == list(COLUMNS)
     assert [int(body[:8]) for body in table["body"].to_pylist()] == list(range(2000))
     assert table["offset"].to_pylist() == list(range(2000))
     assert set(table["node"].to_pylist()) == {nsqd.http}

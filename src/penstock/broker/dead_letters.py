@@ -6,7 +6,7 @@ exactly as long as they do.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,17 +16,21 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.names import EPHEMERAL_SUFFIX, MAX_NAME_LENGTH, is_ephemeral
 from penstock.storage.batch import Batch, Buffer
 
+HAD_ALL_ATTEMPTS: Final = "max_attempts"
+
 
 class Origins(msgspec.Struct, array_like=True):
     """Where the messages of a batch of dead letters came from: its note.
 
-    ``ids`` and ``attempts`` have an entry for each message; their time is in their frames.
+    ``ids`` and ``attempts`` have an entry for each message; their time is in their frames. Notes
+    of earlier versions have no ``reason``, as there was just one.
     """
 
     topic: str
     channel: str
     ids: list[int]
     attempts: list[int]
+    reason: str = HAD_ALL_ATTEMPTS
 
 
 _encoder = msgspec.msgpack.Encoder()

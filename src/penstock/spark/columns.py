@@ -6,3 +6,8 @@ from typing import Final
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node", "queue", "offset")
 """Those of every message, which are read unless others are asked for."""
+
+ORIGIN_COLUMNS: Final = (
+    "origin_topic", "origin_channel", "origin_id", "origin_timestamp", "origin_attempts", "reason",
+)  # fmt: skip
+"""Those of dead letters, null in other messages."""

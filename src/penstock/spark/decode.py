@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,10 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.spark.errors import SourceError
+from penstock.spark.origins import Origins, origins_in
 from penstock.storage.batch import Batch, Dialect, iter_batches
 from penstock.storage.compiled import CHECKSUMS
 
 # An NSQ message frame: size u32, type u32, timestamp i64, attempts u16, id 16 bytes, body.
+_TIMESTAMP_FROM = 8
 _ID_FROM = 18
 _BODY_FROM = 34
 _ARROW_OFFSET_MAX = 2**31 - 1
@@ -41,6 +43,12 @@ TYPES: dict[str, pa.DataType] = {
     "node": pa.string(),
     "queue": pa.int32(),
     "offset": pa.int64(),
+    "origin_topic": pa.string(),
+    "origin_channel": pa.string(),
+    "origin_id": pa.string(),
+    "origin_timestamp": pa.timestamp("us", tz="UTC"),
+    "origin_attempts": pa.int32(),
+    "reason": pa.string(),
 }
 
 
@@ -110,6 +118,11 @@ class _Frames:
         strides = {part.batch.stride for part in parts}
         self.stride = strides.pop() if len(strides) == 1 else 0
 
+    @cached_property
+    def origins(self) -> list[Origins | None]:
+        """The origins of each part's batch, if it holds dead letters."""
+        return [origins_in(part.batch.note, part.batch.count) for part in self.parts]
+
     def repeat(self, values: Sequence[int]) -> Longs:
         """One value a part, stretched to one a message."""
         return np.repeat(np.array(values, dtype=np.int64), self.counts)
@@ -141,6 +154,9 @@ class _Frames:
             starts.append(positions[part.first : part.last])
             ends.append(positions[part.first + 1 : part.last + 1])
         return memoryview(whole), np.concatenate(starts), np.concatenate(ends)
+
+
+_Builder: TypeAlias = Callable[[_Frames, Origin], Any]
 
 
 def _address(view: memoryview) -> int:
@@ -185,12 +201,54 @@ def _timestamp(frames: _Frames, origin: Origin) -> pa.Array:
     return pa.array(micros).cast(TYPES["timestamp"])
 
 
+def _origin_text(get: Callable[[Origins], str]) -> _Builder:
+    """A column of what all dead letters of a batch have in common."""
+
+    def build(part: Part, origins: Origins) -> pa.Array:
+        return _constant(get(origins), pa.string(), part.rows)
+
+    return _of_letters(pa.string(), build)
+
+
+def _origin_numbers(kind: pa.DataType, get: Callable[[Origins], Sequence[Any]]) -> _Builder:
+    """A column of what each dead letter has for itself."""
+
+    def build(part: Part, origins: Origins) -> pa.Array:
+        return pa.array(get(origins)[part.first : part.last], kind)
+
+    return _of_letters(kind, build)
+
+
+def _published(part: Part, origins: Origins) -> pa.Array:
+    """The times in the frames, which dead letters keep."""
+    starts = part.batch.positions()[part.first : part.last] + _TIMESTAMP_FROM
+    places = starts[:, None] + np.arange(8)
+    nanoseconds = np.frombuffer(part.batch.frames, np.uint8)[places].view(">i8").ravel()
+    return pa.array(nanoseconds.astype(np.int64) // 1000).cast(TYPES["timestamp"])
+
+
+def _of_letters(kind: pa.DataType, build: Callable[[Part, Origins], pa.Array]) -> _Builder:
+    """A column that is null in messages that are no dead letters."""
+
+    def column(frames: _Frames, origin: Origin) -> pa.Array:
+        if not any(frames.origins):
+            return pa.nulls(frames.total, kind)
+        return pa.concat_arrays(
+            [
+                build(part, origins) if origins else pa.nulls(part.rows, kind)
+                for part, origins in zip(frames.parts, frames.origins, strict=True)
+            ]
+        )
+
+    return column
+
+
 def _constant(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
 
 
 # The log holds each message once, as first sent: attempts is always 1 here.
-_BUILDERS: dict[str, Callable[[_Frames, Origin], Any]] = {
+_BUILDERS: dict[str, _Builder] = {
     "topic": lambda frames, origin: _constant(origin.topic, pa.string(), frames.total),
     "body": _body,
     "id": _id,
@@ -199,4 +257,10 @@ _BUILDERS: dict[str, Callable[[_Frames, Origin], Any]] = {
     "node": lambda frames, origin: _constant(origin.node, pa.string(), frames.total),
     "queue": lambda frames, origin: _constant(origin.queue, pa.int32(), frames.total),
     "offset": lambda frames, origin: pa.array(frames.offsets()),
+    "origin_topic": _origin_text(lambda origins: origins.topic),
+    "origin_channel": _origin_text(lambda origins: origins.channel),
+    "origin_id": _origin_numbers(pa.string(), lambda origins: [f"{id:016x}" for id in origins.ids]),
+    "origin_timestamp": _of_letters(TYPES["timestamp"], _published),
+    "origin_attempts": _origin_numbers(pa.int32(), lambda origins: origins.attempts),
+    "reason": _origin_text(lambda origins: origins.reason),
 }

@@ -10,7 +10,7 @@ from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
 from penstock.net.address import split_host_port
 from penstock.spark.access import Access
-from penstock.spark.columns import COLUMNS
+from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.options import (
     Read,
@@ -30,6 +30,7 @@ from penstock.spark.options import (
 from penstock.spark.timestamps import Timestamp, timestamp
 
 _FILE = "On every machine of the cluster"
+_OF_COLUMNS = ("columns", "includeorigin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,13 @@ class Settings:
         only="batch",
     )  # fmt: skip
     columns: tuple[str, ...] = option(
-        "columns", some_of(*COLUMNS), (),
-        "The columns to read, in this order, separated by commas; by default all of the table"
-        " above. A column that is left out costs nothing.",
+        "columns", some_of(*COLUMNS, *ORIGIN_COLUMNS), (),
+        "The columns to read, in this order, separated by commas; by default `topic` to `offset`. A"
+        " column that is left out costs nothing.",
+    )  # fmt: skip
+    include_origin: bool = option(
+        "includeOrigin", boolean, False,
+        "`true`: read the columns of dead letters, too.", shown="false",
     )  # fmt: skip
     records_max: int | None = option(
         "maxRecordsPerTrigger", positive, None, "Most messages of a micro-batch.",
@@ -192,8 +197,10 @@ class Settings:
     @classmethod
     def columns_in(cls, options: Mapping[str, str]) -> tuple[str, ...]:
         """The columns that options ask for, whatever the other options are. Raises OptionError."""
-        asked = {key: value for key, value in options.items() if key.lower() == "columns"}
-        return cls(**parse(cls, asked)).columns or COLUMNS
+        asked = cls(**parse(cls, {k: v for k, v in options.items() if k.lower() in _OF_COLUMNS}))
+        if asked.columns and asked.include_origin:
+            raise OptionError("columns names all columns to read: leave includeOrigin out")
+        return asked.columns or (COLUMNS + ORIGIN_COLUMNS if asked.include_origin else COLUMNS)
 
     @property
     def every_topic(self) -> bool:

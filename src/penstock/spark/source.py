@@ -24,18 +24,24 @@ from penstock.spark.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("body", BinaryType()),
-        StructField("id", StringType()),
-        StructField("timestamp", TimestampType()),
-        StructField("attempts", IntegerType()),
-        StructField("node", StringType()),
-        StructField("queue", IntegerType()),
-        StructField("offset", LongType()),
-    ]
-)
+_TYPES = {
+    "topic": StringType(),
+    "body": BinaryType(),
+    "id": StringType(),
+    "timestamp": TimestampType(),
+    "attempts": IntegerType(),
+    "node": StringType(),
+    "queue": IntegerType(),
+    "offset": LongType(),
+    "origin_topic": StringType(),
+    "origin_channel": StringType(),
+    "origin_id": StringType(),
+    "origin_timestamp": TimestampType(),
+    "origin_attempts": IntegerType(),
+    "reason": StringType(),
+}
+SCHEMA = StructType([StructField(name, kind) for name, kind in _TYPES.items()])
+"""All columns."""
 
 
 class NsqDataSource(DataSource):

@@ -7,6 +7,7 @@ import struct
 from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
 from penstock.nsq.protocol.frames import BODY_AT, FrameReader, MessageBlock, message
 from penstock.nsq.protocol.letters import Letters
+from penstock.spark.origins import origins_in
 from penstock.storage.batch import Batch
 from tests.fuzz.targets import Target
 
@@ -59,6 +60,11 @@ def notes(data: bytes) -> None:
     found = decode_origins(data)
     if found is not None:
         assert decode_origins(encode_origins(found)) == found
+    count = len(found.ids) if found is not None else 1
+    read = origins_in(data, count)
+    if read is not None:
+        assert found is not None
+        assert read == (found.topic, found.channel, found.ids, found.attempts, found.reason)
 
 
 _ORIGINS = Origins("t", "c", [FIRST_ID, FIRST_ID + 1], [3, 65535])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from penstock.broker.dead_letters import Origins, dead_letter_topic, decode_origins, encode_origins
@@ -33,6 +34,9 @@ def test_patterns_that_make_no_name(pattern: str) -> None:
 def test_a_note_comes_back() -> None:
     origins = Origins("t", "c", [1 << 62, 5], [3, 65535])
     assert decode_origins(encode_origins(origins)) == origins
+    assert origins.reason == "max_attempts"
+    of_an_earlier_version = msgspec.msgpack.encode(["t", "c", [1 << 62, 5], [3, 65535]])
+    assert decode_origins(of_an_earlier_version) == origins
     assert decode_origins(b"") is None
     assert decode_origins(b"of another version") is None
     nested = b"\x95" + encode_origins(origins)[1:] + b"\x91" * 5000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.spark.columns import COLUMNS
+from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.decode import TYPES
 from penstock.spark.source import SCHEMA
 
 
 def test_each_column_has_a_type_and_is_decoded() -> None:
-    assert tuple(TYPES) == COLUMNS
-    assert tuple(SCHEMA.fieldNames()) == COLUMNS
+    assert tuple(TYPES) == COLUMNS + ORIGIN_COLUMNS
+    assert tuple(SCHEMA.fieldNames()) == COLUMNS + ORIGIN_COLUMNS

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.spark.decode import TYPES, Origin, arrow_schema, record_batch, wanted_parts
-from tests.spark.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch
+from penstock.broker.dead_letters import Origins, encode_origins
+from penstock.core.units import HOUR, SECOND
+from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
+from penstock.spark.decode import Origin, arrow_schema, record_batch, wanted_parts
+from penstock.storage.batch import Batch
+from tests.spark.fake_log_server import FIRST_ID, TIMESTAMP_NS, nsq_batch, nsq_frame
 
 ORIGIN = Origin("flights", "host:4151", 0)
 EQUAL = [b"%03d" % i * 4 for i in range(7)]
@@ -16,7 +21,7 @@ MIXED = [b"x" * i for i in (0, 5, 1, 0, 300, 2)]
 
 
 def decode(
-    buffer: bytes, start: int = 0, end: int = 1 << 40, columns: tuple[str, ...] = tuple(TYPES)
+    buffer: bytes, start: int = 0, end: int = 1 << 40, columns: tuple[str, ...] = COLUMNS
 ) -> pa.RecordBatch:
     return record_batch(list(wanted_parts(buffer, start, end)), ORIGIN, columns)
 
@@ -78,3 +83,48 @@ def test_columns_in_the_asked_order_and_no_others() -> None:
 def test_nothing_wanted() -> None:
     assert list(wanted_parts(nsq_batch(0, EQUAL), 7, 9)) == []
     assert list(wanted_parts(b"", 0, 9)) == []
+
+
+def letters(first_offset: int, bodies: list[bytes]) -> bytes:
+    """A batch of dead letters, the i-th published i seconds after the start of the year."""
+    ids = [FIRST_ID + first_offset + i for i in range(len(bodies))]
+    frames = [
+        nsq_frame(id, TIMESTAMP_NS + i * SECOND, body)
+        for i, (id, body) in enumerate(zip(ids, bodies, strict=True))
+    ]
+    origins = Origins("orders", "bill", list(range(len(bodies))), [3] * len(bodies))
+    batch = Batch.build(
+        first_offset, ids[0], TIMESTAMP_NS + HOUR, len(bodies), 0, frames,
+        table=np.cumsum([0, *map(len, frames)], dtype=np.uint32), note=encode_origins(origins),
+    )  # fmt: skip
+    return bytes(batch.raw)
+
+
+def test_origins_of_dead_letters_among_other_messages() -> None:
+    buffer = nsq_batch(0, EQUAL) + letters(7, MIXED) + nsq_batch(13, [b"z"])
+    batch = decode(buffer, 5, 14, ("offset", "body", *ORIGIN_COLUMNS))
+    batch.validate(full=True)
+    assert batch["offset"].to_pylist() == list(range(5, 14))
+    dead = batch.slice(2, 6)
+    for name in ORIGIN_COLUMNS:
+        assert batch[name].null_count == 3, name
+    assert dead["body"].to_pylist() == MIXED
+    assert dead["origin_topic"].to_pylist() == ["orders"] * 6
+    assert dead["origin_channel"].to_pylist() == ["bill"] * 6
+    assert dead["origin_id"].to_pylist() == [f"{i:016x}" for i in range(6)]
+    assert [time.second for time in dead["origin_timestamp"].to_pylist()] == list(range(6))
+    assert dead["origin_attempts"].to_pylist() == [3] * 6
+    assert dead["reason"].to_pylist() == ["max_attempts"] * 6
+
+
+def test_some_dead_letters_of_a_batch() -> None:
+    batch = decode(letters(7, MIXED), 9, 11, ("offset", *ORIGIN_COLUMNS))
+    assert batch["origin_id"].to_pylist() == [f"{i:016x}" for i in (2, 3)]
+    assert [time.second for time in batch["origin_timestamp"].to_pylist()] == [2, 3]
+
+
+def test_messages_that_are_no_dead_letters_have_no_origin() -> None:
+    batch = decode(nsq_batch(0, EQUAL), columns=ORIGIN_COLUMNS)
+    batch.validate(full=True)
+    assert batch.schema == arrow_schema(ORIGIN_COLUMNS)
+    assert {batch[name].null_count for name in ORIGIN_COLUMNS} == {len(EQUAL)}

@@ -62,7 +62,7 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
         ({"topic": "t", "nsqd_http_address": "a:1", "maxRecordsPerTrigger": "1",
           "maxOffsetsPerTrigger": "1"}, "are the same option"),
         ({"topic": "t", "nsqd_http_address": "a:1", "columns": "body, value"},
-         "columns must be some of topic, body, id, timestamp, attempts, node, queue, offset, each"),
+         "columns must be some of topic, body, id, timestamp, attempts, node, queue, offset, ori"),
         ({"topic": "t", "nsqd_http_address": "a:1", "columns": "body,body"}, "each once, not"),
         ({"topic": "t", "nsqd_http_address": "a:1", "minOffsetsPerTrigger": "6",
           "maxOffsetsPerTrigger": "5"}, "minRecordsPerTrigger is more than maxRecordsPerTrigger"),

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
+from penstock.spark.columns import COLUMNS
 from penstock.spark.decode import TYPES, arrow_schema
 from penstock.spark.errors import OptionError
 from penstock.spark.source import SCHEMA, NsqDataSource
@@ -34,11 +35,19 @@ def test_columns_that_the_option_names() -> None:
     source = NsqDataSource({**OPTIONS, "columns": "offset, body"})
     assert source.schema() == StructType([SCHEMA["offset"], SCHEMA["body"]])
     assert source.reader(source.schema()).columns == ("offset", "body")
-    assert NsqDataSource(OPTIONS).schema() == SCHEMA
+    assert tuple(NsqDataSource(OPTIONS).schema().fieldNames()) == COLUMNS
     with pytest.raises(OptionError) as refused:
         source.streamReader(StructType([SCHEMA["body"]]))
     said = "the schema asks for body, the option columns for offset, body: give one of the two"
     assert str(refused.value) == said
+
+
+def test_columns_of_dead_letters() -> None:
+    assert NsqDataSource({**OPTIONS, "includeOrigin": "true"}).schema() == SCHEMA
+    named = NsqDataSource({**OPTIONS, "columns": "body,reason"}).schema()
+    assert named.fieldNames() == ["body", "reason"]
+    with pytest.raises(OptionError, match="columns names all columns to read: leave includeOri"):
+        NsqDataSource({**OPTIONS, "columns": "body", "includeOrigin": "true"}).schema()
 
 
 @pytest.mark.parametrize(("name", "kind"), [("offset", StringType()), ("value", LongType())])
