@@ -58,7 +58,8 @@ def read(
     """
     schema = arrow_schema(_known(columns))
     given = {name: _text(value) for name, value in options.items()}
-    settings = Settings.parse({**given, "topic": topic})
+    settings = Settings.parse({**given, "topic": topic}, "batch")
+    _require_arguments(settings)
     with _connections:
         bounds = Cluster(settings).bounds()
         first, last = restrict(
@@ -82,6 +83,14 @@ def _batches(
             if batch is None:
                 break
             yield batch
+
+
+def _require_arguments(settings: Settings) -> None:
+    """Raise OptionError for options of Spark's that are arguments here."""
+    if settings.starting or settings.starting_time or settings.ending or settings.ending_time:
+        raise OptionError("starting... and ending... are options of Spark: give start and end")
+    if settings.include_origin:
+        raise OptionError("includeOrigin is an option of Spark: name the columns in columns")
 
 
 def _known(columns: Sequence[str]) -> Sequence[str]:

@@ -121,7 +121,7 @@ def test_several_readers_may_be_taken_from_at_once(nsqd: Daemon) -> None:
         ("soon", ("body",), r"start must be earliest, latest or JSON such as .* not 'soon'"),
         ({"bad": {"typo:1": {"0": 4}}}, ("body",), "start names node typo:1 for topic bad"),
         (datetime(2026, 1, 1), ("body",), r"start=2026-01-01 00:00:00 has no time zone"),
-        ("earliest", ("colour",), "columns must be some of topic, body, .* offset, not colour"),
+        ("earliest", ("colour",), "columns must be some of topic, .*, reason, not colour"),
         ("earliest", (), "columns must be some of .*, not none"),
     ],
 )
@@ -153,6 +153,20 @@ def test_a_missing_topic_a_silent_node_and_an_unknown_option(nsqd: Daemon) -> No
         arrow.read("t", nsqd_http_address="127.0.0.1:9", timeout=1)
     with pytest.raises(OptionError, match="knows no option colour"):
         arrow.read("t", nsqd_http_address=nsqd.http, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("startingOffsets", "latest", "options of Spark: give start and end"),
+        ("startingTimestamp", "-1h", "options of Spark: give start and end"),
+        ("endingTimestamp", "-1h", "options of Spark: give start and end"),
+        ("includeOrigin", "true", "name the columns in columns"),
+    ],
+)
+def test_options_of_spark_that_are_arguments_here(option: str, value: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        arrow.read("t", nsqd_http_address="127.0.0.1:9", **{option: value})
 
 
 def test_a_batch_that_is_lost_in_the_middle_is_an_error_that_names_it() -> None:

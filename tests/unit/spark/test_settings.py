@@ -7,7 +7,7 @@ import pytest
 from penstock.core.units import MINUTE
 from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError
-from penstock.spark.options import table
+from penstock.spark.options import options_of, table
 from penstock.spark.settings import Settings
 from tests.spark.options_page import PAGE, split
 
@@ -146,6 +146,11 @@ def test_the_secret_is_not_shown() -> None:
     settings = Settings.parse(given)
     assert "s3cret" not in repr(settings) + repr(settings.access)
     assert settings.access.headers == {"Authorization": "Bearer s3cret"}
+
+
+def test_no_two_options_share_a_name() -> None:
+    names = [name.lower() for _, each in options_of(Settings) for name in each.names]
+    assert len(set(names)) == len(names)
 
 
 def test_the_documentation_has_the_options_that_there_are() -> None:
