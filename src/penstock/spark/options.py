@@ -118,16 +118,23 @@ def parse(
 
 def require_known(settings: type[Any], names: Iterable[str], format: str = "nsq") -> None:
     """Raise OptionError for names that are none of the options, with the nearest that are."""
-    known = {name.lower(): name for _, each in options_of(settings) for name in each.names}
-    unknown = sorted(name for name in names if name.lower() not in known)
-    if unknown:
-        told = (f"option {name}{_nearest(name.lower(), known)}" for name in unknown)
+    told = [
+        f"option {name}" + (f"; did you mean {nearest}?" if nearest else "")
+        for name, nearest in unknown(settings, names).items()
+    ]
+    if told:
         raise OptionError(f"format {format} knows no " + ", no ".join(told))
 
 
-def _nearest(unknown: str, known: Mapping[str, str]) -> str:
-    near = get_close_matches(unknown, known, n=1)
-    return f"; did you mean {known[near[0]]}?" if near else ""
+def unknown(settings: type[Any], names: Iterable[str]) -> dict[str, str]:
+    """The names that are none of the options, each with the nearest that is, empty if none is near.
+
+    It needs neither Spark nor values, so that a file of options can be checked before Spark starts.
+    """
+    known = {name.lower(): name for _, each in options_of(settings) for name in each.names}
+    strangers = sorted(name for name in names if name.lower() not in known)
+    nearest = {name: get_close_matches(name.lower(), known, n=1) for name in strangers}
+    return {name: known[near[0]] if near else "" for name, near in nearest.items()}
 
 
 def _require_use(declared: Option, name: str, read: Read | None) -> None:

@@ -15,6 +15,7 @@ from penstock.spark.options import (
     require_known,
     table,
     text,
+    unknown,
 )
 
 
@@ -34,7 +35,7 @@ def test_texts_become_fields_whatever_the_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unknown", "said"),
+    ("name", "said"),
     [
         ("fulname", "format nsq knows no option fulname; did you mean fullName?"),
         ("colour", "format nsq knows no option colour"),
@@ -42,10 +43,16 @@ def test_texts_become_fields_whatever_the_case() -> None:
         ("Pase", "format nsq knows no option Pase; did you mean pace?"),
     ],
 )
-def test_an_unknown_option(unknown: str, said: str) -> None:
+def test_an_unknown_option(name: str, said: str) -> None:
     with pytest.raises(OptionError) as refused:
-        parse(Options, {unknown: "1"}, set())
+        parse(Options, {name: "1"}, set())
     assert str(refused.value) == said
+
+
+def test_names_are_checked_without_values() -> None:
+    assert unknown(Options, ["COUNT", "Pace", "fulName", "Secrets", "colour"]) == {
+        "Secrets": "secret", "colour": "", "fulName": "fullName",
+    }  # fmt: skip
 
 
 def test_all_unknown_options_are_named_at_once() -> None:
