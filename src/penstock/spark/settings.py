@@ -96,7 +96,7 @@ class Settings:
     )  # fmt: skip
     records_min: int | None = option(
         "minRecordsPerTrigger", positive, None,
-        "A micro-batch waits for so many messages. A run of `AvailableNow` does not.",
+        "Fewest messages of a micro-batch, which waits for them. A run of `AvailableNow` does not.",
         aliases=("minOffsetsPerTrigger",), only="stream",
     )  # fmt: skip
     trigger_delay_ns: int = option(
