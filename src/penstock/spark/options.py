@@ -159,6 +159,11 @@ def text(name: str, given: str) -> str:
     return given
 
 
+def words(name: str, given: str) -> tuple[str, ...]:
+    """Words separated by commas."""
+    return tuple(word.strip() for word in given.split(","))
+
+
 def texts(name: str, given: str) -> tuple[str, ...]:
     """Texts separated by commas; ``http://`` in front of an address is left out."""
     parts = (part.strip().removeprefix("http://").rstrip("/") for part in given.split(","))
@@ -215,20 +220,6 @@ def boolean(name: str, given: str) -> bool:
     if word not in ("true", "false"):
         raise OptionError(f"{name} must be true or false, not {given!r}")
     return word == "true"
-
-
-def some_of(*words: str) -> Parser:
-    """Some of these words, separated by commas, each once."""
-
-    def parse_words(name: str, given: str) -> tuple[str, ...]:
-        found = tuple(word.strip() for word in given.split(","))
-        if not set(found) <= set(words) or len(set(found)) < len(found):
-            raise OptionError(
-                f"{name} must be some of {', '.join(words)}, each once, not {given!r}"
-            )
-        return found
-
-    return parse_words
 
 
 def one_of(*words: str) -> Parser:

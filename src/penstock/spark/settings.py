@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
@@ -23,9 +24,9 @@ from penstock.spark.options import (
     positive,
     printable,
     seconds,
-    some_of,
     text,
     texts,
+    words,
 )
 from penstock.spark.timestamps import Timestamp, timestamp
 
@@ -36,6 +37,10 @@ _OF_COLUMNS = ("columns", "includeorigin")
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a reader needs to know. Addresses are ``host:port`` of HTTP, times are seconds."""
+
+    format: ClassVar[str] = "nsq"
+    usual_columns: ClassVar[tuple[str, ...]] = COLUMNS
+    origin_columns: ClassVar[tuple[str, ...]] = ORIGIN_COLUMNS
 
     topics: tuple[str, ...] = option(
         "topic", texts, (), "One, several separated by commas, or `*` for all.",
@@ -76,9 +81,9 @@ class Settings:
         only="batch",
     )  # fmt: skip
     columns: tuple[str, ...] = option(
-        "columns", some_of(*COLUMNS, *ORIGIN_COLUMNS), (),
-        "The columns to read, in this order, separated by commas; by default `topic` to `offset`. A"
-        " column that is left out costs nothing.",
+        "columns", words, (),
+        "The columns to read, in this order, separated by commas; by default those of all messages."
+        " A column that is left out costs nothing.",
     )  # fmt: skip
     include_origin: bool = option(
         "includeOrigin", boolean, False,
@@ -179,14 +184,15 @@ class Settings:
     mode: str = option("mode", one_of("log"), "log", "`log`.", shown="log")
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], read: Read | None = None) -> Settings:
+    def parse(cls, options: Mapping[str, str], read: Read | None = None) -> Self:
         """Settings from Spark's options, whose names are case-insensitive.
 
         Raises OptionError for a missing, unknown or unusable option, and with ``read`` for one that
         is of no use to this kind of read.
         """
-        fields = parse(cls, options, read=read)
+        fields = parse(cls, options, read=read, format=cls.format)
         settings = cls(**fields)
+        cls.columns_in(options)
         settings._require_topics()
         settings._require_one_position()
         settings._require_limits(fields)
@@ -197,10 +203,15 @@ class Settings:
     @classmethod
     def columns_in(cls, options: Mapping[str, str]) -> tuple[str, ...]:
         """The columns that options ask for, whatever the other options are. Raises OptionError."""
-        asked = cls(**parse(cls, {k: v for k, v in options.items() if k.lower() in _OF_COLUMNS}))
+        of_columns = {k: v for k, v in options.items() if k.lower() in _OF_COLUMNS}
+        asked = cls(**parse(cls, of_columns, format=cls.format))
         if asked.columns and asked.include_origin:
             raise OptionError("columns names all columns to read: leave includeOrigin out")
-        return asked.columns or (COLUMNS + ORIGIN_COLUMNS if asked.include_origin else COLUMNS)
+        known = cls.usual_columns + cls.origin_columns
+        if not set(asked.columns) <= set(known) or len(set(asked.columns)) < len(asked.columns):
+            given = ", ".join(asked.columns)
+            raise OptionError(f"columns must be some of {', '.join(known)}, each once, not {given}")
+        return asked.columns or (known if asked.include_origin else cls.usual_columns)
 
     @property
     def every_topic(self) -> bool:
@@ -217,6 +228,11 @@ class Settings:
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
         return self.every_topic or topic in self.topics
+
+    @property
+    def directory(self) -> tuple[str, tuple[str, ...]]:
+        """The kind of the directories that know the nodes, and their addresses."""
+        return "nsqlookupd", self.lookupd
 
     @property
     def access(self) -> Access:
@@ -254,11 +270,14 @@ class Settings:
         if not self.topics and self.pattern is None:
             raise OptionError('the option "topic" is missing')
         for topic in () if self.every_topic else self.topics:
-            if not is_valid_name(topic):
-                raise OptionError(
-                    f"topic name {topic!r} is invalid: a name is 1 to 64 letters, digits, "
-                    "dots, underscores and dashes (a * alone is every topic)"
-                )
+            self._require_topic_name(topic)
+
+    def _require_topic_name(self, topic: str) -> None:
+        if not is_valid_name(topic):
+            raise OptionError(
+                f"topic name {topic!r} is invalid: a name is 1 to 64 letters, digits, "
+                "dots, underscores and dashes (a * alone is every topic)"
+            )
 
     def _require_one_position(self) -> None:
         if self.starting is not None and self.starting_time is not None:

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.spark.errors import OptionError
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,27 +63,25 @@ class NsqDataSource(DataSource):
         from penstock.spark.batch import NsqBatchReader
 
         settings = Settings.parse(self.options, "batch")
-        return NsqBatchReader(settings, _columns(schema, settings))
+        return NsqBatchReader(settings, columns_of(schema, SCHEMA, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from penstock.spark.stream import NsqStreamReader
 
         settings = Settings.parse(self.options, "stream")
-        return NsqStreamReader(settings, _columns(schema, settings))
+        return NsqStreamReader(settings, columns_of(schema, SCHEMA, settings))
 
 
-def _columns(schema: StructType, settings: Settings) -> Sequence[str]:
+def columns_of(schema: StructType, all_columns: StructType, settings: Settings) -> Sequence[str]:
     """The asked columns. Raises OptionError when one is unknown or has another type, and when the
     options ask for others.
     """
-    from penstock.spark.errors import OptionError
-
-    known = {field.name: field.dataType for field in SCHEMA}
+    known = {field.name: field.dataType for field in all_columns}
     for field in schema:
         if known.get(field.name) != field.dataType:
             raise OptionError(
-                f"format nsq has no column {field.name} {field.dataType.simpleString()}; "
-                f"it has {SCHEMA.simpleString()}"
+                f"format {settings.format} has no column {field.name} "
+                f"{field.dataType.simpleString()}; it has {all_columns.simpleString()}"
             )
     asked = tuple(schema.fieldNames())
     if settings.columns and settings.columns != asked:
