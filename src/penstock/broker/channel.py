@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.broker.alarms import Alarms
 from penstock.broker.consumer import Consumer, Delivery
-from penstock.broker.dead_letters import Origins, Parcel
+from penstock.broker.dead_letters import Origins, Parcel, are_letters
 from penstock.broker.holdings import ChannelOptions, Holdings
 from penstock.broker.retrieval import retrieve
 from penstock.broker.runs import Offsets, runs
@@ -366,7 +366,7 @@ class Channel(Holdings):
             first, next_, attempts = entries.pop(0)
             try:
                 for batch, low, high in retrieve(self.log, first, next_, self._lose):
-                    if len(batch.note):
+                    if are_letters(batch):
                         self._requeue_again(low, high, attempts)
                     else:
                         budget -= parcel.add(batch, low, high, attempts, self.log.id_base)

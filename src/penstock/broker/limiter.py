@@ -75,6 +75,18 @@ class Limiter:
                 outcomes.append(partial(_refuse, item.done, self.bounds))
         return admitted, outcomes
 
+    def admit_all(self, messages: int, nbytes: int) -> None:
+        """Take a commit. Raises TopicFullError when it does not fit."""
+        if not self.refuses:
+            return
+        if not self._fits(messages, nbytes):
+            self._measure()
+            if not self._fits(messages, nbytes):
+                self._topic.refused_count += messages
+                raise self.bounds.refusal()
+        self._take(messages, nbytes)
+        self._promised = messages, nbytes
+
     def stored(self, batches: list[Batch]) -> None:
         """Count what the admitted messages take in the log beyond their bodies."""
         if self.refuses:

@@ -49,10 +49,24 @@ class GroupRecord(msgspec.Struct, array_like=True, tag="g"):
 
 
 class TopicRecord(msgspec.Struct, array_like=True, tag="t"):
-    """The offset up to which a topic has given its messages to its channels."""
+    """The offset up to which a topic has given its messages to its channels.
+
+    Commits of writers below the offset ``writers_end`` are in records before this one; records of
+    earlier versions, which had no writers, do not say.
+    """
 
     head: int
     paused: bool = False
+    writers_end: int = -1
+
+
+class WriterRecord(msgspec.Struct, array_like=True, tag="w"):
+    """The last batch that a writer has committed: the log offset behind it, and when (wall ns)."""
+
+    name: str
+    batch: int
+    end: int
+    wall_ns: int = 0
 
 
 class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
@@ -98,6 +112,7 @@ Record: TypeAlias = (
     ChannelRecord
     | GroupRecord
     | TopicRecord
+    | WriterRecord
     | ChannelSettings
     | TopicSettings
     | ClockRecord
@@ -119,6 +134,8 @@ class Progress:
     def __init__(self) -> None:
         self.head: int | None = None
         self.paused = False
+        self.writers: list[WriterRecord] = []  # every one, in their order
+        self.writers_end = -1
         self.channels: dict[str, ChannelRecord] = {}
         self.groups: dict[str, int] = {}
         self.group_ages: dict[str, int] = {}  # seconds
@@ -188,6 +205,9 @@ class Progress:
             case TopicRecord():
                 self.head = record.head
                 self.paused = record.paused
+                self.writers_end = record.writers_end
+            case WriterRecord():
+                self.writers.append(record)
             case ChannelSettings():
                 self.channel_settings[record.name] = record
             case TopicSettings():

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -31,11 +32,13 @@ from penstock.broker.progress import (
     Record,
     TopicRecord,
     TopicSettings,
+    WriterRecord,
     encode_record,
 )
 from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.broker.steady_time import SteadyTime
+from penstock.broker.writers import Writers, batches_from, encode_commit
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
@@ -55,6 +58,11 @@ logger = logging.getLogger(__name__)
 _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
 
+
+def _ignore(_error: StorageError | None) -> None:
+    """What becomes of a part is told to the one that commits."""
+
+
 Appended = Callable[["Topic", list[Batch]], None]
 """Called with the batches that became visible, once for each commit or sync."""
 
@@ -69,7 +77,7 @@ class Topic:
                  "channel_settings", "channels", "dropped_count", "ephemeral", "exiting",
                  "gated", "group_ages", "groups", "head", "log", "message_bytes",
                  "message_count", "name", "paused", "placed", "queues", "refused_count",
-                 "retention", "settings", "spread", "time")  # fmt: skip
+                 "retention", "settings", "spread", "time", "writers")  # fmt: skip
 
     def __init__(
         self,
@@ -93,6 +101,7 @@ class Topic:
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
         self.group_ages = GroupAges(clock)
+        self.writers = Writers()
         self.head = log.start_offset
         self.paused = False
         self.gated = False  # the shell still looks for channels to make first
@@ -123,7 +132,9 @@ class Topic:
         self._options = options
         if journal is not None:
             assert isinstance(log, Log)
-            self._restore(log, Progress.replay(journal.records, journal.gaps))
+            progress = Progress.replay(journal.records, journal.gaps)
+            self._restore_writers(log, journal, progress)
+            self._restore(log, progress)
             self._changed = journal.wants_compaction
         self._apply_bounds()
 
@@ -168,15 +179,22 @@ class Topic:
             return
         if self.exiting:
             raise ExitingError
-        log = self.log
         if len(staged) > 1 and not isinstance(self.queues, OneQueue):
             staged = sorted(staged, key=_QUEUE)
-        wall_ns = self._clock.wall_ns()
-        if self.time.stamped(log.append_offset, wall_ns):
-            self._note_setting()
         unseen = dict(self._unseen)
-        batches = batches_of(staged, self.queues, log.append_offset, log.id_base, wall_ns,
-                             self.placed, unseen)  # fmt: skip
+        batches = batches_of(staged, self.queues, self.log.append_offset, self.log.id_base,
+                             self._stamp(), self.placed, unseen)  # fmt: skip
+        self._store(batches, unseen)
+
+    def _stamp(self) -> int:
+        """The time of what is appended now (wall ns)."""
+        wall_ns = self._clock.wall_ns()
+        if self.time.stamped(self.log.append_offset, wall_ns):
+            self._note_setting()
+        return wall_ns
+
+    def _store(self, batches: list[Batch], unseen: dict[int, int]) -> None:
+        log = self.log
         log.append(batches)
         if self._limiter is not None:
             self._limiter.stored(batches)
@@ -184,6 +202,44 @@ class Topic:
             self._unseen = unseen
         else:
             self._arrive(batches)
+
+    def prepare_commit(
+        self, writer: str, batch: int, parts: list[tuple[Records, int]]
+    ) -> Callable[[], list[Batch]]:
+        """Get ready to append the parts of a writer's batch, with their delays (ns), as one commit.
+
+        The result makes the batches for ``store_commit``, in any thread; nothing else may be
+        appended in between.
+        """
+        staged = [Staged(records, delay_ns, _ignore, self._next_queue() if self.spread > 1 else 0)
+                  for records, delay_ns in parts]  # fmt: skip
+        log = self.log
+        return partial(batches_of, staged, self.queues, log.append_offset, log.id_base,
+                       self._stamp(), commit=encode_commit(writer, batch))  # fmt: skip
+
+    def store_commit(self, writer: str, batch: int, batches: list[Batch], nbytes: int) -> None:
+        """Append the batches of a commit, all or nothing, also over a crash.
+
+        ``nbytes`` are those of their bodies. Raises StorageError, of which TopicFullError says that
+        the topic has no room for so many.
+        """
+        if self.exiting:
+            raise ExitingError
+        first, end = batches[0].first_offset, batches[-1].next_offset
+        if self._limiter is not None:
+            self._limiter.admit_all(end - first, nbytes)
+        unseen = dict(self._unseen)
+        for each in batches:
+            unseen[each.queue] = unseen.get(each.queue, 0) + each.count
+        # Before it is seen, so that no save comes in between.
+        self.writers.appended(WriterRecord(writer, batch, end, batches[0].timestamp_ns), first)
+        try:
+            self._store(batches, unseen)
+        except StorageError:
+            self.writers.pending.pop()
+            raise
+        self.message_count += end - first
+        self.message_bytes += nbytes
 
     def end_sync(self, error: StorageError | None) -> None:
         """End a sync of the log: messages published before it began become visible."""
@@ -196,6 +252,8 @@ class Topic:
 
     def _arrive(self, batches: list[Batch]) -> None:
         """Make these batches visible to readers."""
+        if self.writers.pending:
+            self.writers.show(self.log.next_offset)
         for batch in batches:
             self.queues.append(batch)
         if self.appended is not None:
@@ -466,7 +524,8 @@ class Topic:
         compact = self._journal.wants_compaction or self._save_failed
         self._save_failed = True
         records: list[Record] = self._settings() if compact else list(self._news)
-        records.append(TopicRecord(self.head, self.paused))
+        records += self.writers.records(everything=compact)
+        records.append(TopicRecord(self.head, self.paused, log.next_offset))
         if self.time.unwritten or (compact and self.time.is_uneven):
             records.append(self.time.record(log.start_offset))
         records += [
@@ -484,6 +543,7 @@ class Topic:
         else:
             self._journal.append(encoded, log.extent)
         self._news = []
+        self.writers.written()
         self._noted = log.next_offset, log.synced_offset
         self._changed = self._save_failed = self.time.unwritten = False
 
@@ -508,6 +568,18 @@ class Topic:
             self.sync_journal()
         except StorageError as error:
             logger.error("TOPIC(%s): failed to write down progress - %s", self.name, error)
+
+    def _restore_writers(self, log: Log, journal: Journal, progress: Progress) -> None:
+        """Take the writers from the journal, and from the log what that does not have yet."""
+        lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
+        self.writers.restore(
+            record for record in progress.writers
+            if not any(first < record.end <= next_ for first, next_ in lost)
+        )  # fmt: skip
+        start = progress.writers_end if progress.writers_end >= 0 else journal.extent.end
+        if journal.gaps:  # a record that is missing may have been a writer's
+            start = log.start_offset
+        self.writers.read(batches_from(log, max(start, log.start_offset)))
 
     def _restore(self, log: Log, progress: Progress) -> None:
         log.skip_to(progress.end())
@@ -542,6 +614,8 @@ class Topic:
         floors = [*self.groups.values(), *[each.floor() for each in self.channels.values()]]
         if self.channels or self.retention is None:
             floors.append(self.head)
+        if (noted := self.writers.floor) is not None:
+            floors.append(noted)  # else a crash would forget the commit with its note
         return min(floors, default=self.log.next_offset)
 
     def trim(self, retention: Retention) -> int:

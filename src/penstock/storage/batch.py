@@ -17,7 +17,8 @@ Little endian::
     52  u32  stride          bytes of every frame, 0 = sizes differ and a table follows
     56  u8   dialect         0 NSQ, 1 RocketMQ
     57  u8   version         1
-    58  u16  attributes      bit 0: a note follows the frames; such a batch has a table
+    58  u16  attributes      bit 0: a note follows the frames; such a batch has a table;
+                             bit 1: the next batch belongs to the same commit, bit 2: the one before
     60  u32  queue           which of the topic's queues it belongs to
     64  u32 * (count + 1)    frame positions from the first frame, the last is their total (stride
     0)
@@ -43,11 +44,14 @@ Positions: TypeAlias = npt.NDArray[np.uint32]
 MAGIC: Final = b"PSB1"
 HEADER_BYTES: Final = 64
 DIALECT_AT: Final = 56
+_ATTRIBUTES_AT: Final = 58
 BATCH_BYTES_MAX: Final = 1 << 30
 OFFSET_MAX: Final = (1 << 63) - 1
 """The largest offset or id that files and indexes can hold."""
 _VERSION: Final = 1
 _HAS_NOTE: Final = 1
+_GOES_ON: Final = 2
+_WENT_BEFORE: Final = 4
 _HEADER = struct.Struct("<4sIQQQqqIIBBHI")
 _unpack_header = _HEADER.unpack_from
 _PREFIX = struct.Struct("<4sIQ")
@@ -147,6 +151,8 @@ class Batch(Struct, eq=False, gc=False):
         dialect: int = Dialect.NSQ,
         note: bytes = b"",
         queue: int = 0,
+        goes_on: bool = False,
+        went_before: bool = False,
     ) -> Batch:
         """A new batch of ``count`` messages whose frames are given in one or more pieces.
 
@@ -156,8 +162,13 @@ class Batch(Struct, eq=False, gc=False):
         assert count > 0
         assert (table is None) == bool(stride)
         assert table is not None or not note
+        attributes = (
+            (_HAS_NOTE if note else 0)
+            | (_GOES_ON if goes_on else 0)
+            | (_WENT_BEFORE if went_before else 0)
+        )
         checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride,
-                                dialect, _VERSION, _HAS_NOTE if note else 0, queue)  # fmt: skip
+                                dialect, _VERSION, attributes, queue)  # fmt: skip
         head = (checked,) if table is None else (checked, table.tobytes())
         body = b"".join((*head, *frames, note))
         prefix = _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body))
@@ -166,6 +177,16 @@ class Batch(Struct, eq=False, gc=False):
         return cls(raw, raw[start : len(raw) - len(note)], first_offset, first_offset + count,
                    first_id, timestamp_ns, delay_ns, count, stride, table, dialect,
                    note, queue)  # fmt: skip
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the next batch belongs to the same commit: a crash leaves both or neither."""
+        return bool(self.raw[_ATTRIBUTES_AT] & _GOES_ON)
+
+    @property
+    def went_before(self) -> bool:
+        """True if the batch before belongs to the same commit."""
+        return bool(self.raw[_ATTRIBUTES_AT] & _WENT_BEFORE)
 
     def position(self, offset: int) -> int:
         """Where in ``frames`` the message of this log offset starts."""

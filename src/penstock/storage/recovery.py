@@ -8,6 +8,9 @@ again, too. Then:
   acknowledged at the ``write`` level: they are copied to ``quarantine/`` and cut off;
 - zeros behind the last valid batch, where the next segment goes on with the next offset, were
   reserved (``disk.LogFile.reserve``): they are cut off;
+- a commit of several batches of which a part is missing (``torn_commit``) goes as a whole, as a
+  torn tail does, with what follows it in its file, unless it is known to have been synced: then it
+  is damaged, and what can be read of it stays;
 - bytes between valid batches are corruption: they are copied to ``quarantine/``, reported and
   stepped over. Nothing that can be read is ever cut off;
 - messages that should be there according to the cursor journal (``extent``) or an index are
@@ -35,6 +38,7 @@ from penstock.storage.index import BlockIndex
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.scan import BadBytes, scan
 from penstock.storage.segment import STEPPED_OVER, Segment, index_path, logger, segment_name
+from penstock.storage.torn_commit import Place, TornCommit
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 
@@ -123,6 +127,7 @@ class _Recovery:
         self._known = known or NOTHING
         self._knows_synced = known is not None
         self._present = RangeSet()
+        self._torn = TornCommit()  # of the segment that is read
         self._promised = 0  # the end of the log, as its index files know it
 
     def read(self) -> None:
@@ -159,8 +164,12 @@ class _Recovery:
             position = segment.forget_zeros(indexed)
         expected = max(expected, segment.next_offset)
         self._present.add(segment.first_offset, segment.next_offset)
+        self._torn = TornCommit()
         while position < segment.size:
             position, expected = self._take_window(segment, position, expected, following)
+        torn = self._torn.end()
+        if torn is not None and torn.next_offset >= self._synced:
+            position = self._cut(segment, torn)
         if segment.size < indexed:  # else it would be believed once the file has grown again
             self._disk.remove(segment.index_path)
         return position
@@ -202,6 +211,7 @@ class _Recovery:
         self.report.scanned += len(data)
         before = expected
         for batch, start in zip(found.batches, found.positions, strict=True):
+            self._torn.look(batch, segment.place(position + start))
             segment.note(batch, position + start)
             self._present.add(batch.first_offset, batch.next_offset)
             expected = batch.next_offset
@@ -211,6 +221,21 @@ class _Recovery:
             elif last_window:  # else it is only cut by the window, and the next one starts there
                 self._judge_tail(segment, position, data, bad, following)
         return (segment.size if last_window else position + found.end), expected
+
+    def _cut(self, segment: Segment, torn: Place) -> int:
+        """Cut off a commit that is not whole; returns the segment's new end. Raises StorageError.
+
+        Its writer still has it, and commits it again.
+        """
+        nbytes = segment.size - torn.position
+        tail = segment.file.read(torn.position, nbytes)
+        self.report.torn += nbytes
+        self._damage.keep_torn(os.path.basename(segment.file.path), torn.position, tail)
+        present, self._present = self._present, RangeSet()
+        for first, next_ in present:
+            self._present.add(first, min(next_, torn.next_offset))
+        segment.cut(torn)
+        return torn.position
 
     def _judge_tail(
         self, segment: Segment, position: int, data: bytes, bad: BadBytes, following: int | None

@@ -20,6 +20,7 @@ from penstock.storage.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
 from penstock.storage.outline import Outline
 from penstock.storage.scan import Scan, scan
+from penstock.storage.torn_commit import Place
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,17 @@ class Segment:
         self.last_timestamp_ns = max(self.last_timestamp_ns, batch.timestamp_ns)
         self.index.note(batch.first_offset, position, self.last_timestamp_ns)
         self.next_offset = batch.next_offset
+
+    def place(self, position: int) -> Place:
+        """How far the segment has come at a file position, where the next batch may begin."""
+        return Place(position, self.next_offset, self.last_timestamp_ns, len(self.index))
+
+    def cut(self, place: Place) -> None:
+        """Forget all from a place on, in the file as well. Raises StorageError."""
+        self.file.truncate(place.position)
+        self.next_offset, self.last_timestamp_ns = place.next_offset, place.last_timestamp_ns
+        while len(self.index) > place.blocks:
+            self.index.pop()
 
     def span(self, number: int) -> tuple[int, int]:
         """File positions where block ``number`` starts and ends."""

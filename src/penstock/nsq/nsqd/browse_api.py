@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.broker import browse
 from penstock.broker.browse import PageEndError, State
-from penstock.broker.dead_letters import decode_origins
+from penstock.broker.dead_letters import are_letters, decode_origins
 from penstock.broker.deferred import DeferredRange
 from penstock.broker.dialects import nsq_view
 from penstock.broker.topic import Topic
@@ -212,7 +212,7 @@ class _Page:
 
     def _read(self, reader: browse.PageReader, found: Found, now: int, wall: int) -> None:
         batch = reader.batch(found.offset)
-        if batch is not None and (len(batch.note) or not self._dead_letters):
+        if batch is not None and (are_letters(batch) or not self._dead_letters):
             message = self._shown(batch, found)
             if found.deadline is not None:
                 message["deadline"] = found.deadline - now + wall

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
+from penstock.broker.bounds import TopicFullError
 from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
@@ -68,6 +70,8 @@ class Commits:
         self._held = 0
         self._pile = 0
         self._rest_until: dict[Topic, int] = {}
+        self._occupied: set[Topic] = set()
+        self._vacated = asyncio.Event()
         self._syncing: set[Topic] = set()
         self._sync_ended = asyncio.Event()
         self._unsynced: dict[Topic, list[Outcome]] = {}
@@ -139,16 +143,53 @@ class Commits:
         dirty, self._dirty = self._dirty, {}
         now = self._clock.monotonic_ns()
         for topic in dirty:
+            if topic in self._occupied:
+                self._dirty[topic] = None
+                continue
             start = topic.log.next_offset
             outcomes, error = topic.commit()
-            self._note(topic, _WRITE, error)
-            if error is None and self._fsync and isinstance(topic.log, Log):
-                self._unsynced.setdefault(topic, []).extend(outcomes)
-                self._sync_soon(topic)
-            else:
-                _answer(topic, topic.log.next_offset - start, outcomes, error, now)
-            if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
-                self.sync(topic)
+            self._appended(topic, start, outcomes, error, now)
+
+    def _appended(
+        self,
+        topic: Topic,
+        start: int,
+        outcomes: list[Outcome],
+        error: StorageError | None,
+        now: int,
+    ) -> None:
+        """Tell the producers, at once or after the sync, and serve the consumers."""
+        self._note(topic, _WRITE, error)
+        if error is None and self._fsync and isinstance(topic.log, Log):
+            self._unsynced.setdefault(topic, []).extend(outcomes)
+            self._sync_soon(topic)
+        else:
+            _answer(topic, topic.log.next_offset - start, outcomes, error, now)
+        if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
+            self.sync(topic)
+
+    def occupy(self, topic: Topic) -> None:
+        """Let publishes to a topic wait until ``vacate``, while a large write is prepared."""
+        self._occupied.add(topic)
+
+    def append(self, topic: Topic, write: Callable[[], None], done: Outcome) -> None:
+        """Append to an occupied topic what is no publish; ``done`` is called as for a publish."""
+        start = topic.log.next_offset
+        error = None
+        try:
+            write()
+        except (TopicFullError, ExitingError) as refusal:
+            done(refusal)
+            return
+        except StorageError as failure:
+            error = failure
+        self._appended(topic, start, [done], error, self._clock.monotonic_ns())
+
+    def vacate(self, topic: Topic) -> None:
+        """Commit the publishes that have waited."""
+        self._occupied.discard(topic)
+        self._vacated.set()
+        self.commit()
 
     def _rested(self, topic: Topic, now: int) -> bool:
         """Whether the topic's last sync for ``--sync-every`` is long enough ago; then it is now."""
@@ -216,6 +257,9 @@ class Commits:
 
     async def settle(self, topic: Topic | None = None) -> None:
         """Commit what is staged and wait until no sync is under way, of this topic or of any."""
+        while self._occupied if topic is None else topic in self._occupied:
+            self._vacated.clear()
+            await self._vacated.wait()
         self.commit()
         while True:
             for each in [each for each in self._gathering if topic in (None, each)]:

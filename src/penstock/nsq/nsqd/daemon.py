@@ -37,6 +37,7 @@ from penstock.nsq.nsqd.https import TlsRequiredRouter, server_tls
 from penstock.nsq.nsqd.log_groups import LogGroups
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.session import Session
+from penstock.nsq.nsqd.staged_parts import StagedParts
 from penstock.nsq.nsqd.statsd_push import StatsdPush
 from penstock.nsq.protocol.identify import Features
 from penstock.nsq.takeover.importer import import_queues
@@ -91,6 +92,7 @@ class Nsqd:
         self.commits = Commits(clock, options.durability, options.sync_every)
         self.dead_letters = DeadLetters(self)
         self.log_groups = LogGroups(clock, companions, options.group_retention)
+        self.staged_parts = _staged_parts(self)
         self.metadata = metadata.MetadataFile(self.broker)
         self.housekeeping = Housekeeping(self)
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
@@ -235,6 +237,7 @@ class Nsqd:
             self.lookup.unregister(topic.name, name)
         self.commits.forget(topic)
         self.broker.delete_topic(topic.name)
+        self.staged_parts.topic_deleted(topic.name)
         for companion in self.companions:
             companion.topic_deleted(topic.name)
         self.lookup.unregister(topic.name)
@@ -331,6 +334,14 @@ class Nsqd:
         except StorageError as error:
             logger.critical("failed to save everything - %s", error)
         logger.info("NSQ: bye")
+
+
+def _staged_parts(nsqd: Nsqd) -> StagedParts:
+    try:
+        return StagedParts(nsqd)
+    except StorageError:
+        nsqd.broker.store.close()
+        raise
 
 
 def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:

@@ -55,6 +55,7 @@ class Housekeeping:
         if now >= self._sync_at:
             self._sync(now)
         self._groups.tick(now)
+        self._nsqd.staged_parts.tick(now)
 
     def _deadlines(self, now: int) -> None:
         for channel in self._nsqd.broker.tick(now):

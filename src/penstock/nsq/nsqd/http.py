@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock import __version__
-from penstock.broker.bounds import TopicFullError
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
-from penstock.core.errors import (
-    DiskFullError,
-    ExitingError,
-    StorageError,
-    TooManyFilesError,
-)
+from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.http import Later, Request, Response
 from penstock.net.http_guard import Guard
@@ -37,8 +31,10 @@ from penstock.nsq.nsqd.dead_topics import DeadTopics
 from penstock.nsq.nsqd.log_api import LogApi
 from penstock.nsq.nsqd.log_group_api import LogGroupApi
 from penstock.nsq.nsqd.prometheus import Metrics
+from penstock.nsq.nsqd.refusals import refusal
 from penstock.nsq.nsqd.replay_api import ReplayApi
 from penstock.nsq.nsqd.settings_api import SettingsApi
+from penstock.nsq.nsqd.stage_api import StageApi
 from penstock.nsq.nsqd.write_down import check_written, write_down, write_names
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
@@ -49,13 +45,6 @@ if TYPE_CHECKING:
 
 _OK = text_response("OK")
 _PONG = plain_response("OK")
-_REFUSALS: Final[dict[type[StorageError], str]] = {
-    ExitingError: "EXITING",
-    TopicFullError: "TOPIC_FULL",
-    DiskFullError: "DISK_FULL",
-    TooManyFilesError: "TOO_MANY_OPEN_FILES",
-}
-"""Reasons for a refused publish, by error; any other StorageError is DISK_FAILED."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -88,6 +77,7 @@ class NsqdApi:
         ConfigApi(self._nsqd).add_routes(router)
         LogApi(self._nsqd).add_routes(router)
         LogGroupApi(self._nsqd).add_routes(router)
+        StageApi(self._nsqd).add_routes(router)
         ReplayApi(self._nsqd).add_routes(router)
         SettingsApi(self._nsqd).add_routes(router)
         DamageApi(self._nsqd).add_routes(router)
@@ -162,7 +152,7 @@ class NsqdApi:
         try:
             return self._nsqd.topic(name)
         except StorageError as error:
-            raise _refusal(error) from None
+            raise refusal(error) from None
 
     def _delay(self, query: Query) -> int:
         defer = query.get("defer")
@@ -254,13 +244,8 @@ class _Published(Later, eq=False):
         if error is None:
             self.complete(_OK)
         else:
-            refusal = _refusal(error)
-            self.complete(error_response(refusal.status, refusal.code))
-
-
-def _refusal(error: StorageError) -> ApiError:
-    """The answer to a refused publish; Go's nsqd answers 503 EXITING for every reason."""
-    return ApiError(503, _REFUSALS.get(type(error), "DISK_FAILED"))
+            refused = refusal(error)
+            self.complete(error_response(refused.status, refused.code))
 
 
 def _set_block_rate(request: Request) -> Response:

@@ -145,6 +145,13 @@ class NsqdOptions(WebOptions):
         kind=DURATION,
     )  # fmt: skip
 
+    max_staged_bytes: int = option(
+        1024 * 1024 * 1024, "bytes that writers may stage and not have committed (0: none)"
+    )
+    staged_retention: int = option(
+        24 * HOUR, "drop what was staged and not committed for this long", kind=DURATION
+    )
+
     msg_timeout: int = option(1 * MINUTE, "time until an unfinished message is delivered again",
                               kind=DURATION)  # fmt: skip
     max_msg_timeout: int = option(15 * MINUTE, "longest time a message may be in flight",
@@ -271,6 +278,10 @@ class NsqdOptions(WebOptions):
             raise ConfigError("--max-depth and --max-bytes must not be negative")
         if self.group_retention < 0:
             raise ConfigError("--group-retention must not be negative")
+        if self.max_staged_bytes < 0:
+            raise ConfigError("--max-staged-bytes must not be negative")
+        if self.staged_retention <= 0:
+            raise ConfigError("--staged-retention must be greater than 0")
 
     def without_effect(self) -> list[str]:
         """The flags that were given and do nothing, but leave nobody unprotected."""

@@ -73,6 +73,15 @@ class Bodies:
         return _Single(bodies[0]) if len(bodies) == 1 else _Listed(bodies)
 
     @staticmethod
+    def at_even_distances(
+        buffer: bytes, first: int, distance: int, size: int, count: int
+    ) -> Bodies:
+        """Messages of one size in a buffer, from position ``first`` on."""
+        if count == 1:
+            return _Single(buffer[first : first + size])
+        return _Equal(buffer, first, distance, size, count)
+
+    @staticmethod
     def from_mpub(
         buffer: bytes | memoryview, max_msg_size: int, max_body_size: int = 5 * 1024 * 1024
     ) -> Bodies:

@@ -1,0 +1,248 @@
+"""Staging and committing at a node: durable parts that nobody sees, then all of a batch at once.
+
+The table of what is staged is ``broker.parts``, the files are ``storage.part_files``, and the
+memory of what was committed is the topic's (``broker.writers``). One batch is committed at a time,
+so that one at most is in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from penstock.broker.parts import Attempt, ChunkKey, PartNotFoundError, Parts, StagedBatch
+from penstock.broker.records import Records
+from penstock.broker.topic import Topic
+from penstock.core.errors import ExitingError, PenstockError, StorageError
+from penstock.core.malformed import MALFORMED
+from penstock.core.units import MINUTE, SECOND, format_duration
+from penstock.net.tasks import spawn
+from penstock.nsq.protocol.staged import Run, read_staged
+from penstock.storage.durability import Durability
+from penstock.storage.part_files import Found, PartFiles
+
+if TYPE_CHECKING:
+    from penstock.nsq.nsqd.daemon import Nsqd
+
+logger = logging.getLogger("penstock.nsqd")
+
+COMMIT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The most that one commit may hold of one topic: it is put together in memory."""
+FOLDER: Final = "staged"
+CHECK_NS: Final = SECOND
+GRACE_NS: Final = 10 * MINUTE
+"""The time after a start in which nothing expires, unless the limit is shorter: a clock that was
+set ahead must not take what a writer has just staged."""
+
+
+class PartHead(msgspec.Struct, array_like=True):
+    """The head of a part's file; ``log`` is the id base of the topic's log."""
+
+    topic: str
+    log: int
+    writer: str
+    batch: int
+    part: int
+    attempt: int
+    chunk: int
+    wall_ns: int
+
+    @property
+    def key(self) -> ChunkKey:
+        return ChunkKey(self.part, self.attempt, self.chunk)
+
+
+class CommittedError(PenstockError):
+    """The batch is not newer than the last that the writer has committed."""
+
+    def __init__(self, last: int) -> None:
+        super().__init__(f"batch {last} is committed")
+        self.last = last
+
+
+class CommitTooBigError(PenstockError):
+    """A commit holds more of one topic than fits."""
+
+
+class StagedParts:
+    """The staged parts of one nsqd."""
+
+    def __init__(self, nsqd: Nsqd) -> None:
+        options = nsqd.options
+        store = nsqd.broker.store
+        self.parts = Parts(options.max_staged_bytes)
+        self._nsqd = nsqd
+        self._clock = nsqd.clock
+        self._retention_ns = options.staged_retention
+        self._files = PartFiles(store.disk, os.path.join(store.data_path, FOLDER),
+                                durably=options.durability is Durability.FSYNC)  # fmt: skip
+        self._committing = asyncio.Lock()
+        self._check_at = 0
+        self._load()
+
+    def _load(self) -> None:
+        """Find what an earlier process has staged. Raises StorageError."""
+        found = list(self._files.load())
+        self._files.remove([each.number for each in found if not self._restored(each)])
+
+    def _restored(self, found: Found) -> bool:
+        """True if the file is a part that may still be committed."""
+        try:
+            head = msgspec.msgpack.decode(found.head, type=PartHead)
+        except MALFORMED:
+            return False
+        topic = self._nsqd.broker.topics.get(head.topic)
+        if topic is None or topic.log.id_base != head.log:
+            return False
+        last = topic.writers.last(head.writer)
+        if last is not None and head.batch <= last:
+            return False
+        age = max(0, self._clock.wall_ns() - head.wall_ns)
+        age = min(age, self._retention_ns - min(self._retention_ns, GRACE_NS))
+        chunk = self.parts.chunk(found.number, found.nbytes)
+        replaced = self.parts.restore(head.topic, head.writer, head.batch, head.key, chunk,
+                                      self._clock.monotonic_ns() - age)  # fmt: skip
+        if replaced is not None:
+            self._files.remove([replaced.number])
+        return True
+
+    # --- staging -------------------------------------------------------------------------------
+
+    async def stage(self, topic: Topic, writer: str, batch: int, key: ChunkKey, body: bytes) -> int:
+        """Write a chunk durably; how many messages it holds.
+
+        Raises ProtocolError for a wrong body, CommittedError, StageFullError, StorageError.
+        """
+        count = sum(run.bodies.count for run in self._runs(body))
+        _check_newer(topic, writer, batch)
+        head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns())
+        chunk = self.parts.reserve(len(body))
+        try:
+            await asyncio.to_thread(
+                self._files.write, chunk.number, msgspec.msgpack.encode(head), body
+            )
+        except StorageError:
+            self.parts.release(chunk)
+            raise
+        try:
+            if topic.exiting:
+                raise ExitingError
+            _check_newer(topic, writer, batch)
+        except PenstockError:
+            self.parts.release(chunk)
+            self._remove([chunk.number])
+            raise
+        now = self._clock.monotonic_ns()
+        replaced = self.parts.put(topic.name, writer, batch, key, chunk, now)
+        if replaced is not None:
+            self._remove([replaced.number])
+        return count
+
+    def _runs(self, body: bytes) -> list[Run]:
+        limits = self._nsqd.limits
+        return read_staged(body, limits.max_msg_size, limits.max_req_timeout)
+
+    def drop(self, batches: Iterable[StagedBatch]) -> None:
+        """Forget staged batches and remove their files."""
+        self._remove([number for each in batches for number in self.parts.drop(each)])
+
+    def topic_deleted(self, name: str) -> None:
+        """The topic is gone, with what was staged for it."""
+        self.drop(self.parts.of_topic(name))
+
+    def _remove(self, numbers: Sequence[int]) -> None:
+        if numbers:
+            spawn(asyncio.to_thread(self._files.remove, numbers), "remove staged parts")
+
+    def tick(self, now: int) -> None:
+        """Drop what has expired, if it is time to look (monotonic ns)."""
+        if now < self._check_at or not len(self.parts):
+            return
+        self._check_at = now + CHECK_NS
+        expired = self.parts.expired(now - self._retention_ns)
+        for each in expired:
+            logger.warning("TOPIC(%s): dropping batch %d of writer %s, %d bytes that were staged "
+                           "and not committed for %s (--staged-retention)",
+                           each.topic, each.batch, each.writer, each.nbytes,
+                           format_duration(self._retention_ns))  # fmt: skip
+        self.drop(expired)
+
+    # --- committing ----------------------------------------------------------------------------
+
+    async def commit(
+        self, topic: Topic, writer: str, batch: int, attempts: Sequence[Attempt]
+    ) -> int:
+        """Append the chunks of these attempts at once, durably; how many messages that were.
+
+        Raises CommittedError if it was done before, PartNotFoundError, CommitTooBigError,
+        StorageError.
+        """
+        async with self._committing:
+            try:
+                _check_newer(topic, writer, batch)
+            except CommittedError:
+                self._drop_committed(topic, writer, batch)
+                raise
+            parts = await self._read(topic, writer, batch, attempts)
+            if parts:
+                await self._append(topic, writer, batch, parts)
+            self._drop_committed(topic, writer, batch)
+            return sum(records.count for records, _ in parts)
+
+    def _drop_committed(self, topic: Topic, writer: str, batch: int) -> None:
+        self.drop(self.parts.committed(topic.name, writer, batch))
+
+    async def _read(
+        self, topic: Topic, writer: str, batch: int, attempts: Sequence[Attempt]
+    ) -> list[tuple[Records, int]]:
+        chunks = self.parts.chunks(topic.name, writer, batch, attempts)
+        if sum(chunk.nbytes for _, chunk in chunks) > COMMIT_BYTES_MAX:
+            raise CommitTooBigError
+        parts: list[tuple[Records, int]] = []
+        for key, chunk in chunks:
+            runs = await asyncio.to_thread(self._read_chunk, chunk.number)
+            if runs is None:
+                self.parts.lose(topic.name, writer, batch, key)
+                raise PartNotFoundError(key)
+            parts += runs
+        return parts
+
+    def _read_chunk(self, number: int) -> list[Run] | None:
+        body = self._files.read(number)
+        return None if body is None else self._runs(body)
+
+    async def _append(
+        self, topic: Topic, writer: str, batch: int, parts: list[tuple[Records, int]]
+    ) -> None:
+        nbytes = sum(records.nbytes for records, _ in parts)
+        commits = self._nsqd.commits
+        appended: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
+        commits.occupy(topic)
+        try:
+            if topic.exiting:
+                raise ExitingError
+            batches = await asyncio.to_thread(topic.prepare_commit(writer, batch, parts))
+            store = partial(topic.store_commit, writer, batch, batches, nbytes)
+            commits.append(topic, store, appended.set_result)
+        finally:
+            commits.vacate(topic)
+        error = await appended
+        if error is not None:
+            raise error
+
+
+def _check_newer(topic: Topic, writer: str, batch: int) -> None:
+    """Raise CommittedError unless the batch is newer than the writer's last, and StorageError if
+    that one is in a log whose sync has failed: nobody can say whether it is there.
+    """
+    last = topic.writers.last(writer)
+    if last is not None and batch <= last:
+        raise CommittedError(last)
+    if any(record.name == writer and batch <= record.batch for record, _ in topic.writers.pending):
+        raise StorageError(f"{topic.name}: the commit of batch {batch} is not synced")

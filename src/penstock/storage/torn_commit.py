@@ -1,0 +1,48 @@
+"""Finding a commit of several batches of which a crash has left only a part.
+
+Each batch of a commit says whether others of it stand before and behind it, so a part is recognised
+by itself: the log ends, or goes on with something else, where a batch of the same commit should be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.storage.batch import Batch
+
+
+class Place(NamedTuple):
+    """The place in a segment where something begins, and how far the segment had come there."""
+
+    position: int
+    next_offset: int
+    last_timestamp_ns: int
+    blocks: int
+
+
+class TornCommit:
+    """Looks at the batches of one segment in order, beginning between two commits."""
+
+    def __init__(self) -> None:
+        self.found: Place | None = None
+        """Behind the last whole commit, if what follows is a part of one."""
+        self._next_offset = 0
+        self._is_open = False
+        self._whole: Place | None = None
+
+    def look(self, batch: Batch, place: Place) -> None:
+        """Take the next batch; ``place`` is where the batch before it ended."""
+        if not self._is_open or self._whole is None:
+            self._whole = place
+        follows = self._is_open and batch.first_offset == self._next_offset
+        if (self._is_open or batch.went_before) and not (follows and batch.went_before):
+            self.found = self.found or self._whole
+            self._whole = place
+        self._is_open = batch.goes_on
+        self._next_offset = batch.next_offset
+
+    def end(self) -> Place | None:
+        """The segment ends; where the first commit began that is not whole, None if all are."""
+        if self._is_open:
+            self.found = self.found or self._whole
+        return self.found
