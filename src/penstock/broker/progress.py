@@ -49,15 +49,10 @@ class GroupRecord(msgspec.Struct, array_like=True, tag="g"):
 
 
 class TopicRecord(msgspec.Struct, array_like=True, tag="t"):
-    """The offset up to which a topic has given its messages to its channels.
-
-    Commits of writers below the offset ``writers_end`` are in records before this one; records of
-    earlier versions, which had no writers, do not say.
-    """
+    """The offset up to which a topic has given its messages to its channels."""
 
     head: int
     paused: bool = False
-    writers_end: int = -1
 
 
 class WriterRecord(msgspec.Struct, array_like=True, tag="w"):
@@ -67,6 +62,12 @@ class WriterRecord(msgspec.Struct, array_like=True, tag="w"):
     batch: int
     end: int
     wall_ns: int = 0
+
+
+class WritersRecord(msgspec.Struct, array_like=True, tag="e"):
+    """A topic has writers: all that they have committed below this offset is in earlier records."""
+
+    end: int
 
 
 class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
@@ -113,6 +114,7 @@ Record: TypeAlias = (
     | GroupRecord
     | TopicRecord
     | WriterRecord
+    | WritersRecord
     | ChannelSettings
     | TopicSettings
     | ClockRecord
@@ -135,7 +137,7 @@ class Progress:
         self.head: int | None = None
         self.paused = False
         self.writers: list[WriterRecord] = []  # every one, in their order
-        self.writers_end = -1
+        self.writers_end: int | None = None
         self.channels: dict[str, ChannelRecord] = {}
         self.groups: dict[str, int] = {}
         self.group_ages: dict[str, int] = {}  # seconds
@@ -205,9 +207,10 @@ class Progress:
             case TopicRecord():
                 self.head = record.head
                 self.paused = record.paused
-                self.writers_end = record.writers_end
             case WriterRecord():
                 self.writers.append(record)
+            case WritersRecord():
+                self.writers_end = record.end
             case ChannelSettings():
                 self.channel_settings[record.name] = record
             case TopicSettings():

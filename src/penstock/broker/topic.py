@@ -38,7 +38,7 @@ from penstock.broker.progress import (
 from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.broker.steady_time import SteadyTime
-from penstock.broker.writers import Writers, batches_from, encode_commit
+from penstock.broker.writers import Writers, encode_commit
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
@@ -133,7 +133,7 @@ class Topic:
         if journal is not None:
             assert isinstance(log, Log)
             progress = Progress.replay(journal.records, journal.gaps)
-            self._restore_writers(log, journal, progress)
+            self.writers.restore(log, journal, progress)
             self._restore(log, progress)
             self._changed = journal.wants_compaction
         self._apply_bounds()
@@ -225,6 +225,11 @@ class Topic:
         """
         if self.exiting:
             raise ExitingError
+        if not self.writers.begun:  # else a crash would not look for what they have committed
+            self.writers.begun = True
+            if not self.save_now():
+                self.writers.begun = False
+                raise StorageError(f"{self.name}: cannot write down that it has writers")
         first, end = batches[0].first_offset, batches[-1].next_offset
         if self._limiter is not None:
             self._limiter.admit_all(end - first, nbytes)
@@ -524,8 +529,8 @@ class Topic:
         compact = self._journal.wants_compaction or self._save_failed
         self._save_failed = True
         records: list[Record] = self._settings() if compact else list(self._news)
-        records += self.writers.records(everything=compact)
-        records.append(TopicRecord(self.head, self.paused, log.next_offset))
+        records += self.writers.records(log.next_offset, everything=compact)
+        records.append(TopicRecord(self.head, self.paused))
         if self.time.unwritten or (compact and self.time.is_uneven):
             records.append(self.time.record(log.start_offset))
         records += [
@@ -568,18 +573,6 @@ class Topic:
             self.sync_journal()
         except StorageError as error:
             logger.error("TOPIC(%s): failed to write down progress - %s", self.name, error)
-
-    def _restore_writers(self, log: Log, journal: Journal, progress: Progress) -> None:
-        """Take the writers from the journal, and from the log what that does not have yet."""
-        lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
-        self.writers.restore(
-            record for record in progress.writers
-            if not any(first < record.end <= next_ for first, next_ in lost)
-        )  # fmt: skip
-        start = progress.writers_end if progress.writers_end >= 0 else journal.extent.end
-        if journal.gaps:  # a record that is missing may have been a writer's
-            start = log.start_offset
-        self.writers.read(batches_from(log, max(start, log.start_offset)))
 
     def _restore(self, log: Log, progress: Progress) -> None:
         log.skip_to(progress.end())

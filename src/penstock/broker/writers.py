@@ -13,10 +13,11 @@ from typing import Final
 
 import msgspec
 
-from penstock.broker.progress import WriterRecord
+from penstock.broker.progress import Progress, Record, WriterRecord, WritersRecord
 from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import Batch, Buffer
-from penstock.storage.log import ReadableLog
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log
 
 WRITERS_MAX: Final = 10_000
 """The most writers that a topic remembers; then the one whose last commit is the oldest goes."""
@@ -49,9 +50,11 @@ def decode_commit(note: Buffer) -> CommitNote | None:
 class Writers:
     """The writers of one topic, the one that has committed last at the end."""
 
-    __slots__ = ("_known", "_unwritten", "pending")
+    __slots__ = ("_known", "_unwritten", "begun", "pending")
 
     def __init__(self) -> None:
+        self.begun = False
+        """True once the journal says, or is about to say, that the topic has writers."""
         self.pending: list[tuple[WriterRecord, int]] = []
         """Commits that readers do not see yet, with their first offsets; a power cut may take
         them.
@@ -85,10 +88,21 @@ class Writers:
             self._put(record)
             self._unwritten.setdefault(record.name, first)
 
-    def restore(self, records: Iterable[WriterRecord]) -> None:
-        """Take what the journal says, oldest first."""
-        for record in records:
-            self._put(record)
+    def restore(self, log: Log, journal: Journal, progress: Progress) -> None:
+        """Take what the journal says, and from the log what that does not have yet.
+
+        Commits that a power cut has taken are not taken for done. Raises StorageError.
+        """
+        lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
+        for record in progress.writers:
+            if not any(first < record.end <= next_ for first, next_ in lost):
+                self._put(record)
+        start = progress.writers_end
+        self.begun = start is not None
+        if journal.gaps or not journal.records:  # what is missing may have been a writer's
+            start = log.start_offset
+        if start is not None:
+            self.read(batches_from(log, max(start, log.start_offset)))
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Take what the notes of these batches say, oldest first."""
@@ -99,6 +113,7 @@ class Writers:
                 record = WriterRecord(note.writer, note.batch, end, batch.timestamp_ns)
                 self.appended(record, batch.first_offset)
                 self.show(end)
+                self.begun = True
 
     def _put(self, record: WriterRecord) -> None:
         self._known.pop(record.name, None)
@@ -110,9 +125,11 @@ class Writers:
 
     # --- the journal ---------------------------------------------------------------------------
 
-    def records(self, *, everything: bool) -> list[WriterRecord]:
-        """What to write down: all, or only what is new."""
-        return [self._known[name] for name in (self._known if everything else self._unwritten)]
+    def records(self, end: int, *, everything: bool) -> list[Record]:
+        """What to write down when readers see the log up to ``end``: all, or only what is new."""
+        names = self._known if everything else self._unwritten
+        found: list[Record] = [self._known[name] for name in names]
+        return [*found, WritersRecord(end)] if self.begun else found
 
     def written(self) -> None:
         """All commits are in the journal."""
@@ -124,7 +141,7 @@ class Writers:
         return min(self._unwritten.values(), default=None)
 
 
-def batches_from(log: ReadableLog, offset: int) -> Iterator[Batch]:
+def batches_from(log: Log, offset: int) -> Iterator[Batch]:
     """The batches of a log from the one that holds ``offset`` on. Raises StorageError."""
     while offset < log.next_offset:
         batches, place = log.batches_at(offset)
