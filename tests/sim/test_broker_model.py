@@ -104,6 +104,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.job: tuple[SyncJob, int] | None = None  # and up to where it syncs
         self.handed: set[int] = set()  # seen by somebody, and not to be lost any more
+        self.commits: dict[int, list[bytes]] = {}  # bodies by batch, done or tried
         self.ghosts: dict[bytes, int] = {}  # refused, and when due: after a crash they may be there
         self.doubtful = False  # progress could not be written down
         self.rotted = False  # the topic may not remember all that it gave to its channels
@@ -149,6 +150,38 @@ class BrokerMachine(RuleBasedStateMachine):
         self.model.publish(bodies, due)
         if self.level is not Durability.FSYNC:
             self.show(self.model.append_offset)
+
+    @rule(
+        sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4),
+        delays=st.lists(st.sampled_from([0, 0, SECOND]), min_size=1, max_size=5),
+    )
+    def commit_parts(self, sizes: list[int], delays: list[int]) -> None:
+        """Commit a batch of parts, each with a delay: all of it or nothing."""
+        if not self.topic.writers.begun:
+            self.topic.save_now()  # as the first commit does
+            self.progress_written()
+        batch = self.serial
+        groups = [[self.body(size) for size in sizes] for _ in delays]
+        parts = [(Bodies.from_list(g), d) for g, d in zip(groups, delays, strict=True)]
+        self.commits[batch] = [body for group in groups for body in group]
+        now = self.clock.monotonic_ns()
+        dues = [now + delay if delay else 0 for delay in delays]
+        before = self.log.append_offset
+        try:
+            batches = self.topic.prepare_commit("w", batch, parts)()
+            self.topic.store_commit("w", batch, batches, 0)
+        except StorageError as error:
+            note(f"refused: {error}")
+            assert self.log.append_offset == before
+            for group, due in zip(groups, dues, strict=True):
+                self.ghosts |= dict.fromkeys(group, due)
+        else:
+            assert not self.broken
+            for group, due in zip(groups, dues, strict=True):
+                self.model.publish(group, due)
+            if self.level is not Durability.FSYNC:
+                self.show(self.model.append_offset)
+        self.doubtful = self.doubtful or not self.topic.written
 
     def show(self, end: int) -> None:
         """Make the messages below this offset visible in the model."""
@@ -527,6 +560,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 if self.ghosts[body]:
                     self.model.due[offset] = self.ghosts[body]
             assert body == known, f"offset {offset} holds what was not published there"
+        self.compare_commits(found)
         lost = {o for o in self.model.bodies if o >= max(start, self.trimmed) and o not in found}
         assert power_cut or not lost
         assert not lost & self.model.durable, "a power cut took what was synced"
@@ -545,6 +579,22 @@ class BrokerMachine(RuleBasedStateMachine):
         self.model.head = min(self.model.head, self.log.next_offset)
         if (self.model.paused or not self.model.channels) and not self.rotted:
             assert self.topic.head == self.model.head
+
+    def compare_commits(self, found: dict[int, bytes]) -> None:
+        """Of each commit all is there or nothing, and the writer's last one is known."""
+        offsets = {body: offset for offset, body in found.items()}
+        newest = -1
+        for batch, bodies in self.commits.items():
+            there = [offsets[body] for body in bodies if body in offsets]
+            if there and there[0] > max(self.log.start_offset, self.trimmed):
+                assert len(there) == len(bodies), f"a part of batch {batch} is there"
+            if there:
+                newest = batch
+        last = self.topic.writers.last("w")
+        assert (-1 if last is None else last) >= newest
+        if last is not None and last > newest:  # its messages were there, and may be gone for good
+            assert last in self.commits
+            assert not any(self.log.damage.lost_ranges()) or self.trimmed or self.rotted
 
     def read_log(self) -> dict[int, bytes]:
         found = {}

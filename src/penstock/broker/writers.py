@@ -94,26 +94,29 @@ class Writers:
         Commits that a power cut has taken are not taken for done. Raises StorageError.
         """
         lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
-        for record in progress.writers:
-            if not any(first < record.end <= next_ for first, next_ in lost):
-                self._put(record)
+        kept = [record for record in progress.writers
+                if not any(first < record.end <= next_ for first, next_ in lost)]  # fmt: skip
+        for record in kept:
+            self._put(record)
         start = progress.writers_end
         self.begun = start is not None
-        if journal.gaps or not journal.records:  # what is missing may have been a writer's
-            start = log.start_offset
+        if journal.gaps or not journal.records or len(kept) < len(progress.writers):
+            start = log.start_offset  # the log knows what has come before a record that is gone
         if start is not None:
-            self.read(batches_from(log, max(start, log.start_offset)))
+            self._read(batches_from(log, max(start, log.start_offset)))
 
-    def read(self, batches: Iterable[Batch]) -> None:
+    def _read(self, batches: Iterable[Batch]) -> None:
         """Take what the notes of these batches say, oldest first."""
         for batch in batches:
             note = decode_commit(batch.note)
-            if note is not None:
-                end = batch.next_offset
+            if note is None:
+                continue
+            self.begun = True
+            end, known = batch.next_offset, self._known.get(note.writer)
+            if known is None or known.end < end:
                 record = WriterRecord(note.writer, note.batch, end, batch.timestamp_ns)
                 self.appended(record, batch.first_offset)
                 self.show(end)
-                self.begun = True
 
     def _put(self, record: WriterRecord) -> None:
         self._known.pop(record.name, None)
@@ -127,6 +130,7 @@ class Writers:
 
     def records(self, end: int, *, everything: bool) -> list[Record]:
         """What to write down when readers see the log up to ``end``: all, or only what is new."""
+        self.show(end)  # the last sync, at the end, tells nobody
         names = self._known if everything else self._unwritten
         found: list[Record] = [self._known[name] for name in names]
         return [*found, WritersRecord(end)] if self.begun else found
