@@ -208,3 +208,17 @@ def test_only_a_batch_with_a_table_has_room_for_a_note() -> None:
     with pytest.raises(AssertionError):
         Batch.build(0, 0, 1, 1, 2, [b"ab"], note=b"x")
     assert bytes(Batch.parse(Batch.build(0, 0, 1, 1, 2, [b"ab"]).raw).note) == b""
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("went_before", [False, True])
+@pytest.mark.parametrize("note", [b"", b"who"])
+def test_a_batch_says_whether_others_belong_to_it(
+    goes_on: bool, went_before: bool, note: bytes
+) -> None:
+    table = np.array([0, 1], np.uint32)
+    built = Batch.build(0, 0, 0, 1, 0, [b"a"], table=table, note=note,
+                        goes_on=goes_on, went_before=went_before)  # fmt: skip
+    for each in (built, Batch.parse(built.raw)):
+        assert (each.goes_on, each.went_before) == (goes_on, went_before)
+        assert (bytes(each.frames), bytes(each.note)) == (b"a", note)
