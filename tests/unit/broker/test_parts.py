@@ -53,7 +53,8 @@ def test_a_chunk_replaces_the_one_in_its_place_and_its_bytes() -> None:
     parts = Parts(100 * BIG)
     assert put(parts, 7, 0, 0, 0) is None
     replaced = put(parts, 7, 0, 0, 0)
-    assert replaced is not None and replaced.number == 1
+    assert replaced is not None
+    assert replaced.number == 1
     assert numbers(parts, 7, (0, 0, 1)) == [2]
     assert parts.nbytes == BIG
 

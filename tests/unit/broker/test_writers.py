@@ -55,7 +55,8 @@ def test_a_commit_is_one_write_whose_last_batch_has_the_note(world: World) -> No
     assert [(each.went_before, each.goes_on) for each in (first, second, third)] == [
         (False, True), (True, True), (True, False)
     ]  # fmt: skip
-    assert not len(first.note) and not len(second.note)
+    assert not len(first.note)
+    assert not len(second.note)
     assert decode_commit(third.note) == CommitNote("w", 4)
     assert (topic.message_count, topic.message_bytes) == (6, 9)
 
@@ -274,4 +275,5 @@ def test_a_committed_message_that_is_spent_is_no_dead_letter_yet(world: World) -
     assert reader.offsets() == [0]
     reader.requeue(0)
     parcel = channel.take_spent(world.now)
-    assert parcel is not None and len(parcel.frames) == 1
+    assert parcel is not None
+    assert len(parcel.frames) == 1

@@ -63,7 +63,8 @@ def test_any_part_of_a_commit_is_noticed_whatever_follows(
 
 def test_the_first_of_several_torn_commits_is_found() -> None:
     torn = look(*commit(0, 1), *commit(1, 1, 1)[:1], *commit(2, 1, 1)[1:])
-    assert torn is not None and torn.next_offset == 1
+    assert torn is not None
+    assert torn.next_offset == 1
 
 
 def filled(disk: FaultyDisk) -> list[Batch]:

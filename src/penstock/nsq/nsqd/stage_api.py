@@ -21,7 +21,7 @@ from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import NUMBER_MAX, number, topic_named
 from penstock.nsq.nsqd.many_topics import check_number
 from penstock.nsq.nsqd.refusals import refusal
-from penstock.nsq.nsqd.staged_parts import COMMIT_BYTES_MAX, CommittedError, CommitTooBigError
+from penstock.nsq.nsqd.staged_parts import CommittedError, CommitTooBigError
 from penstock.nsq.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class StageApi:
             return {"count": 0, "again": True}
         except PartNotFoundError as error:
             raise ApiError(404, "PART_NOT_FOUND", **error.key._asdict()) from None
-        except CommitTooBigError:
-            raise ApiError(413, "COMMIT_TOO_BIG", limit=COMMIT_BYTES_MAX) from None
+        except CommitTooBigError as error:
+            raise ApiError(413, "COMMIT_TOO_BIG", limit=error.limit) from None
         return {"count": count, "again": False}
 
     def _abort(self, request: Request) -> Any:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.nsqd")
 
-COMMIT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The most that one commit may hold of one topic: it is put together in memory."""
 FOLDER: Final = "staged"
 CHECK_NS: Final = SECOND
 GRACE_NS: Final = 10 * MINUTE
@@ -67,7 +65,11 @@ class CommittedError(PenstockError):
 
 
 class CommitTooBigError(PenstockError):
-    """A commit holds more of one topic than fits."""
+    """A commit holds more of one topic than ``limit`` bytes: it is put together in memory."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a commit may append {limit} bytes to a topic")
+        self.limit = limit
 
 
 class StagedParts:
@@ -148,6 +150,11 @@ class StagedParts:
         limits = self._nsqd.limits
         return read_staged(body, limits.max_msg_size, limits.max_req_timeout)
 
+    def figures(self) -> dict[str, int]:
+        """What is staged in all, for /stats."""
+        parts = self.parts
+        return {"bytes": parts.nbytes, "bytes_max": parts.nbytes_max, "batches": len(parts)}
+
     def drop(self, batches: Iterable[StagedBatch]) -> None:
         """Forget staged batches and remove their files."""
         self._remove([number for each in batches for number in self.parts.drop(each)])
@@ -190,10 +197,11 @@ class StagedParts:
                 self._drop_committed(topic, writer, batch)
                 raise
             parts = await self._read(topic, writer, batch, attempts)
+            count = sum(records.count for records, _ in parts)
             if parts:
                 await self._append(topic, writer, batch, parts)
             self._drop_committed(topic, writer, batch)
-            return sum(records.count for records, _ in parts)
+            return count
 
     def _drop_committed(self, topic: Topic, writer: str, batch: int) -> None:
         self.drop(self.parts.committed(topic.name, writer, batch))
@@ -202,8 +210,9 @@ class StagedParts:
         self, topic: Topic, writer: str, batch: int, attempts: Sequence[Attempt]
     ) -> list[tuple[Records, int]]:
         chunks = self.parts.chunks(topic.name, writer, batch, attempts)
-        if sum(chunk.nbytes for _, chunk in chunks) > COMMIT_BYTES_MAX:
-            raise CommitTooBigError
+        limit = self._nsqd.options.max_commit_bytes
+        if sum(chunk.nbytes for _, chunk in chunks) > limit:
+            raise CommitTooBigError(limit)
         parts: list[tuple[Records, int]] = []
         for key, chunk in chunks:
             runs = await asyncio.to_thread(self._read_chunk, chunk.number)
@@ -228,6 +237,7 @@ class StagedParts:
             if topic.exiting:
                 raise ExitingError
             batches = await asyncio.to_thread(topic.prepare_commit(writer, batch, parts))
+            parts.clear()  # they are as large as the batches
             store = partial(topic.store_commit, writer, batch, batches, nbytes)
             commits.append(topic, store, appended.set_result)
         finally:

@@ -65,6 +65,8 @@ def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
         stats["memory"] = memory(nsqd.gc_pauses)
     producers = _producers(nsqd, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
+    if len(nsqd.staged_parts.parts):
+        stats["staged"] = nsqd.staged_parts.figures()
     if nsqd.companions and with_clients:
         stats["producer_groups"] = group_stats.producer_groups(nsqd.companions)
     return stats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -44,7 +45,7 @@ def test_what_is_encoded_is_read_in_order(messages: Messages) -> None:
     assert read(encode(messages)) == messages
     runs = read_staged(encode(messages), SIZE_MAX, DELAY_MAX)
     delays = [run.delay_ns for run in runs]
-    assert all(one != next_ for one, next_ in zip(delays, delays[1:], strict=False))
+    assert all(one != next_ for one, next_ in itertools.pairwise(delays))
 
 
 @pytest.mark.parametrize(
