@@ -1,0 +1,150 @@
+"""Exactly once by stage and commit: a writer that tries again until it is answered, and SIGKILL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import struct
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from penstock.net.http_client import HttpError, request
+from penstock.nsq.stored import Stretch
+from penstock.storage.batch import iter_batches
+from penstock.testing.daemons import Daemon, run_nsqd
+
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "30"))
+SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
+_SECONDS = 60.0
+TOPICS = ("t", "u")
+PARTS = 3
+ROWS_MAX = 2000
+
+
+async def ask(nsqd: Daemon, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+    answer = await request(method, f"http://{nsqd.http}{path}", _SECONDS, body=body)
+    return answer.status, json.loads(answer.body or b"null")
+
+
+class StagingWriter:
+    """Commits batch after batch to two topics, as a query of Spark does: what fails is done again
+    from its beginning, by new attempts whose rows come in another order.
+    """
+
+    def __init__(self, nsqd: Daemon, rng: random.Random) -> None:
+        self.nsqd = nsqd
+        self.rng = rng
+        self.batch = 0
+        self.attempt = 0
+        self.rows: list[list[str]] = []
+        """The rows of each batch, sorted: answered as committed, but for the last."""
+        self.stop = False
+
+    async def run(self) -> None:
+        """Commit until it is told to stop; whatever happens to the node."""
+        while not self.stop:
+            rows = [f"{self.batch}.{number}" for number in range(self.rng.randint(1, ROWS_MAX))]
+            self.rows.append(sorted(rows))
+            while not await self._try(rows):
+                await asyncio.sleep(0.01)
+            self.batch += 1
+
+    async def _try(self, rows: list[str]) -> bool:
+        """One try; True when all topics are answered."""
+        self.attempt += 1
+        self.rng.shuffle(rows)
+        try:
+            for topic in TOPICS:
+                for part in range(PARTS):
+                    await self._stage(topic, part, rows[part::PARTS])
+            return await self._commit()
+        except HttpError:  # it was killed
+            return False
+
+    async def _stage(self, topic: str, part: int, rows: list[str]) -> None:
+        place = f"part={part}&attempt={self.attempt}&chunk=0"
+        path = f"/stage?topic={topic}&writer=w&batch={self.batch}&{place}"
+        if rows:
+            bodies = [row.encode().ljust(self.rng.choice([20, 200]), b"_") for row in rows]
+            messages = [struct.pack(">II", len(body), 0) + body for body in bodies]
+            body = struct.pack(">I", len(messages)) + b"".join(messages)
+            status, answer = await ask(self.nsqd, "POST", path, body)
+            assert status == 200 or answer["message"] == "BATCH_COMMITTED", answer
+
+    async def _commit(self) -> bool:
+        filled = min(PARTS, len(self.rows[-1]))
+        parts = [{"part": part, "attempt": self.attempt, "chunks": int(part < filled)}
+                 for part in range(PARTS)]  # fmt: skip
+        body = json.dumps({"topics": dict.fromkeys(TOPICS, parts)}).encode()
+        status, answer = await ask(
+            self.nsqd, "POST", f"/stage/commit?writer=w&batch={self.batch}", body
+        )
+        assert status == 200, answer
+        for topic in TOPICS:
+            told = answer["topics"][topic]
+            assert "count" in told, told
+            assert told["again"] or told["count"] == len(self.rows[-1])
+        return True
+
+
+async def publish(nsqd: Daemon) -> None:
+    """Publishes between the commits, so that those are not alone in the log."""
+    while True:
+        with suppress(HttpError):
+            await request("POST", f"http://{nsqd.http}/pub?topic=t", _SECONDS, body=b"p" * 50)
+        await asyncio.sleep(0.002)
+
+
+async def rows_of(nsqd: Daemon, topic: str) -> list[str]:
+    """All rows of a topic's log, as they stand there."""
+    _, bounds = await ask(nsqd, "GET", f"/log/offsets?topic={topic}")
+    offset, end = bounds["queues"][0]["start"], bounds["queues"][0]["end"]
+    found: list[str] = []
+    while offset < end:
+        path = f"/log/fetch?topic={topic}&offset={offset}"
+        answer = await request("GET", f"http://{nsqd.http}{path}", _SECONDS)
+        for batch in iter_batches(answer.body):
+            bodies = Stretch(batch, batch.first_offset, batch.next_offset).bodies()
+            found += [body.decode().rstrip("_") for body in bodies]
+            offset = batch.next_offset
+    return [row for row in found if row[0] != "p"]
+
+
+def check(rows: list[str], wanted: list[list[str]]) -> None:
+    """Each batch stands there once, in one piece, one behind the other."""
+    start = 0
+    for batch in wanted:
+        assert sorted(rows[start : start + len(batch)]) == batch
+        start += len(batch)
+    assert start == len(rows)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(("level", "rounds"), [("write", ROUNDS), ("fsync", ROUNDS // 5)])
+async def test_each_row_is_there_exactly_once_after_kills(
+    level: str, rounds: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(SEED)
+    with run_nsqd(f"--durability={level}", "--max-bytes-per-file=2000000") as nsqd:
+        writer = StagingWriter(nsqd, rng)
+        committing = asyncio.ensure_future(writer.run())
+        publishing = asyncio.ensure_future(publish(nsqd))
+        for _ in range(rounds):
+            await asyncio.sleep(rng.uniform(0.02, 0.3))
+            assert not committing.done(), committing.exception()
+            nsqd.kill()
+            await asyncio.to_thread(nsqd.start)
+        writer.stop = True
+        await committing
+        publishing.cancel()
+        for topic in TOPICS:
+            check(await rows_of(nsqd, topic), writer.rows)
+        assert not (await ask(nsqd, "GET", "/stats?format=json"))[1].get("staged")
+    with capsys.disabled():
+        print(f"\n{rounds} kills at level {level}, seed {SEED}: {writer.batch} batches in "
+              f"{writer.attempt} tries, {sum(map(len, writer.rows))} rows")  # fmt: skip
+    assert writer.batch > 0
