@@ -16,6 +16,8 @@ from penstock.broker.progress import (
     Record,
     TopicRecord,
     TopicSettings,
+    WriterRecord,
+    WritersRecord,
     encode_record,
 )
 from penstock.core.errors import StorageError
@@ -170,6 +172,13 @@ def test_the_age_of_a_group_comes_back_and_goes_with_it() -> None:
     records = GroupRecord("g", 4, 9), GroupRecord("h", 4, 7), GroupRecord("g", 5, 1)
     assert replay(*records).group_ages == {"g": 1, "h": 7}
     assert replay(*records, GoneRecord(None, "g")).group_ages == {"h": 7}
+
+
+def test_the_commits_of_writers_come_back_in_their_order() -> None:
+    first, second = WriterRecord("w", 4, 9, 7), WriterRecord("w", 5, 12)
+    assert (replay().writers, replay().writers_end) == ([], None)
+    progress = replay(first, WritersRecord(10), second, WritersRecord(15))
+    assert (progress.writers, progress.writers_end) == ([first, second], 15)
 
 
 def test_old_writers_and_new_readers_agree_on_the_bytes() -> None:

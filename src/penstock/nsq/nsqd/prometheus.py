@@ -117,7 +117,7 @@ class Metrics:
         staged = nsqd.staged_parts.parts
         yield _single("nsqd_staged_batches", "Batches staged and not committed.", len(staged))
         yield _single("nsqd_staged_bytes", "Bytes of their parts.", staged.nbytes)
-        yield _single("nsqd_staged_max_bytes", "The most bytes that may be staged.",
+        yield _single("nsqd_staged_bytes_max", "The most bytes that may be staged.",
                       staged.nbytes_max)  # fmt: skip
         yield _single("nsqd_channels", "Channels of all topics.",
                       sum(len(topic.channels) for topic in topics.values()))  # fmt: skip

@@ -40,6 +40,13 @@ def files(running: Running) -> list[str]:
     return [name for name in store.disk.list(f"{store.data_path}/staged") if name[-1] == "t"]
 
 
+def spoil(running: Running) -> None:
+    """Change the last byte of the only file of a staged part."""
+    (name,) = files(running)
+    path = Path(running.nsqd.options.data_path, "staged", name)
+    path.write_bytes(path.read_bytes()[:-1] + b"X")
+
+
 async def test_staged_bytes_are_bounded_until_they_are_committed_or_dropped(start: Start) -> None:
     nsqd = await start(max_staged_bytes=2 * CHUNK_BYTES_MIN)
     writer = Writer(nsqd)
@@ -155,9 +162,7 @@ async def test_parts_that_were_committed_do_not_come_back(nsqd: Running, start: 
 async def test_a_part_whose_file_is_damaged_is_not_there(nsqd: Running) -> None:
     writer = Writer(nsqd)
     await writer.stage(0, b"abc")
-    (name,) = files(nsqd)
-    path = Path(nsqd.nsqd.options.data_path, "staged", name)
-    path.write_bytes(path.read_bytes()[:-1] + b"X")
+    spoil(nsqd)
     assert await writer.commit(0) == told(NOT_FOUND)
     assert nsqd.nsqd.staged_parts.parts.nbytes == 0
     await writer.stage(0, b"abc")
