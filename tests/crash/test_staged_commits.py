@@ -49,7 +49,7 @@ class StagingWriter:
         while not self.stop:
             rows = [f"{self.batch}.{number}" for number in range(self.rng.randint(1, ROWS_MAX))]
             self.rows.append(sorted(rows))
-            while not await self._try(rows):
+            while not await self._try(rows):  # noqa: ASYNC110  # a killed node tells nobody
                 await asyncio.sleep(0.01)
             self.batch += 1
 

@@ -16,6 +16,7 @@ from tests.fuzz.targets import (
     popping,
     rocketmq,
     settings,
+    staging,
     storage,
     takeover,
 )
@@ -28,6 +29,7 @@ TARGETS: dict[str, Target] = {
     **layers.TARGETS,
     **settings.TARGETS,
     **letters.TARGETS,
+    **staging.TARGETS,
     **latencies.TARGETS,
     **takeover.TARGETS,
     **rocketmq.TARGETS,
