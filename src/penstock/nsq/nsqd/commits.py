@@ -222,7 +222,8 @@ class Commits:
             return
         self._syncing.add(topic)
         done = partial(self._synced, topic, outcomes, self._clock.monotonic_ns())
-        self._place.run(job.run, done, may_wait=0 < len(outcomes) <= FEW)
+        is_small = 0 < len(outcomes) <= FEW and job.messages <= MANY
+        self._place.run(job.run, done, may_wait=is_small)
 
     def _synced(
         self, topic: Topic, outcomes: list[Outcome], began_ns: int, error: Exception | None

@@ -151,7 +151,7 @@ class NsqdOptions(WebOptions):
     )
     max_commit_bytes: int = option(
         256 * 1024 * 1024,
-        "staged bytes that one commit may append to a topic; it takes some four times that memory",
+        "staged bytes that one commit may append to a topic; it takes some three times that memory",
     )
     staged_retention: int = option(
         24 * HOUR, "drop what was staged and not committed for this long", kind=DURATION

@@ -9,12 +9,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from penstock.broker.bounds import TopicFullError
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError, TooManyFilesError
+from penstock.core.errors import (
+    DiskFullError,
+    ExitingError,
+    ReadOnlyError,
+    StorageError,
+    TooManyFilesError,
+)
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd import commits
 from penstock.nsq.nsqd.commits import FEW, MANY, Commits
@@ -436,3 +443,80 @@ async def test_a_sync_in_the_loop_that_fails_is_told(bench: Bench, fast_disk: li
     assert fast_disk == [threading.get_ident()]
     assert isinstance(bench.told[-1][1], StorageError)
     assert bench.commits.health is not None
+
+
+@fsync
+async def test_the_sync_of_many_messages_does_not_hold_up_the_loop(
+    bench: Bench, fast_disk: list[int]
+) -> None:
+    """Syncs so far were short; this one will not be."""
+
+    def write() -> None:
+        bench.topic.stage(Bodies.from_list([b"x"] * (MANY + 1)), 0, lambda error: None)
+        assert bench.topic.commit()[1] is None
+
+    bench.commits.append(bench.topic, write, lambda error: bench.told.append(("many", error)))
+    assert bench.told == []
+    await bench.commits.settle()
+    assert bench.told == [("many", None)]
+
+
+async def test_publishes_to_an_occupied_topic_wait_and_others_do_not(
+    bench: Bench, writes: list[str]
+) -> None:
+    other = bench.broker.topic("other")
+    bench.commits.occupy(bench.topic)
+    bench.publish("a")
+    bench.publish("b", other)
+    await asyncio.sleep(0)
+    assert bench.told == [("b", None)]
+    bench.publish("c")
+    await asyncio.sleep(0)
+    bench.commits.vacate(bench.topic)
+    assert bench.told == [("b", None), ("a", None), ("c", None)]
+    assert len(writes) == 2
+
+
+async def test_what_is_appended_to_an_occupied_topic_comes_before_the_publishes_that_wait(
+    bench: Bench,
+) -> None:
+    bench.commits.occupy(bench.topic)
+    bench.publish("a")
+    first = bench.topic.log.append_offset
+
+    def write() -> None:
+        assert bench.topic.log.append_offset == first
+
+    bench.commits.append(bench.topic, write, lambda error: bench.told.append(("mine", error)))
+    bench.commits.vacate(bench.topic)
+    assert bench.told == [("mine", None), ("a", None)]
+
+
+async def test_settling_waits_until_a_topic_is_occupied_no_more(bench: Bench) -> None:
+    bench.commits.occupy(bench.topic)
+    bench.publish("a")
+    settling = [asyncio.ensure_future(bench.commits.settle(each)) for each in (None, bench.topic)]
+    await bench.commits.settle(bench.broker.topic("other"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not any(each.done() for each in settling)
+    bench.commits.vacate(bench.topic)
+    await asyncio.gather(*settling)
+    assert bench.told == [("a", None)]
+
+
+async def test_a_full_disk_is_noted_by_an_append_and_a_refusal_is_not(bench: Bench) -> None:
+    def fail(error: StorageError) -> Callable[[], None]:
+        def write() -> None:
+            raise error
+
+        return write
+
+    for error in (TopicFullError("full"), ExitingError()):
+        bench.commits.append(bench.topic, fail(error), lambda e: bench.told.append(("no", e)))
+        assert bench.told.pop() == ("no", error)
+        assert bench.commits.health is None
+    full = DiskFullError("no room")
+    bench.commits.append(bench.topic, fail(full), lambda e: bench.told.append(("no", e)))
+    assert bench.told == [("no", full)]
+    assert bench.commits.health is full
