@@ -85,12 +85,21 @@ class KeptConnection:
 
     def _exchange(self, method: str, target: str, body: bytes | None) -> Reply:
         try:
-            self._connection.request(method, target, body, self._headers)
+            self._send(method, target, body)
             response = self._connection.getresponse()
             return Reply(response.status, response.headers, self._whole(response))
         except BaseException:
             self._connection.close()  # half an exchange leaves the connection of no use
             raise
+
+    def _send(self, method: str, target: str, body: bytes | None) -> None:
+        try:
+            self._connection.request(method, target, body, self._headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server that refuses a body may close before it has read all of it, as Go's does:
+            # its answer is there all the same.
+            if self._connection.sock is None:
+                raise
 
     def _whole(self, response: http.client.HTTPResponse) -> bytes:
         if response.chunked:

@@ -127,6 +127,25 @@ def test_one_that_only_refuses_is_not(serve: Callable[..., list[bytes]]) -> None
     connection.close()
 
 
+def test_a_refusal_that_comes_before_the_body_is_sent_is_read() -> None:
+    refusal = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(1000)
+                peer.sendall(refusal)
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        kept = KeptConnection("127.0.0.1", server.getsockname()[1], 10, 100)
+        reply = kept.ask("POST", "/", bytes(64 << 20))
+        thread.join()
+        kept.close()
+    assert (reply.status, reply.body) == (413, b"big")
+
+
 def test_headers_and_another_name_in_the_certificate(tmp_path: Path) -> None:
     files = Certificates(tmp_path)
     listener = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
