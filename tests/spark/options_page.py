@@ -1,30 +1,36 @@
-"""The table of the source's options in docs/spark.md, made of what `Settings` declares.
+"""The tables of options in docs/spark.md, made of what each `Settings` declares.
 
-`make spark-options` writes it there, `test_settings.py` checks that it did.
+`make spark-options` writes them there, each `test_settings.py` checks that it did.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.spark import settings
 from penstock.spark.options import table
-from penstock.spark.settings import Settings
+from penstock.spark.sink import settings as sink_settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
-BEGIN = "<!-- options: written by `make spark-options` -->\n"
-END = "<!-- end of options -->\n"
+SOURCE = "options"
+SINK = "options of the sink"
+SETTINGS = {SOURCE: settings.Settings, SINK: sink_settings.Settings}
 
 
-def split(page: str) -> tuple[str, str, str]:
-    """The page before the table, the table, and what follows it."""
-    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    return page[:start], page[start:end], page[end:]
+def split(page: str, name: str = SOURCE) -> tuple[str, str, str]:
+    """The page before a table, the table, and what follows it."""
+    begin, end = f"<!-- {name}: written by `make spark-options` -->\n", f"<!-- end of {name} -->\n"
+    before, _, rest = page.partition(begin)
+    written, found, after = rest.partition(end)
+    assert found, f"the page has no place for the {name}"
+    return before + begin, written, end + after
 
 
 def main() -> None:
-    """Write the table into the page."""
-    before, _, after = split(PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(f"{before}\n{table(Settings)}\n{after}", encoding="utf-8")
+    """Write the tables into the page."""
+    for name, declared in SETTINGS.items():
+        before, _, after = split(PAGE.read_text(encoding="utf-8"), name)
+        PAGE.write_text(f"{before}\n{table(declared)}\n{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ _REMEDY = "; start it and run the same command to go on"
 # What our clients put before the reason itself.
 _LOOKUP = re.compile(r"^lookup of (the nodes|topic '[^']*') failed: ")
 _Answer = TypeVar("_Answer")
+_Client = TypeVar("_Client", bound=LogClient)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,14 @@ def client(address: str, access: Access) -> LogClient:
 
 def connect(address: str, access: Access) -> LogClient:
     """A connection to a node that is its caller's alone."""
+    return connect_as(LogClient, address, access)
+
+
+def connect_as(kind: type[_Client], address: str, access: Access) -> _Client:
+    """``connect`` for a client of this kind."""
     context = access.context()
     tls = None if context is None else Tls(context, access.server_name)
-    return LogClient(address, timeout=access.timeout_s, tls=tls, headers=access.headers)
+    return kind(address, timeout=access.timeout_s, tls=tls, headers=access.headers)
 
 
 def close_connections() -> None:

@@ -31,6 +31,10 @@ class GroupTakenError(SourceError):
     """Another query reads for the same group."""
 
 
+class SinkError(PenstockError):
+    """The sink cannot go on; the message names rows, topic and node as far as known."""
+
+
 _OURS = re.compile(r"penstock\.[\w.]*Error: (?P<message>[^\n]+)")
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
 

@@ -85,8 +85,9 @@ def option(
 
 
 def options_of(settings: type[Any]) -> Iterator[tuple[str, Option]]:
-    """The options declared in a dataclass, with the names of their fields."""
-    for field in dataclasses.fields(settings):
+    """The options declared in a dataclass, with the names of their fields; inherited ones last."""
+    own = settings.__annotations__
+    for field in sorted(dataclasses.fields(settings), key=lambda field: field.name not in own):
         if "option" in field.metadata:
             yield field.name, field.metadata["option"]
 

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -70,6 +76,16 @@ class NsqDataSource(DataSource):
 
         settings = Settings.parse(self.options, "stream")
         return NsqStreamReader(settings, columns_of(schema, SCHEMA, settings))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.spark.sink.facade import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from penstock.spark.sink.facade import stream_writer
+
+        return stream_writer(self.options, schema)
 
 
 def columns_of(schema: StructType, all_columns: StructType, settings: Settings) -> Sequence[str]:

@@ -1,0 +1,97 @@
+"""Exactly once, beside the driver: commit what the winning attempts have staged, or drop it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import LogError
+from penstock.nsq.client.writes import Committed, Part, WriteClient
+from penstock.spark.access import Access, persist, why
+from penstock.spark.at_once import at_once
+from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.sink.nodes import Connections
+from penstock.spark.sink.staging import Batch, Place, StagedRows
+
+_ABORT_S: Final = 2.0
+_log = logging.getLogger("penstock.spark")
+_Answer = TypeVar("_Answer")
+_Parts: TypeAlias = Mapping[str, list[Part]]
+
+
+def commit(staged: Iterable[StagedRows], access: Access) -> None:
+    """Make a batch's messages visible, on all nodes at once, in one write a topic.
+
+    What a node committed before is left as it is and logged. Raises SinkError or SourceError; the
+    same commit again completes what was left out.
+    """
+    all_staged = list(staged)
+    if not all_staged:
+        return
+    (batch,) = {each.batch for each in all_staged}
+    done = {place for each in all_staged for place in each.done}
+    parts = _by_address(each for each in all_staged)
+    answers = at_once(partial(_commit_at, batch=batch, parts=parts, access=access), parts)
+    for address, topics in answers.items():
+        for topic, answer in topics.items():
+            if not isinstance(answer, Committed):
+                raise SinkError(_not_committed(batch, Place(address, topic), answer))
+            if answer.again:
+                done.add(Place(address, topic))
+    for place in sorted(done):
+        _log.warning(
+            f"batch {batch.number} of writer {batch.writer} is in topic {place.topic} on node "
+            f"{place.address} already, and was not written again"
+        )
+
+
+def abort(batch: Batch, addresses: Iterable[str], access: Access) -> None:
+    """Drop what is staged for a batch; a node that does not answer does so when it expires."""
+    hurried = access.hurried(_ABORT_S)
+
+    def ask(address: str) -> None:
+        try:
+            _at(address, hurried, lambda client: client.abort_staged(*batch))
+        except (ClientError, SourceError) as error:
+            _log.info(f"staged messages are left to expire on node {address}: {why(error)}")
+
+    at_once(ask, addresses)
+
+
+def _by_address(staged: Iterable[StagedRows]) -> dict[str, dict[str, list[Part]]]:
+    found: dict[str, dict[str, list[Part]]] = {}
+    for each in staged:
+        for place, part in each.parts.items():
+            found.setdefault(place.address, {}).setdefault(place.topic, []).append(part)
+    return found
+
+
+def _commit_at(
+    address: str, batch: Batch, parts: Mapping[str, _Parts], access: Access
+) -> dict[str, Committed | ClientError]:
+    failure = f"batch {batch.number} of writer {batch.writer} cannot be committed at node {address}"
+    try:
+        return persist(
+            lambda: _at(
+                address, access, lambda client: client.commit_staged(*batch, parts[address])
+            ),
+            failure,
+            access.timeout_s,
+        )
+    except LogError as error:
+        raise SinkError(f"{failure}: {why(error)}") from None
+
+
+def _at(address: str, access: Access, ask: Callable[[WriteClient], _Answer]) -> _Answer:
+    with Connections(access) as connections, connections.to(address) as client:
+        return ask(client)
+
+
+def _not_committed(batch: Batch, place: Place, error: ClientError) -> str:
+    return (
+        f"batch {batch.number} of writer {batch.writer} is not in topic {place.topic} on node "
+        f"{place.address}: {why(error)}. Staged messages expire (--staged-retention); run it again"
+    )

@@ -1,0 +1,91 @@
+"""The nodes to write to, by turns; those that have just failed come last."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import SECOND
+from penstock.nsq.client.lookup import topics_of_nodes
+from penstock.nsq.client.writes import WriteClient
+from penstock.spark.access import Access, connect_as, persist, secured
+from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.sink.settings import Settings
+
+_AVOID_NS: Final = 5 * SECOND
+_LOOK_S: Final = 2.0
+
+
+class Nodes:
+    """The nodes of one task: those of the options, or all that nsqlookupd knows."""
+
+    def __init__(self, settings: Settings, turn: int) -> None:
+        self._settings = settings
+        self._turn = turn
+        self._addresses = self._known(settings.access)
+        self._failed_ns: dict[str, int] = {}
+
+    def by_turns(self) -> list[str]:
+        """All nodes, another one first with each call; where one has just failed, at the end."""
+        self._turn += 1
+        first = self._turn % len(self._addresses)
+        turned = [*self._addresses[first:], *self._addresses[:first]]
+        now = SYSTEM_CLOCK.monotonic_ns()
+        return sorted(turned, key=lambda each: now < self._failed_ns.get(each, 0))
+
+    def failed(self, address: str) -> None:
+        """Avoid a node for some seconds."""
+        self._failed_ns[address] = SYSTEM_CLOCK.monotonic_ns() + _AVOID_NS
+
+    def look_again(self) -> None:
+        """Ask nsqlookupd again, if it is the one to ask and answers."""
+        with suppress(SourceError, SinkError):
+            self._addresses = self._known(self._settings.access.hurried(_LOOK_S))
+
+    def _known(self, access: Access) -> list[str]:
+        """Raises SinkError when there are no nodes, SourceError when nsqlookupd does not answer."""
+        settings = self._settings
+        if settings.nodes:
+            return list(settings.nodes)
+        found = persist(
+            lambda: topics_of_nodes(
+                settings.lookupd, access.timeout_s, headers=access.headers, tls=access.context()
+            ),
+            "no nsqlookupd answers",
+            access.timeout_s,
+        )
+        if not found:
+            raise SinkError(f"nsqlookupd {', '.join(settings.lookupd)} knows no nsqd to write to")
+        return sorted(node.http_address for node in found)
+
+
+class Connections:
+    """The connections of one task, each for one thread at a time; use as a context manager."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self._idle: dict[str, deque[WriteClient]] = {}
+
+    def __enter__(self) -> Connections:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+
+    @contextmanager
+    def to(self, address: str) -> Iterator[WriteClient]:
+        """A connection to a node. Raises SourceError when the node does not tell its HTTPS port."""
+        idle = self._idle.setdefault(address, deque())
+        try:
+            client = idle.pop()
+        except IndexError:
+            client = connect_as(WriteClient, secured(address, self.access), self.access)
+        try:
+            yield client
+        finally:
+            idle.append(client)

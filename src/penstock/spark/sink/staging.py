@@ -1,0 +1,175 @@
+"""Exactly once, in the tasks: rows are staged at the nodes, where nobody sees them yet.
+
+Each attempt of a task stages under a number of its own making, so chunks of two attempts never
+mix, whatever order their rows come in; the driver commits those of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import NamedTuple
+from uuid import uuid4
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.nsq.client.log import LogError, NoLog
+from penstock.nsq.client.writes import BatchCommitted, Part
+from penstock.spark.access import persist
+from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.sink.frames import staged_body
+from penstock.spark.sink.in_flight import InFlight
+from penstock.spark.sink.nodes import Connections
+from penstock.spark.sink.pieces import Longs, Piece, groups
+from penstock.spark.sink.piles import Piles
+from penstock.spark.sink.refusals import refusal, too_big
+from penstock.spark.sink.rows import RowReader
+from penstock.spark.sink.settings import Settings
+
+
+class Batch(NamedTuple):
+    """A batch as nodes remember it."""
+
+    writer: str
+    number: int
+
+
+class Place(NamedTuple):
+    """A topic on a node."""
+
+    address: str
+    topic: str
+
+
+@dataclass(frozen=True)
+class StagedRows:
+    """The parts that one attempt has staged; ``done`` are places that had the batch before."""
+
+    batch: Batch
+    parts: dict[Place, Part] = field(default_factory=dict)
+    done: frozenset[Place] = frozenset()
+
+
+def stage_rows(
+    batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings, batch: Batch
+) -> StagedRows:
+    """Stage all rows of a partition. Raises SinkError, or SourceError for a silent node."""
+    with Connections(settings.access) as connections, InFlight(settings.in_flight) as requests:
+        stager = Stager(settings, reader.partition, batch, connections)
+        for place, piece in _to_stage(batches, reader, settings):
+            requests.submit(partial(stager.stage, place, stager.next_chunk(place), piece))
+        requests.finish()
+    return stager.staged()
+
+
+def _to_stage(
+    batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings
+) -> Iterator[tuple[Place, Piece]]:
+    piles: Piles[Place] = Piles(settings.request_bytes)
+    for batch in batches:
+        for topic, whole in reader.read(batch):
+            for address, piece in by_node(whole, settings.nodes):
+                yield from piles.add(Place(address, topic), piece)
+    yield from piles.rest()
+
+
+def by_node(piece: Piece, nodes: tuple[str, ...]) -> Iterator[tuple[str, Piece]]:
+    """The messages of each node, which depends on their bodies alone.
+
+    A batch that was committed at one node only, when its query was cut short, comes again in other
+    partitions and another order; so what is left out and what is written still fit together.
+    """
+    if len(nodes) == 1:
+        yield nodes[0], piece
+        return
+    hashes: Longs = np.fromiter(map(crc32, piece.bodies.to_pylist()), np.int64, piece.count)
+    for index, indices in groups(hashes % len(nodes)):
+        yield nodes[index], piece.take(indices)
+
+
+class Stager:
+    """Stages the chunks of one attempt; for several threads."""
+
+    def __init__(
+        self, settings: Settings, partition: int, batch: Batch, connections: Connections
+    ) -> None:
+        self._settings = settings
+        self._partition = partition
+        self._batch = batch
+        self._connections = connections
+        # Spark's own numbers begin again with each driver, while an old one's task may still run.
+        self._attempt = uuid4().int >> 66
+        self._chunks: dict[Place, int] = {}
+        self._done: set[Place] = set()
+        self._lock = Lock()
+
+    def next_chunk(self, place: Place) -> int:
+        """The number of one more chunk."""
+        with self._lock:
+            number = self._chunks.get(place, 0)
+            self._chunks[place] = number + 1
+            return number
+
+    def staged(self) -> StagedRows:
+        """All that was staged."""
+        parts = {
+            place: Part(self._partition, self._attempt, chunks)
+            for place, chunks in self._chunks.items()
+            if place not in self._done
+        }
+        return StagedRows(self._batch, parts, frozenset(self._done))
+
+    def stage(self, place: Place, chunk: int, piece: Piece) -> int:
+        """Stage messages, in several chunks where the node takes no more at once; their number.
+
+        Raises SinkError for a refusal, SourceError when the node has been silent for ``timeout``.
+        """
+        if place in self._done:
+            return 0
+        try:
+            persist(
+                partial(self._send, place, chunk, staged_body(piece)),
+                f"{piece.where(self._partition)}: topic {place.topic} cannot be staged at node "
+                f"{place.address}",
+                self._settings.timeout_s,
+            )
+        except BatchCommitted:
+            self._done.add(place)
+            return 0
+        except NoLog:
+            raise SinkError(
+                f"node {place.address} cannot stage: it is Go's nsqd, or none at all. Leave "
+                "exactlyOnce out to write to it at least once"
+            ) from None
+        except LogError as error:
+            return self._refused(error, place, chunk, piece)
+        except SourceError as error:
+            raise _unless_full(error) from error
+        return piece.count
+
+    def _send(self, place: Place, chunk: int, body: bytes) -> None:
+        writer, number = self._batch
+        with self._connections.to(place.address) as client:
+            client.stage(place.topic, writer, number, self._partition, self._attempt, chunk, body)
+
+    def _refused(self, error: LogError, place: Place, chunk: int, piece: Piece) -> int:
+        """Try the halves of what was too big. Raises SinkError."""
+        if not too_big(error) or piece.count == 1:
+            where, largest = piece.where(self._partition), int(piece.sizes().max())
+            raise refusal(error, where, largest, int(piece.delays.max())) from None
+        first, second = piece.halves()
+        return self.stage(place, chunk, first) + self.stage(place, self.next_chunk(place), second)
+
+
+def _unless_full(error: SourceError) -> SourceError | SinkError:
+    """The error, with the remedy if the node has no room for staged messages."""
+    if isinstance(error.__cause__, LogError) and error.__cause__.reason.startswith("STAGE_FULL"):
+        return SinkError(
+            f"{error}: raise its --max-staged-bytes, or write smaller batches (a source's "
+            "maxRecordsPerTrigger)"
+        )
+    return error

@@ -1,0 +1,107 @@
+"""The writers that Spark meets: ``write`` runs in each task, the rest beside the driver.
+
+Spark runs a task again when it fails and a micro-batch again when its query is cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from penstock.spark.errors import SinkError
+from penstock.spark.sink import commits
+from penstock.spark.sink.columns import Columns
+from penstock.spark.sink.publishing import publish_rows
+from penstock.spark.sink.rows import RowReader
+from penstock.spark.sink.settings import Settings
+from penstock.spark.sink.staging import Batch, StagedRows, stage_rows
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """The word of a task; ``staged`` waits for the commit."""
+
+    rows: int
+    staged: StagedRows | None = None
+
+
+class NsqBatchWriter(DataSourceArrowWriter):
+    """``df.write``: the whole frame is one batch."""
+
+    def __init__(self, settings: Settings, columns: Columns) -> None:
+        self.settings = settings
+        self.columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _write(iterator, self.settings, self.columns, self._batch())
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        commits.commit(_staged(messages), self.settings.access)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        batch = self._batch()
+        if batch is not None:
+            commits.abort(batch, self.settings.nodes, self.settings.access)
+
+    def _batch(self) -> Batch | None:
+        number = self.settings.writer_batch
+        return None if number is None else Batch(self.settings.writer, number)
+
+
+class NsqStreamWriter(DataSourceStreamArrowWriter):
+    """``df.writeStream``: a micro-batch at a time."""
+
+    def __init__(self, settings: Settings, columns: Columns) -> None:
+        self.settings = settings
+        self.columns = columns
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        batch = _micro_batch(_task()) if self.settings.exactly_once else None
+        return _write(iterator, self.settings, self.columns, batch)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        commits.commit(_staged(messages), self.settings.access)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        # Only tasks know the query: when all have failed, what they staged is left to expire.
+        for staged in _staged(messages)[:1]:
+            commits.abort(staged.batch, self.settings.nodes, self.settings.access)
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch], settings: Settings, columns: Columns, batch: Batch | None
+) -> Written:
+    reader = RowReader(columns, settings.topic, _task().partitionId())
+    if batch is None:
+        return Written(publish_rows(batches, reader, settings))
+    staged = stage_rows(batches, reader, settings, batch)
+    return Written(reader.count, staged)
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    assert task is not None, "only tasks write"
+    return task
+
+
+def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
+    written = [message for message in messages if isinstance(message, Written)]
+    return [message.staged for message in written if message.staged is not None]
+
+
+def _micro_batch(task: TaskContext) -> Batch:
+    query, number = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
+    if not query or number is None:
+        raise SinkError("Spark tells no query id: exactlyOnce=true needs a stream's micro-batches")
+    return Batch(query, int(number))

@@ -1,0 +1,83 @@
+"""The driver's commit of what tasks have staged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.sink.commits import abort, commit
+from penstock.spark.sink.staging import Batch, StagedRows, stage_rows
+from tests.unit.spark.sink.fake_node import FakeNode
+from tests.unit.spark.sink.making import batch, reader, settings
+
+BATCH = Batch("w", 4)
+BODIES = [b"%03d" % number for number in range(60)]
+
+
+def stage(partition: int, bodies: list[bytes], *nodes: FakeNode, topic: str = "t") -> StagedRows:
+    wanted = settings(*nodes, topic=topic, exactlyOnce="true", requestBytes="100")
+    return stage_rows([batch(bodies)], reader(topic, partition), wanted, BATCH)
+
+
+def test_the_winning_attempts_appear_once_and_in_order(node: FakeNode) -> None:
+    access = settings(node).access
+    stage(0, BODIES[30:0:-1], node)  # an attempt that did not win, with rows in another order
+    staged = [stage(1, BODIES[30:], node), stage(0, BODIES[:30], node)]
+    assert node.bodies == []
+    commit(staged, access)
+    assert node.bodies == BODIES
+    commit(staged, access)  # as when the first answer was lost
+    assert node.bodies == BODIES
+
+
+def test_a_batch_that_was_committed_before_is_told(
+    node: FakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "penstock.spark")
+    commit([stage(0, BODIES, node)], settings(node).access)
+    assert caplog.messages == []
+    commit([stage(0, BODIES, node)], settings(node).access)
+    assert node.bodies == BODIES
+    assert caplog.messages == [
+        f"batch 4 of writer w is in topic t on node {node.address} already, and was not written "
+        "again"
+    ]
+
+
+def test_several_nodes_where_only_one_had_committed(start_node: Callable[..., FakeNode]) -> None:
+    one, two = start_node(), start_node()
+    access = settings(one, two).access
+    two.refuse = lambda path, *_: (500, {"message": "E"}) if path == "/stage/commit" else None
+    with pytest.raises(SourceError, match="batch 4 of writer w cannot be committed at node"):
+        commit([stage(0, BODIES, one, two)], access)
+    two.refuse = lambda *_: None
+    # The query begins again: other partitions, another order.
+    commit([stage(0, BODIES[::-2], one, two), stage(1, BODIES[::2], one, two)], access)
+    assert sorted(one.bodies + two.bodies) == BODIES
+
+
+def test_what_is_staged_no_more_is_an_error(node: FakeNode) -> None:
+    staged = stage(2, BODIES, node)
+    node.staged.clear()
+    with pytest.raises(SinkError) as failed:
+        commit([staged], settings(node).access)
+    assert str(failed.value).startswith(
+        f"batch 4 of writer w is not in topic t on node {node.address}: "
+    )
+    assert "PART_NOT_FOUND (part 2, attempt " in str(failed.value)
+    assert node.bodies == []
+
+
+def test_a_commit_of_nothing_asks_nobody(node: FakeNode) -> None:
+    commit([], settings(node).access)
+    commit([StagedRows(BATCH)], settings(node).access)
+    assert node.requests == []
+
+
+def test_an_abort_drops_what_is_staged_and_fails_nothing(node: FakeNode) -> None:
+    stage(0, BODIES, node)
+    abort(BATCH, ["127.0.0.1:9", node.address], settings(node).access)
+    assert node.staged == {}

@@ -1,0 +1,56 @@
+"""Taking turns among nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.sink.nodes import Connections, Nodes
+from penstock.spark.sink.settings import Settings
+from tests.unit.spark.sink.fake_node import FakeNode
+from tests.unit.spark.sink.making import settings
+
+
+def test_nodes_take_turns_and_one_that_failed_comes_last() -> None:
+    nodes = Nodes(Settings.parse({"nsqd_http_address": "a:1,b:1,c:1"}), turn=0)
+    assert nodes.by_turns() == ["b:1", "c:1", "a:1"]
+    assert nodes.by_turns() == ["c:1", "a:1", "b:1"]
+    nodes.failed("a:1")
+    assert nodes.by_turns() == ["b:1", "c:1", "a:1"]
+    assert nodes.by_turns() == ["b:1", "c:1", "a:1"]
+
+
+def test_nsqlookupd_names_the_nodes(node: FakeNode) -> None:
+    found = Nodes(
+        Settings.parse({"lookupd_http_address": node.address, "auth_secret": "s"}), turn=0
+    )
+    assert found.by_turns() == [node.address]
+    assert node.headers[-1]["Authorization"] == "Bearer s"
+    node.refuse = lambda *_: (200, {"producers": []})
+    found.look_again()
+    assert found.by_turns() == [node.address]
+
+
+def test_an_nsqlookupd_without_nodes_or_without_an_answer(node: FakeNode) -> None:
+    options = {"lookupd_http_address": node.address, "timeout": "1"}
+    node.refuse = lambda *_: (200, {"producers": []})
+    with pytest.raises(SinkError) as none:
+        Nodes(Settings.parse(options), turn=0)
+    assert str(none.value) == f"nsqlookupd {node.address} knows no nsqd to write to"
+    node.refuse = lambda *_: (500, {})
+    with pytest.raises(SourceError, match="no nsqlookupd answers: "):
+        Nodes(Settings.parse(options), turn=0)
+
+
+def test_connections_are_kept_and_not_shared(start_node: Callable[..., FakeNode]) -> None:
+    node = start_node()
+    access = settings(node, auth_secret="s").access
+    with Connections(access) as connections:
+        with connections.to(node.address) as one, connections.to(node.address) as two:
+            assert one is not two
+            assert one.delays_many()
+        with connections.to(node.address) as again:
+            assert again is two or again is one
+    assert node.headers[-1]["Authorization"] == "Bearer s"

@@ -1,0 +1,80 @@
+"""The writers as Spark calls them, without a Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark import TaskContext
+
+from penstock.spark.errors import SinkError
+from penstock.spark.sink import writer as module
+from penstock.spark.sink.facade import batch_writer, stream_writer
+from tests.unit.spark.sink.fake_node import FakeNode
+from tests.unit.spark.sink.making import batch, schema
+
+SCHEMA = schema("body binary")
+
+
+class Task(TaskContext):
+    """A task of a micro-batch."""
+
+    properties: dict[str, str]
+
+    def __init__(self, **properties: str) -> None:
+        self.properties = properties
+
+    def __new__(cls, **properties: str) -> Task:
+        return object.__new__(cls)
+
+    def partitionId(self) -> int:
+        return 1
+
+    def getLocalProperty(self, key: str) -> str | None:
+        return self.properties.get(key.replace(".", "_"))
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    running = Task(sql_streaming_queryId="q-1", streaming_sql_batchId="5")
+    monkeypatch.setattr(module, "_task", lambda: running)
+    return running
+
+
+def options(node: FakeNode, **more: str) -> dict[str, str]:
+    return {"topic": "t", "nsqd_http_address": node.address, "timeout": "1", **more}
+
+
+def test_at_least_once_there_is_nothing_to_commit(node: FakeNode, task: Task) -> None:
+    writer = stream_writer(options(node), SCHEMA)
+    message = writer.write(iter([batch([b"a", b"b"])]))
+    assert node.bodies == [b"a", b"b"]
+    writer.commit([message], 5)
+    writer.abort([message, None], 5)
+    assert len(node.requests) == 1
+
+
+def test_a_stream_is_remembered_by_its_query(node: FakeNode, task: Task) -> None:
+    writer = stream_writer(options(node, exactlyOnce="true"), SCHEMA)
+    message = writer.write(iter([batch([b"a", b"b"])]))
+    assert node.bodies == []
+    writer.commit([message, None], 5)
+    assert node.bodies == [b"a", b"b"]
+    assert node.committed == {("t", "q-1"): 5}
+    writer.abort([None, message], 6)
+    assert node.aborted == [{"writer": "q-1", "batch": "5"}]
+
+
+def test_a_batch_write_is_remembered_by_its_options(node: FakeNode, task: Task) -> None:
+    given = options(node, exactlyOnce="true", writerId="w", writerBatch="0")
+    writer = batch_writer(given, SCHEMA, False)
+    writer.commit([writer.write(iter([batch([b"a"])]))])
+    assert node.committed == {("t", "w"): 0}
+    writer.abort([None])
+    assert node.aborted == [{"writer": "w", "batch": "0"}]
+
+
+def test_without_a_query_there_is_no_exactly_once(node: FakeNode, task: Task) -> None:
+    task.properties = {}
+    with pytest.raises(SinkError, match="Spark tells no query id"):
+        stream_writer(options(node, exactlyOnce="true"), SCHEMA).write(iter([]))
