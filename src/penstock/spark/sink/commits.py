@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import LogError
+from penstock.nsq.client.log import TOPICS_MAX, LogError
 from penstock.nsq.client.writes import Committed, Part, WriteClient
 from penstock.spark.access import Access, persist, why
 from penstock.spark.at_once import at_once
@@ -17,6 +17,8 @@ from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.staging import Batch, Place, StagedRows
 
 _ABORT_S: Final = 2.0
+# A part is 60 bytes of a request, of which nodes take 4 MiB.
+_PARTS_MAX: Final = 20_000
 _log = logging.getLogger("penstock.spark")
 _Answer = TypeVar("_Answer")
 _Parts: TypeAlias = Mapping[str, list[Part]]
@@ -73,16 +75,31 @@ def _commit_at(
     address: str, batch: Batch, parts: Mapping[str, _Parts], access: Access
 ) -> dict[str, Committed | ClientError]:
     failure = f"batch {batch.number} of writer {batch.writer} cannot be committed at node {address}"
+
+    def ask(some: _Parts) -> dict[str, Committed | ClientError]:
+        return _at(address, access, lambda client: client.commit_staged(*batch, some))
+
+    found: dict[str, Committed | ClientError] = {}
     try:
-        return persist(
-            lambda: _at(
-                address, access, lambda client: client.commit_staged(*batch, parts[address])
-            ),
-            failure,
-            access.timeout_s,
-        )
+        for some in _requests(parts[address]):
+            found |= persist(partial(ask, some), failure, access.timeout_s)
+        return found
     except LogError as error:
         raise SinkError(f"{failure}: {why(error)}") from None
+
+
+def _requests(parts: _Parts) -> Iterator[_Parts]:
+    """The topics in pieces that one request takes."""
+    some: dict[str, list[Part]] = {}
+    count = 0
+    for topic, of_topic in parts.items():
+        if some and (count + len(of_topic) > _PARTS_MAX or len(some) == TOPICS_MAX):
+            yield some
+            some, count = {}, 0
+        some[topic] = of_topic
+        count += len(of_topic)
+    if some:
+        yield some
 
 
 def _at(address: str, access: Access, ask: Callable[[WriteClient], _Answer]) -> _Answer:
@@ -91,7 +108,10 @@ def _at(address: str, access: Access, ask: Callable[[WriteClient], _Answer]) -> 
 
 
 def _not_committed(batch: Batch, place: Place, error: ClientError) -> str:
-    return (
+    failed = (
         f"batch {batch.number} of writer {batch.writer} is not in topic {place.topic} on node "
-        f"{place.address}: {why(error)}. Staged messages expire (--staged-retention); run it again"
+        f"{place.address}: {why(error)}"
     )
+    if isinstance(error, LogError) and error.reason.startswith("COMMIT_TOO_BIG"):
+        return f"{failed}. Write smaller batches (a source's maxRecordsPerTrigger)"
+    return f"{failed}. Staged messages expire (--staged-retention); run it again"

@@ -131,9 +131,7 @@ class Publisher:
             if error.status >= 500:
                 raise
             if not too_big(error) or piece.count == 1:
-                largest = int(piece.sizes().max())
-                where = piece.where(self._partition)
-                raise refusal(error, where, largest, delay_ms) from None
+                raise refusal(error, piece, self._partition) from None
             parts = list(piece.halves())
         return sum(self.publish(topic, delay_ms, part) for part in parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.nsq.client.log import LogError, NoLog
 from penstock.spark.errors import SinkError
+from penstock.spark.sink.pieces import Piece
 
 
 def too_big(error: LogError) -> bool:
@@ -11,18 +12,26 @@ def too_big(error: LogError) -> bool:
     return error.status == 413
 
 
-def refusal(error: LogError, where: str, size: int, delay_ms: int) -> SinkError:
-    """The error for messages that a node will never take; ``size`` is the largest, in bytes."""
+def refusal(error: LogError, piece: Piece, partition: int) -> SinkError:
+    """The error for messages that a node will never take."""
     if isinstance(error, NoLog):
         return SinkError(f"node {error.node} is no nsqd: it takes no messages over HTTP")
     if too_big(error):
         return SinkError(
-            f"{where}: {size} bytes are more than node {error.node} takes ({error.reason}): raise "
-            "its --max-msg-size, or make the message smaller"
+            f"{piece.where(partition)}: {piece.sizes().max()} bytes are more than node "
+            f"{error.node} takes ({error.reason}): raise its --max-msg-size, or make the message "
+            "smaller"
         )
     if error.reason == "INVALID_DEFER":
+        longest = int(piece.delays.argmax())
         return SinkError(
-            f"{where}: defer_ms {delay_ms} is more than node {error.node} takes: raise its "
+            f"{piece.slice(longest, longest + 1).where(partition)}: defer_ms "
+            f"{piece.delays[longest]} is more than node {error.node} takes: raise its "
             "--max-req-timeout, or delay for less"
         )
-    return SinkError(f"{where}: refused by node {error}")
+    if error.reason == "TOPIC_IS_EPHEMERAL":
+        return SinkError(
+            f"{piece.where(partition)}: an ephemeral topic remembers no writer, so exactlyOnce is "
+            "not for it"
+        )
+    return SinkError(f"{piece.where(partition)}: refused by node {error}")

@@ -159,8 +159,7 @@ class Stager:
     def _refused(self, error: LogError, place: Place, chunk: int, piece: Piece) -> int:
         """Try the halves of what was too big. Raises SinkError."""
         if not too_big(error) or piece.count == 1:
-            where, largest = piece.where(self._partition), int(piece.sizes().max())
-            raise refusal(error, where, largest, int(piece.delays.max())) from None
+            raise refusal(error, piece, self._partition) from None
         first, second = piece.halves()
         return self.stage(place, chunk, first) + self.stage(place, self.next_chunk(place), second)
 

@@ -71,6 +71,22 @@ def test_what_is_staged_no_more_is_an_error(node: FakeNode) -> None:
     assert node.bodies == []
 
 
+def test_a_commit_that_is_too_big_is_told_with_the_remedy(node: FakeNode) -> None:
+    staged = stage(0, BODIES, node)
+    node.refuse = lambda *_: (200, {"topics": {"t": {"message": "COMMIT_TOO_BIG", "limit": 5}}})
+    with pytest.raises(SinkError, match=r"COMMIT_TOO_BIG\. Write smaller batches"):
+        commit([staged], settings(node).access)
+
+
+def test_many_topics_are_committed_in_several_requests(node: FakeNode) -> None:
+    names = [f"t{number}" for number in range(501)]
+    rows = batch([b"x"] * len(names), topic=names)
+    wanted = settings(node, exactlyOnce="true")
+    commit([stage_rows([rows], reader(None), wanted, BATCH)], wanted.access)
+    assert sorted(topic for topic, _, _ in node.published) == sorted(names)
+    assert [path for path, _, _ in node.requests].count("/stage/commit") == 2
+
+
 def test_a_commit_of_nothing_asks_nobody(node: FakeNode) -> None:
     commit([], settings(node).access)
     commit([StagedRows(BATCH)], settings(node).access)

@@ -6,21 +6,28 @@ import pytest
 
 from penstock.nsq.client.log import LogError, NoLog
 from penstock.spark.sink.refusals import refusal, too_big
+from tests.unit.spark.sink.making import piece
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("status", "reason", "said"),
     [
-        (LogError("n:1", 413, "BAD_MESSAGE"),
-         "row 4 of partition 0: 700 bytes are more than node n:1 takes (BAD_MESSAGE): raise its "
-         "--max-msg-size, or make the message smaller"),
-        (LogError("n:1", 400, "INVALID_DEFER"),
-         "row 4 of partition 0: defer_ms 9 is more than node n:1 takes: raise its "
+        (413, "BAD_MESSAGE",
+         "rows 4 to 5 of partition 0: 700 bytes are more than node n:1 takes (BAD_MESSAGE): raise "
+         "its --max-msg-size, or make the message smaller"),
+        (400, "INVALID_DEFER",
+         "row 5 of partition 0: defer_ms 9 is more than node n:1 takes: raise its "
          "--max-req-timeout, or delay for less"),
-        (LogError("n:1", 403, "FORBIDDEN"), "row 4 of partition 0: refused by node n:1: 403 FORB"),
-        (NoLog("n:1", 404, "NOT_FOUND"), "node n:1 is no nsqd: it takes no messages over HTTP"),
+        (400, "TOPIC_IS_EPHEMERAL", "rows 4 to 5 of partition 0: an ephemeral topic remembers no"),
+        (403, "FORBIDDEN", "rows 4 to 5 of partition 0: refused by node n:1: 403 FORBIDDEN"),
     ],
 )  # fmt: skip
-def test_sentences(error: LogError, said: str) -> None:
-    assert str(refusal(error, "row 4 of partition 0", 700, 9)).startswith(said)
-    assert too_big(error) == (error.status == 413)
+def test_sentences(status: int, reason: str, said: str) -> None:
+    error = LogError("n:1", status, reason)
+    assert str(refusal(error, piece([b"x" * 700, b"y"], [2, 9], first=4), 0)).startswith(said)
+    assert too_big(error) == (status == 413)
+
+
+def test_no_nsqd() -> None:
+    error = refusal(NoLog("n:1", 404, "NOT_FOUND"), piece([b"x"]), 0)
+    assert str(error) == "node n:1 is no nsqd: it takes no messages over HTTP"
