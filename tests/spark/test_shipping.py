@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.nsq.client.log import LogClient
 from penstock.spark.java import home_for_spark_submit
 from penstock.spark.shipping import write_zip
+from penstock.testing.daemons import run_nsqd
 from tests.environments import python_with, site_packages
 from tests.spark.fake_log_server import FakeLogServer
 
@@ -38,6 +40,8 @@ query = (
     .start(path=sys.argv[2] + "/out", checkpointLocation=sys.argv[2] + "/checkpoint")
 )
 query.awaitTermination()
+whole.select("body").write.format("nsq").mode("append").option(
+    "nsqd_http_address", sys.argv[3]).save("copy")
 print(json.dumps({
     "looks": spark.sparkContext.parallelize(range(2), 2).map(look).collect(),
     "splits": whole.rdd.getNumPartitions(),
@@ -59,14 +63,17 @@ def test_executors_need_the_zip_and_three_packages(tmp_path: Path, server: FakeL
     program.write_text(PROGRAM)
     site = site_packages(tmp_path / "bare")
 
-    ended = subprocess.run(
-        [
-            site / "pyspark/bin/spark-submit", "--master", "local-cluster[2,1,1024]",
-            "--py-files", shipped, "--conf", "spark.driver.host=127.0.0.1",
-            "--conf", "spark.ui.enabled=false", program, server.address, tmp_path,
-        ],
-        cwd=tmp_path, env=environment(python, shipped), capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    with run_nsqd() as nsqd, LogClient(nsqd.http) as log:
+        ended = subprocess.run(
+            [
+                site / "pyspark/bin/spark-submit", "--master", "local-cluster[2,1,1024]",
+                "--py-files", shipped, "--conf", "spark.driver.host=127.0.0.1",
+                "--conf", "spark.ui.enabled=false", program, server.address, tmp_path, nsqd.http,
+            ],
+            cwd=tmp_path, env=environment(python, shipped), capture_output=True, text=True,
+            timeout=300,
+        )  # fmt: skip
+        written = log.offsets("copy").queues[0].end if not ended.returncode else 0
 
     # spark-submit joins what the program writes to both of its outputs.
     assert ended.returncode == 0, ended.stdout
@@ -78,6 +85,7 @@ def test_executors_need_the_zip_and_three_packages(tmp_path: Path, server: FakeL
     assert found["splits"] == 2
     assert found["batch"] == wanted
     assert found["stream"] == wanted
+    assert written == ROWS
     logs = [path.read_text() for path in (site / "pyspark/work").rglob("stderr")]
     assert any("checksums of batches are not verified" in log for log in logs)
 

@@ -52,7 +52,7 @@ SCHEMA = StructType([StructField(name, kind) for name, kind in _TYPES.items()])
 
 
 class NsqDataSource(DataSource):
-    """Reads topics of Penstock's nsqd by log offset.
+    """Reads topics of Penstock's nsqd by log offset, and writes to any nsqd.
 
     The option ``columns``, or a schema that the user gives, may name any of the columns in any
     order: what is left out is not built, not sent to the JVM and not paid for.

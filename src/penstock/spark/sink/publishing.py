@@ -52,6 +52,11 @@ def _published(count: int) -> str:
     return said if count else ""
 
 
+def _said(error: Exception) -> str:
+    """The reason without the node's address, which stands before it."""
+    return f"{error.status} {error.reason}" if isinstance(error, LogError) else why(error)
+
+
 def _to_send(
     batches: Iterable[pa.RecordBatch], reader: RowReader, request_bytes: int
 ) -> Iterator[tuple[str, int, Piece]]:
@@ -100,7 +105,7 @@ class Publisher:
                 except (NodeUnreachable, SourceError, LogError) as error:
                     if isinstance(error, OptionError):
                         raise
-                    failures[address] = why(error)
+                    failures[address] = _said(error)
                     self._nodes.failed(address)
             now_ns = SYSTEM_CLOCK.monotonic_ns()
             deadline_ns = deadline_ns or now_ns + int(self._settings.timeout_s * 1e9)

@@ -90,6 +90,16 @@ def test_no_node_takes_them() -> None:
     assert said.endswith("tried for 1 s, option timeout)")
 
 
+def test_a_node_in_trouble_is_quoted(node: FakeNode) -> None:
+    node.refuse = lambda *_: (503, {"message": "DISK_FULL"})
+    with pytest.raises(SinkError) as failed:
+        publish([batch([b"a"])], settings(node, topic="t"))
+    assert str(failed.value) == (
+        f"row 0 of partition 3: no node takes messages of topic t ({node.address}: 503 DISK_FULL; "
+        "tried for 1 s, option timeout)"
+    )
+
+
 def larger_than(limit: int) -> Callable[[str, Query, bytes], Answer | None]:
     def refuse(path: str, query: Query, body: bytes) -> Answer | None:
         bodies = unpacked(body) if path == "/mpub" else [body]
