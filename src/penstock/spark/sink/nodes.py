@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import Final
 
 from penstock.core.clock import SYSTEM_CLOCK
@@ -65,9 +66,14 @@ class Nodes:
 class Connections:
     """The connections of one task, each for one thread at a time; use as a context manager."""
 
-    def __init__(self, access: Access) -> None:
-        self.access = access
+    def __init__(self, access: Access, port_timeout_s: float = inf) -> None:
+        """A silent node's HTTPS port is asked for ``port_timeout_s`` seconds at most."""
+        self._access = access
+        self._patience = access.hurried(port_timeout_s)
         self._idle: dict[str, deque[WriteClient]] = {}
+
+    def _connect(self, address: str) -> WriteClient:
+        return connect_as(WriteClient, secured(address, self._patience), self._access)
 
     def __enter__(self) -> Connections:
         return self
@@ -84,7 +90,7 @@ class Connections:
         try:
             client = idle.pop()
         except IndexError:
-            client = connect_as(WriteClient, secured(address, self.access), self.access)
+            client = self._connect(address)
         try:
             yield client
         finally:

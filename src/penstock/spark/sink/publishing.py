@@ -29,6 +29,8 @@ from penstock.spark.sink.settings import Settings
 
 _PAUSE_S = 0.1
 _PAUSE_S_MAX = 1.0
+# A node that is down is left to the next before its HTTPS port is asked for again and again.
+_PORT_S = 1.0
 
 
 def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings) -> int:
@@ -36,7 +38,8 @@ def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings:
 
     Raises SinkError, which says how many rows are published nevertheless.
     """
-    with Connections(settings.access) as connections, InFlight(settings.in_flight) as requests:
+    to_nodes = Connections(settings.access, _PORT_S)
+    with to_nodes as connections, InFlight(settings.in_flight) as requests:
         publisher = Publisher(settings, reader.partition, connections)
         try:
             for topic, delay_ms, piece in _to_send(batches, reader, settings.request_bytes):

@@ -12,6 +12,8 @@ from penstock.spark.sink.settings import Settings
 from tests.unit.spark.sink.fake_node import FakeNode
 from tests.unit.spark.sink.making import settings
 
+NOWHERE = "127.0.0.1:9"
+
 
 def test_nodes_take_turns_and_one_that_failed_comes_last() -> None:
     nodes = Nodes(Settings.parse({"nsqd_http_address": "a:1,b:1,c:1"}), turn=0)
@@ -42,6 +44,18 @@ def test_an_nsqlookupd_without_nodes_or_without_an_answer(node: FakeNode) -> Non
     node.refuse = lambda *_: (500, {})
     with pytest.raises(SourceError, match="no nsqlookupd answers: "):
         Nodes(Settings.parse(options), turn=0)
+
+
+def test_a_silent_node_is_asked_for_its_https_port_as_long_as_wanted() -> None:
+    access = Settings.parse(
+        {"nsqd_http_address": NOWHERE, "tls_v1": "true", "timeout": "60"}
+    ).access
+    with (
+        Connections(access, port_timeout_s=0.5) as connections,
+        pytest.raises(SourceError, match=r"cannot be asked for its HTTPS port.*tried for 0\.5 s"),
+        connections.to(NOWHERE),
+    ):
+        pass
 
 
 def test_connections_are_kept_and_not_shared(start_node: Callable[..., FakeNode]) -> None:
