@@ -43,7 +43,12 @@ class WriteClient(LogClient):
 
     def delays_many(self) -> bool:
         """True for a node that takes a delay with many messages, which Go's nsqd overlooks."""
-        return "penstock_version" in self._json("GET", "/info", "", {})
+        return "penstock_version" in self._info()
+
+    def identity(self) -> tuple[object, ...]:
+        """A value that two nodes do not share, whatever addresses lead to them."""
+        info = self._info()
+        return tuple(info.get(name) for name in ("hostname", "tcp_port", "http_port", "start_time"))
 
     def publish_many(self, topic: str, body: bytes, defer_ms: int = 0) -> None:
         """Publish all messages of the body of an MPUB (``encode.multi_body``), or none of them."""
@@ -87,6 +92,9 @@ class WriteClient(LogClient):
     def abort_staged(self, writer: str, batch: int) -> None:
         """Drop what is staged for a batch."""
         self._post("/stage/abort", "", {"writer": writer, "batch": batch}, b"")
+
+    def _info(self) -> dict[str, Any]:
+        return self._json("GET", "/info", "", {})
 
     def _post(self, path: str, topic: str, query: dict[str, Any], body: bytes) -> None:
         self._check(self._request("POST", path, topic, query, body), topic)

@@ -35,7 +35,8 @@ def commit(staged: Iterable[StagedRows], access: Access) -> None:
         return
     (batch,) = {each.batch for each in all_staged}
     done = {place for each in all_staged for place in each.done}
-    parts = _by_address(each for each in all_staged)
+    parts = _by_address(all_staged)
+    _require_distinct(batch, parts, access)
     answers = at_once(partial(_commit_at, batch=batch, parts=parts, access=access), parts)
     for address, topics in answers.items():
         for topic, answer in topics.items():
@@ -71,19 +72,39 @@ def _by_address(staged: Iterable[StagedRows]) -> dict[str, dict[str, list[Part]]
     return found
 
 
+def _require_distinct(batch: Batch, addresses: Iterable[str], access: Access) -> None:
+    """Raise SinkError if two addresses lead to one node, which takes a batch once only."""
+    ask = partial(_ask, batch, access, lambda client: client.identity())
+    names: dict[tuple[object, ...], str] = {}
+    several = list(addresses)
+    for address, identity in (at_once(ask, several) if len(several) > 1 else {}).items():
+        other = names.setdefault(identity, address)
+        if other != address:
+            raise SinkError(f"{other} and {address} are one node: name it once for exactlyOnce")
+
+
 def _commit_at(
     address: str, batch: Batch, parts: Mapping[str, _Parts], access: Access
 ) -> dict[str, Committed | ClientError]:
-    failure = f"batch {batch.number} of writer {batch.writer} cannot be committed at node {address}"
-
-    def ask(some: _Parts) -> dict[str, Committed | ClientError]:
-        return _at(address, access, lambda client: client.commit_staged(*batch, some))
-
     found: dict[str, Committed | ClientError] = {}
+    for some in _requests(parts[address]):
+        found |= _ask(batch, access, partial(_commit_some, batch, some), address)
+    return found
+
+
+def _commit_some(
+    batch: Batch, some: _Parts, client: WriteClient
+) -> dict[str, Committed | ClientError]:
+    return client.commit_staged(*batch, some)
+
+
+def _ask(
+    batch: Batch, access: Access, ask: Callable[[WriteClient], _Answer], address: str
+) -> _Answer:
+    """An answer that a commit needs, as persistently as the options say."""
+    failure = f"batch {batch.number} of writer {batch.writer} cannot be committed at node {address}"
     try:
-        for some in _requests(parts[address]):
-            found |= persist(partial(ask, some), failure, access.timeout_s)
-        return found
+        return persist(lambda: _at(address, access, ask), failure, access.timeout_s)
     except LogError as error:
         raise SinkError(f"{failure}: {why(error)}") from None
 

@@ -69,7 +69,8 @@ class FakeNode:
         return 404, {"message": "NOT_FOUND"}
 
     def _info(self, query: Query, body: bytes) -> Answer:
-        return 200, {} if self.kind == "go" else {"penstock_version": "1"}
+        version = {} if self.kind == "go" else {"penstock_version": "1"}
+        return 200, {"hostname": "h", "http_port": self._server.server_address[1], **version}
 
     def _nodes(self, query: Query, body: bytes) -> Answer:
         host, port = self.address.split(":")

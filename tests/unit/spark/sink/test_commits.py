@@ -9,6 +9,7 @@ import pytest
 
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.sink.commits import abort, commit
+from penstock.spark.sink.settings import Settings
 from penstock.spark.sink.staging import Batch, StagedRows, stage_rows
 from tests.unit.spark.sink.fake_node import FakeNode
 from tests.unit.spark.sink.making import batch, reader, settings
@@ -57,6 +58,17 @@ def test_several_nodes_where_only_one_had_committed(start_node: Callable[..., Fa
     # The query begins again: other partitions, another order.
     commit([stage(0, BODIES[::-2], one, two), stage(1, BODIES[::2], one, two)], access)
     assert sorted(one.bodies + two.bodies) == BODIES
+
+
+def test_two_names_of_one_node_are_refused(node: FakeNode) -> None:
+    alias = node.address.replace("127.0.0.1", "localhost")
+    wanted = Settings.parse(
+        {"nsqd_http_address": f"{node.address},{alias}", "exactlyOnce": "true", "timeout": "5"}
+    )
+    staged = stage_rows([batch(BODIES)], reader("t"), wanted, BATCH)
+    with pytest.raises(SinkError, match=f"{node.address} and {alias} are one node: name it once"):
+        commit([staged], wanted.access)
+    assert node.bodies == []
 
 
 def test_what_is_staged_no_more_is_an_error(node: FakeNode) -> None:
