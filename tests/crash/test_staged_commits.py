@@ -43,6 +43,20 @@ class StagingWriter:
         self.rows: list[list[str]] = []
         """The rows of each batch, sorted: answered as committed, but for the last."""
         self.stop = False
+        self._requests_left = 0
+        self._reached = asyncio.Event()
+
+    async def request_number(self, number: int) -> None:
+        """Wait until it makes the request of this number from now on, from 1."""
+        self._requests_left = number
+        self._reached.clear()
+        await self._reached.wait()
+
+    async def _ask(self, path: str, body: bytes) -> tuple[int, Any]:
+        self._requests_left -= 1
+        if self._requests_left == 0:
+            self._reached.set()
+        return await ask(self.nsqd, "POST", path, body)
 
     async def run(self) -> None:
         """Commit until it is told to stop; whatever happens to the node."""
@@ -72,7 +86,7 @@ class StagingWriter:
             bodies = [row.encode().ljust(self.rng.choice([20, 200]), b"_") for row in rows]
             messages = [struct.pack(">II", len(body), 0) + body for body in bodies]
             body = struct.pack(">I", len(messages)) + b"".join(messages)
-            status, answer = await ask(self.nsqd, "POST", path, body)
+            status, answer = await self._ask(path, body)
             assert status == 200 or answer["message"] == "BATCH_COMMITTED", answer
 
     async def _commit(self) -> bool:
@@ -80,9 +94,7 @@ class StagingWriter:
         parts = [{"part": part, "attempt": self.attempt, "chunks": int(part < filled)}
                  for part in range(PARTS)]  # fmt: skip
         body = json.dumps({"topics": dict.fromkeys(TOPICS, parts)}).encode()
-        status, answer = await ask(
-            self.nsqd, "POST", f"/stage/commit?writer=w&batch={self.batch}", body
-        )
+        status, answer = await self._ask(f"/stage/commit?writer=w&batch={self.batch}", body)
         assert status == 200, answer
         for topic in TOPICS:
             told = answer["topics"][topic]
@@ -134,8 +146,11 @@ async def test_each_row_is_there_exactly_once_after_kills(
         committing = asyncio.ensure_future(writer.run())
         publishing = asyncio.ensure_future(publish(nsqd))
         for _ in range(rounds):
-            await asyncio.sleep(rng.uniform(0.02, 0.3))
+            # A batch has seven: the kill hits stages and commits, and what comes just behind them.
+            reached = asyncio.ensure_future(writer.request_number(rng.randint(1, 30)))
+            await asyncio.wait([reached, committing], return_when=asyncio.FIRST_COMPLETED)
             assert not committing.done(), committing.exception()
+            await asyncio.sleep(rng.uniform(0, 0.01))
             nsqd.kill()
             await asyncio.to_thread(nsqd.start)
         writer.stop = True

@@ -277,3 +277,20 @@ def test_a_committed_message_that_is_spent_is_no_dead_letter_yet(world: World) -
     parcel = channel.take_spent(world.now)
     assert parcel is not None
     assert len(parcel.frames) == 1
+
+
+def test_a_commit_is_spread_over_the_queues_of_a_topic_and_stays_in_one_piece(
+    world: World,
+) -> None:
+    topic = world.topic
+    world.broker.split(topic, 3, 3)
+    world.fill(2)
+    commit(topic, 0, b"a", b"b", delays=(0, SECOND, 0, SECOND))
+    found = batches_of(topic)[2:]
+    assert [each.queue for each in found] == [2, 0, 1, 2]
+    assert [each.goes_on for each in found] == [True, True, True, False]
+    assert [topic.queues.bounds(queue) for queue in range(3)] == [(0, 3), (0, 3), (0, 4)]
+    world.kill()
+    world.broker.split(world.topic, 3, 3)
+    bounds = [world.topic.queues.bounds(queue) for queue in range(3)]
+    assert bounds == [(0, 3), (0, 3), (0, 4)]
