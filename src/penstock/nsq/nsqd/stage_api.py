@@ -6,8 +6,9 @@ and names the attempts that count. Committing once more does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -31,6 +32,7 @@ WRITER_MAX: Final = 128
 ROWS_MAX: Final = 10_000
 """The most rows of GET /stage."""
 _COMMIT_MAX: Final = 4 * 1024 * 1024
+_Place: TypeAlias = tuple[str, str]  # topic and writer
 _Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 
 
@@ -126,17 +128,20 @@ class StageApi:
         """What is staged, and the last commits, of all writers and topics or those named."""
         query = Query.parse(request.query)
         topic, writer = query.get("topic"), query.get("writer")
-        nsqd = self._nsqd
-        staged: dict[tuple[str, str], list[StagedBatch]] = {}
-        for each in nsqd.staged_parts.parts:
+        staged: dict[_Place, list[StagedBatch]] = {}
+        for each in self._nsqd.staged_parts.parts:
             staged.setdefault((each.topic, each.writer), []).append(each)
-        places = dict.fromkeys(staged)
-        for known in nsqd.broker.topics.values():
-            places |= dict.fromkeys((known.name, record.name) for record in known.writers)
-        wanted = [place for place in places
-                  if topic in (None, place[0]) and writer in (None, place[1])]  # fmt: skip
-        rows = [self._row(*place, staged.get(place, [])) for place in wanted[:ROWS_MAX]]
-        return {"writers": rows, "more": len(wanted) > ROWS_MAX}
+        wanted = (place for place in self._places(staged)
+                  if topic in (None, place[0]) and writer in (None, place[1]))  # fmt: skip
+        rows = [self._row(*place, staged.get(place, [])) for place in islice(wanted, ROWS_MAX)]
+        return {"writers": rows, "more": next(wanted, None) is not None}
+
+    def _places(self, staged: Collection[_Place]) -> Iterator[_Place]:
+        """Where something is staged, then where there is only a last commit."""
+        yield from staged
+        for topic in self._nsqd.broker.topics.values():
+            known = ((topic.name, record.name) for record in topic.writers)
+            yield from (place for place in known if place not in staged)
 
     def _row(self, topic: str, writer: str, staged: Sequence[StagedBatch]) -> dict[str, Any]:
         nsqd = self._nsqd

@@ -191,6 +191,8 @@ class StagedParts:
         StorageError.
         """
         async with self._committing:
+            if topic.exiting:
+                raise ExitingError
             try:
                 _check_newer(topic, writer, batch)
             except CommittedError:
