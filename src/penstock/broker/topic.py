@@ -133,10 +133,12 @@ class Topic:
         if journal is not None:
             assert isinstance(log, Log)
             progress = Progress.replay(journal.records, journal.gaps)
-            self.writers.restore(log, journal, progress)
+            self._save_failed = self.writers.restore(log, journal, progress)
             self._restore(log, progress)
             self._changed = journal.wants_compaction
         self._apply_bounds()
+        if self._save_failed:
+            self._save_now()
 
     # --- publishing ----------------------------------------------------------------------------
 

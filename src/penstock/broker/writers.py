@@ -88,10 +88,11 @@ class Writers:
             self._put(record)
             self._unwritten.setdefault(record.name, first)
 
-    def restore(self, log: Log, journal: Journal, progress: Progress) -> None:
+    def restore(self, log: Log, journal: Journal, progress: Progress) -> bool:
         """Take what the journal says, and from the log what that does not have yet.
 
-        Commits that a power cut has taken are not taken for done. Raises StorageError.
+        Commits that a power cut has taken are not taken for done; then the result is True, as the
+        journal must forget them before more is synced. Raises StorageError.
         """
         lost = [each for each in log.damage.lost_ranges() if each[1] > journal.extent.synced]
         kept = [record for record in progress.writers
@@ -104,6 +105,7 @@ class Writers:
             start = log.start_offset  # the log knows what has come before a record that is gone
         if start is not None:
             self._read(batches_from(log, max(start, log.start_offset)))
+        return len(kept) < len(progress.writers)
 
     def _read(self, batches: Iterable[Batch]) -> None:
         """Take what the notes of these batches say, oldest first."""
