@@ -15,7 +15,7 @@ from msgspec import Struct
 from penstock.core.errors import PenstockError
 
 CHUNK_BYTES_MIN: Final = 16 * 1024
-"""What a chunk counts at least, so that the limit on bytes is one on chunks as well."""
+"""The least that a chunk counts, so that the limit on bytes is one on chunks as well."""
 
 
 class ChunkKey(NamedTuple):
@@ -58,7 +58,7 @@ class PartNotFoundError(PenstockError):
 
 
 class StagedBatch(Struct):
-    """What is staged of one batch of a writer for a topic; the time is monotonic ns."""
+    """The staged chunks of one batch of a writer for a topic; the time is monotonic ns."""
 
     topic: str
     writer: str
@@ -91,7 +91,7 @@ class Parts:
     # --- staging -------------------------------------------------------------------------------
 
     def reserve(self, nbytes: int) -> Chunk:
-        """Room for a chunk of so many bytes, and its number. Raises StageFullError."""
+        """Reserve room for a chunk of this size, and a number. Raises StageFullError."""
         chunk = self.chunk(self._next_number, nbytes)
         if self.nbytes + chunk.nbytes > self.nbytes_max:
             raise StageFullError(self.nbytes_max)

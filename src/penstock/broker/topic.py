@@ -60,7 +60,7 @@ _QUEUE = attrgetter("queue")
 
 
 def _ignore(_error: StorageError | None) -> None:
-    """What becomes of a part is told to the one that commits."""
+    """Do nothing: the one that commits is told the outcome of all parts."""
 
 
 Appended = Callable[["Topic", list[Batch]], None]
@@ -222,8 +222,8 @@ class Topic:
     def store_commit(self, writer: str, batch: int, batches: list[Batch], nbytes: int) -> None:
         """Append the batches of a commit, all or nothing, also over a crash.
 
-        ``nbytes`` are those of their bodies. Raises StorageError, of which TopicFullError says that
-        the topic has no room for so many.
+        ``nbytes`` are those of their bodies. Raises StorageError; TopicFullError when the topic has
+        no room for them.
         """
         if self.exiting:
             raise ExitingError
@@ -238,12 +238,12 @@ class Topic:
         unseen = dict(self._unseen)
         for each in batches:
             unseen[each.queue] = unseen.get(each.queue, 0) + each.count
-        # Before it is seen, so that no save comes in between.
+        # Known before the messages are seen: at most levels that is when they are stored.
         self.writers.appended(WriterRecord(writer, batch, end, batches[0].timestamp_ns), first)
         try:
             self._store(batches, unseen)
         except StorageError:
-            self.writers.pending.pop()
+            del self.writers.pending[-1:]
             raise
         self.message_count += end - first
         self.message_bytes += nbytes

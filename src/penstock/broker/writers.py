@@ -131,7 +131,7 @@ class Writers:
     # --- the journal ---------------------------------------------------------------------------
 
     def records(self, end: int, *, everything: bool) -> list[Record]:
-        """What to write down when readers see the log up to ``end``: all, or only what is new."""
+        """The records to write when readers see the log up to ``end``: all, or only new ones."""
         self.show(end)  # the last sync, at the end, tells nobody
         names = self._known if everything else self._unwritten
         found: list[Record] = [self._known[name] for name in names]
@@ -143,7 +143,7 @@ class Writers:
 
     @property
     def floor(self) -> int | None:
-        """The offset of the oldest commit that is only in the log; None when there is none."""
+        """The first offset of the oldest commit that is only in the log; None: all are written."""
         return min(self._unwritten.values(), default=None)
 
 

@@ -179,6 +179,11 @@ class Batch(Struct, eq=False, gc=False):
                    note, queue)  # fmt: skip
 
     @property
+    def is_part(self) -> bool:
+        """True if it belongs to a commit of several batches."""
+        return bool(self.raw[_ATTRIBUTES_AT] & (_GOES_ON | _WENT_BEFORE))
+
+    @property
     def goes_on(self) -> bool:
         """True if the next batch belongs to the same commit: a crash leaves both or neither."""
         return bool(self.raw[_ATTRIBUTES_AT] & _GOES_ON)

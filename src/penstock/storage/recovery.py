@@ -211,7 +211,8 @@ class _Recovery:
         self.report.scanned += len(data)
         before = expected
         for batch, start in zip(found.batches, found.positions, strict=True):
-            self._torn.look(batch, segment.place(position + start))
+            if batch.is_part or self._torn.is_open:
+                self._torn.look(batch, segment.place(position + start))
             segment.note(batch, position + start)
             self._present.add(batch.first_offset, batch.next_offset)
             expected = batch.next_offset

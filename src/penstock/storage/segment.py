@@ -101,7 +101,7 @@ class Segment:
         self.next_offset = batch.next_offset
 
     def place(self, position: int) -> Place:
-        """How far the segment has come at a file position, where the next batch may begin."""
+        """The place at a file position where the next batch may begin."""
         return Place(position, self.next_offset, self.last_timestamp_ns, len(self.index))
 
     def cut(self, place: Place) -> None:

@@ -21,28 +21,32 @@ class Place(NamedTuple):
 
 
 class TornCommit:
-    """Looks at the batches of one segment in order, beginning between two commits."""
+    """Looks at the batches of one segment in order, beginning between two commits.
+
+    It need not see batches that are no part of a commit while none ``is_open``.
+    """
 
     def __init__(self) -> None:
         self.found: Place | None = None
         """Behind the last whole commit, if what follows is a part of one."""
         self._next_offset = 0
-        self._is_open = False
+        self.is_open = False
+        """True if the next batch should belong to the same commit as the last."""
         self._whole: Place | None = None
 
     def look(self, batch: Batch, place: Place) -> None:
         """Take the next batch; ``place`` is where the batch before it ended."""
-        if not self._is_open or self._whole is None:
+        if not self.is_open or self._whole is None:
             self._whole = place
-        follows = self._is_open and batch.first_offset == self._next_offset
-        if (self._is_open or batch.went_before) and not (follows and batch.went_before):
+        follows = self.is_open and batch.first_offset == self._next_offset
+        if (self.is_open or batch.went_before) and not (follows and batch.went_before):
             self.found = self.found or self._whole
             self._whole = place
-        self._is_open = batch.goes_on
+        self.is_open = batch.goes_on
         self._next_offset = batch.next_offset
 
     def end(self) -> Place | None:
         """The segment ends; where the first commit began that is not whole, None if all are."""
-        if self._is_open:
+        if self.is_open:
             self.found = self.found or self._whole
         return self.found

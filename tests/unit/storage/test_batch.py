@@ -221,4 +221,5 @@ def test_a_batch_says_whether_others_belong_to_it(
                         goes_on=goes_on, went_before=went_before)  # fmt: skip
     for each in (built, Batch.parse(built.raw)):
         assert (each.goes_on, each.went_before) == (goes_on, went_before)
+        assert each.is_part == (goes_on or went_before)
         assert (bytes(each.frames), bytes(each.note)) == (b"a", note)

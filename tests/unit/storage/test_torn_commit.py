@@ -34,7 +34,7 @@ def commit(first: int, *counts: int) -> list[Batch]:
 
 
 def look(*batches: Batch) -> Place | None:
-    """What a segment of these batches ends with."""
+    """Look at a segment of these batches."""
     torn = TornCommit()
     position, next_offset = 0, 0
     for batch in batches:
@@ -134,7 +134,7 @@ def test_a_commit_torn_at_the_end_of_a_finished_segment_leaves_a_gap() -> None:
     batches = fill(log, 2, 1)
     together = commit(3, 2, 2)
     log.append(together)
-    after = fill(log, 9, 9)  # in a segment of its own
+    after = fill(log, 9, 9)  # in another segment
     assert len(log.segments) > 1
     path = log.segments[0].file.path
     disk.cut(path, len(disk.content(path)) - len(together[1].raw))

@@ -125,7 +125,7 @@ class StageApi:
     # --- looking -------------------------------------------------------------------------------
 
     def _show(self, request: Request) -> Any:
-        """What is staged, and the last commits, of all writers and topics or those named."""
+        """Show what is staged and the last commits, of all writers and topics or those named."""
         query = Query.parse(request.query)
         topic, writer = query.get("topic"), query.get("writer")
         staged: dict[_Place, list[StagedBatch]] = {}

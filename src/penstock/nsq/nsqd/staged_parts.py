@@ -151,7 +151,7 @@ class StagedParts:
         return read_staged(body, limits.max_msg_size, limits.max_req_timeout)
 
     def figures(self) -> dict[str, int]:
-        """What is staged in all, for /stats."""
+        """The sums of what is staged, for /stats."""
         parts = self.parts
         return {"bytes": parts.nbytes, "bytes_max": parts.nbytes_max, "batches": len(parts)}
 

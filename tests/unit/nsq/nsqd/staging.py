@@ -73,7 +73,7 @@ class Writer:
         return await bodies_of(self.running, topic or self.topic)
 
     async def rows(self) -> list[dict[str, Any]]:
-        """What the node says of writers."""
+        """The rows of GET /stage."""
         rows: list[dict[str, Any]] = (await self.running.json("/stage"))["writers"]
         return rows
 

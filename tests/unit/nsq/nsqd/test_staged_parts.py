@@ -1,4 +1,4 @@
-"""What becomes of staged parts: bounds, expiry, restarts, disks that fail, topics that go."""
+"""Staged parts over time: bounds, expiry, restarts, disks that fail, topics that go."""
 
 from __future__ import annotations
 
