@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
-import msgspec
+try:
+    from msgspec import DecodeError
+except ImportError:  # an executor of Spark, where the standard library's decoder takes its place
+    DecodeError = json.JSONDecodeError  # type: ignore[assignment,misc]
 
-MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+MALFORMED: Final = (DecodeError, UnicodeDecodeError, RecursionError)
 """For ``except``: msgspec has no root for all of them. The last is for what is nested too deeply,
 also where it would have been skipped.
 """

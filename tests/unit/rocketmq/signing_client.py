@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.rocketmq.broker.acl.check import signature
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.signing import sign
 from tests.unit.rocketmq.raw_client import RawClient
 
 
@@ -17,8 +17,6 @@ class SigningClient(RawClient):
         self._keys = access_key, secret_key
 
     def request(self, code: int, body: bytes = b"", **fields: Any) -> Command:
-        access_key, secret_key = self._keys
-        request = super().request(code, body, **fields, AccessKey=access_key)
-        assert request.ext is not None
-        request.ext["Signature"] = signature(request, secret_key).decode()
+        request = super().request(code, body, **fields)
+        sign(request, *self._keys)
         return request

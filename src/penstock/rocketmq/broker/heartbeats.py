@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import group_topics, names
-from penstock.rocketmq.broker.acl.rules import ACCESS_KEY
 from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.clients import ConsumerData, ConsumerGroup, Heartbeat, Member
 from penstock.rocketmq.broker.periodic import Periodic
@@ -20,6 +19,7 @@ from penstock.rocketmq.broker.subscriptions import TAG, Subscription
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.signing import ACCESS_KEY
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.node import Node, Service

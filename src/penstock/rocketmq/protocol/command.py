@@ -11,9 +11,8 @@ from enum import IntEnum
 from reprlib import repr as shortened
 from typing import Final
 
-from msgspec import Struct
-
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.compiled import Struct
 
 RESPONSE: Final = 1
 ONE_WAY: Final = 2

@@ -12,18 +12,15 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, Final, NoReturn, TypeAlias
 
-import msgspec
-
 from penstock.core.malformed import MALFORMED
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.compiled import decode_json, encode_json
 
 DEPTH_MAX: Final = 100
 
 ObjectKey: TypeAlias = tuple[tuple[str, Any], ...]
 """An object as a key of a map: its members, sorted by name."""
 
-_encode_text = msgspec.json.Encoder().encode
-_decode_standard = msgspec.json.Decoder(strict=False).decode
 _SPACE = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.]*")
@@ -57,7 +54,7 @@ def _write(value: Any, parts: list[str], quoted_keys: bool) -> None:
             _write(item, parts, quoted_keys)
         parts.append("]")
     elif isinstance(value, str):
-        parts.append(_encode_text(value.encode("utf-8", "replace").decode()).decode())
+        parts.append(encode_json(value.encode("utf-8", "replace").decode()).decode())
     elif isinstance(value, float):
         parts.append(repr(value) if isfinite(value) else "null")
     else:
@@ -105,7 +102,7 @@ def loads(data: bytes | memoryview) -> Any:
     ``ObjectKey``.
     """
     try:
-        value = _decode_standard(data)
+        value = decode_json(data)
     except MALFORMED:
         pass
     else:

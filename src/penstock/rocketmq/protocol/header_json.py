@@ -10,19 +10,25 @@ from __future__ import annotations
 
 from contextlib import suppress
 from reprlib import repr as shortened
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import msgspec
-from msgspec import UNSET, UnsetType
-
+from penstock.core.malformed import MALFORMED
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.errors import BodyError, FrameError
+from penstock.storage.compiled import MSGSPEC, Struct
 
-_Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+if TYPE_CHECKING or MSGSPEC:
+    from msgspec import UNSET, Meta, UnsetType
+    from msgspec.json import Decoder, Encoder
+
+    _Int32: TypeAlias = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+else:
+    UNSET = UnsetType = None
+    _Int32 = int
 
 
-class _Header(msgspec.Struct):
+class _Header(Struct):
     """The usual header; its keys are in the alphabetical order in which they are written."""
 
     code: _Int32
@@ -35,8 +41,18 @@ class _Header(msgspec.Struct):
     version: _Int32 = 0
 
 
-_decoder = msgspec.json.Decoder(_Header)
-_encode = msgspec.json.Encoder().encode
+if TYPE_CHECKING or MSGSPEC:
+    _encode = Encoder().encode
+    _decode = Decoder(_Header).decode
+else:
+
+    def _encode(header: _Header) -> bytes:
+        return fastjson.dumps(vars(header))
+
+    def _decode(header: bytes) -> _Header:
+        return _decode_oddly(header)
+
+
 _LANGUAGES = {language.name: language for language in Language}
 _LANGUAGES_BY_NUMBER = {int(language): language for language in Language}
 
@@ -60,11 +76,11 @@ def encode(command: Command) -> bytes:
 def decode(header: bytes) -> Command:
     """What a header says. Raises FrameError when that cannot be told."""
     try:
-        return _command(_decoder.decode(header))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _command(_decode_oddly(header))
+        return _command(_decode(header))
     except RecursionError:
         raise FrameError("a JSON header is nested too deeply") from None
+    except MALFORMED:
+        return _command(_decode_oddly(header))
 
 
 def _command(found: _Header) -> Command:

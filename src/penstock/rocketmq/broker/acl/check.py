@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import hmac
 import logging
-from base64 import b64encode
-from hashlib import sha1
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker.acl import needs
-from penstock.rocketmq.broker.acl.rules import ACCESS_KEY, Account, Permission
+from penstock.rocketmq.broker.acl.rules import Account, Permission
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.names import RETRY_PREFIX, is_group
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.signing import ACCESS_KEY, SIGNATURE, signature
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.files import AclFiles
     from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.remoting import Connection
 
-SIGNATURE: Final = "Signature"
 WATCH_S: Final = 1.0
 """How often the files are looked at."""
 _SHOWN: Final = 100
@@ -116,16 +114,6 @@ def is_signed(request: Command, secret_key: str) -> bool:
     if request.optional(_MARK) is None:
         return False
     return hmac.compare_digest(signature(request, secret_key, _MARK), given)
-
-
-def signature(request: Command, secret_key: str, unsigned: str = "") -> bytes:
-    """HmacSHA1 of the fields' values in the order of their names, and of the body, in Base64."""
-    fields = request.ext or {}
-    names = sorted(name for name in fields if name not in (SIGNATURE, unsigned))
-    values = "".join([fields[name] for name in names])
-    signed = hmac.new(secret_key.encode(), values.encode("utf-8", "replace"), sha1)
-    signed.update(request.body)
-    return b64encode(signed.digest())
 
 
 def _check_permissions(node: Node, account: Account, request: Command) -> None:

@@ -15,8 +15,6 @@ from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.acl.address_patterns import AddressPattern
 from penstock.rocketmq.broker.names import NOT_FOR_CLIENTS, TRACE_TOPIC, is_group, retry_topic
 
-ACCESS_KEY: Final = "AccessKey"
-"""The field of a request that names its account."""
 TRUSTED: Final = "globalWhiteRemoteAddresses"
 ACCOUNTS: Final = "accounts"
 KEY_LENGTH_MIN: Final = 7

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.rocketmq.broker.acl.check import Acl, signature
+from penstock.rocketmq.broker.acl.check import Acl
 from penstock.rocketmq.broker.acl.files import AclFiles
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.signing import signature
 from penstock.testing.disk import FaultyDisk
 
 if TYPE_CHECKING:
@@ -74,16 +75,6 @@ def denial(acl: Acl, request: Command, address: str = "1.2.3.4:5") -> str | None
     except RefusedError as error:
         return str(error) if error.code is ResponseCode.NO_PERMISSION else f"code {error.code}"
     return None
-
-
-def test_the_signature_is_that_of_java() -> None:
-    # Values by name, without the signature: "RocketMQ" "v1" "v2", and "body".
-    request = Command(
-        Code.SEND_MESSAGE,
-        ext={"b": "v2", "a": "v1", "AccessKey": "RocketMQ", "Signature": "x"},
-        body=b"body",
-    )  # fmt: skip
-    assert signature(request, "12345678") == b"pOZ3zVtKzjqa6sznd8MdOOaEypQ="
 
 
 def test_the_mark_of_a_search_may_be_signed_or_not(acl: Acl) -> None:
