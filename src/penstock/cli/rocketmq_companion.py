@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.broker.staging import Outcome
     from penstock.broker.topic import Topic
     from penstock.nsq.nsqd.daemon import Nsqd
+    from penstock.nsq.nsqd.log_views import LogView
     from penstock.nsq.nsqd.options import NsqdOptions
 
 _log = logging.getLogger("penstock.nsqd")
@@ -86,6 +87,9 @@ class RocketCompanion:
 
     def producer_groups(self) -> list[ProducerGroup]:
         return figures.producer_groups(self.broker.node) if self.broker is not None else []
+
+    def log_view(self) -> LogView | None:
+        return self.broker.log_view if self.broker is not None else None
 
     async def close(self) -> None:
         if self.broker is not None:

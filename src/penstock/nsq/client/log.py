@@ -45,6 +45,10 @@ class NoLog(LogError):
     """The server has no log over HTTP: it is Go's nsqd, or no nsqd at all."""
 
 
+class NoDialect(LogError):
+    """The node does not speak the dialect that its reader asks for."""
+
+
 class TlsNeeded(LogError):
     """Plain HTTP is closed there; ``https_port`` is the port that is open, 0 if there is none."""
 
@@ -155,8 +159,9 @@ class LogClient:
     """One node's log endpoints over one kept-alive connection; for use by one thread at a time.
 
     ``http_address`` is ``host:port``, or a URL; https needs ``tls``. ``timeout`` is in seconds and
-    for each wait on the network. All methods raise NodeUnreachable, and where they concern a topic,
-    TopicNotFound; any other refusal is a LogError.
+    for each wait on the network. With ``dialect`` queues, offsets and messages are as that dialect
+    has them; a node that does not speak it raises NoDialect. All methods raise NodeUnreachable, and
+    where they concern a topic, TopicNotFound; any other refusal is a LogError.
     """
 
     def __init__(
@@ -166,8 +171,10 @@ class LogClient:
         *,
         tls: Tls | None = None,
         headers: Mapping[str, str] | None = None,
+        dialect: str = "",
     ) -> None:
         self.node = http_address
+        self._dialect = dialect
         secure = http_address.startswith("https://")
         host, port = split_host_port(http_address.partition("://")[2].rstrip("/") or http_address)
         self._connection = KeptConnection(
@@ -196,7 +203,7 @@ class LogClient:
         """The bounds of the topic's queues and the offsets of its groups."""
         answer = self._json("GET", "/log/offsets", topic, {})
         with self._understanding():
-            return _offsets(answer["node"], answer)
+            return self._read_offsets(answer["node"], answer)
 
     def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | None]:
         """The bounds and groups of topics; None for those that the node does not have."""
@@ -212,8 +219,16 @@ class LogClient:
                     error = self._error_of(each, each["topic"])
                     if error is not None and not isinstance(error, TopicNotFound):
                         raise error
-                    found[each["topic"]] = None if error else _offsets(answer["node"], each)
+                    found[each["topic"]] = (
+                        None if error else self._read_offsets(answer["node"], each)
+                    )
         return found
+
+    def _read_offsets(self, node: str, answer: dict[str, Any]) -> Offsets:
+        """A topic's part of an answer; an older node has told of another dialect than asked for."""
+        if self._dialect and answer.get("dialect") != self._dialect:
+            raise NoDialect(self.node, 400, "DIALECT_NOT_SPOKEN")
+        return _offsets(node, answer)
 
     def _offsets_or_none(self, topic: str) -> Offsets | None:
         try:
@@ -365,6 +380,8 @@ class LogClient:
         reason = str(answer.get("message", ""))
         if reason == "TOPIC_NOT_FOUND":
             return TopicNotFound(topic, self.node)
+        if reason == "DIALECT_NOT_SPOKEN":
+            return NoDialect(self.node, status, reason)
         if reason == "GROUP_IN_USE":
             return GroupInUse(self.node, str(answer.get("owner", "")), _seconds(answer))
         return LogError(self.node, status, reason) if reason else None
@@ -372,7 +389,8 @@ class LogClient:
     def _request(
         self, method: str, path: str, topic: str, query: dict[str, Any], body: bytes | None = None
     ) -> Reply:
-        arguments = urlencode({"topic": topic, **query} if topic else query)
+        of_dialect = {"dialect": self._dialect} if self._dialect else {}
+        arguments = urlencode(({"topic": topic} if topic else {}) | query | of_dialect)
         target = f"{path}?{arguments}" if arguments else path
         try:
             return self._connection.ask(method, target, body)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from penstock.broker.group_figures import ConsumerGroup, ProducerGroup
     from penstock.broker.topic import Topic
     from penstock.nsq.nsqd.daemon import Nsqd
+    from penstock.nsq.nsqd.log_views import LogView
 
 
 class Companion(Protocol):
@@ -31,6 +32,10 @@ class Companion(Protocol):
 
     def producer_groups(self) -> list[ProducerGroup]:
         """Its groups of producers, of whatever topics."""
+        ...
+
+    def log_view(self) -> LogView | None:
+        """The log as readers of its dialect see it; None while it does not run."""
         ...
 
     async def close(self) -> None:

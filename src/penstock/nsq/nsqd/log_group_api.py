@@ -17,6 +17,7 @@ from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import topic_named
 from penstock.nsq.nsqd.log_groups import QueryProgress
+from penstock.nsq.nsqd.log_views import LogView, queue_named, view_for
 from penstock.nsq.nsqd.many_topics import change_each, names_in, offsets_in
 from penstock.nsq.nsqd.write_down import write_down
 
@@ -50,20 +51,26 @@ class LogGroupApi:
     def _commit(self, request: Request) -> Any:
         """Move a group, or make it at the start of the log where no offset is given."""
         query = Query.parse(request.query)
+        view = view_for(self._nsqd.companions, query)
         topics = offsets_in(request, query)
         if topics is None:
             topic = topic_named(self._nsqd, query.required("topic"))
-            self._move(topic, _group_of(query), _owner_of(query), _offsets_of_one(request))
+            self._move(view, topic, _group_of(query), _owner_of(query), _offsets_of_one(request))
             return {}
         group, owner = _group_of(query), _owner_of(query)
 
         def move(name: str) -> bool:
-            return self._move(topic_named(self._nsqd, name), group, owner, topics[name])
+            return self._move(view, topic_named(self._nsqd, name), group, owner, topics[name])
 
         return change_each(topics, move)
 
     def _move(
-        self, topic: Topic, group: str, owner: str | None, offsets: Mapping[str, int]
+        self,
+        view: LogView,
+        topic: Topic,
+        group: str,
+        owner: str | None,
+        offsets: Mapping[str, int],
     ) -> bool:
         """Move a group in one topic; True if it is new."""
         is_new = group not in topic.groups
@@ -72,7 +79,11 @@ class LogGroupApi:
         rival = self._nsqd.log_groups.rival(topic, group, owner)
         if rival is not None:
             raise ApiError(409, "GROUP_IN_USE", owner=rival.owner, seconds=rival.seconds)
-        topic.commit_group(group, _committed(topic, offsets))
+        given = _checked(view, topic, offsets)
+        try:
+            topic.commit_group(group, view.commit(topic, group, given))
+        except ValueError:
+            raise ApiError(400, "INVALID_ARG_GROUP") from None
         # An owner that asks for the group without moving it learns whether it may, no more.
         self._nsqd.log_groups.moved(topic, group, owner if offsets else None)
         if is_new:  # a kill must not let go of what it holds from now on
@@ -81,21 +92,23 @@ class LogGroupApi:
 
     def _delete(self, request: Request) -> Any:
         query = Query.parse(request.query)
+        view = view_for(self._nsqd.companions, query)
         names = names_in(request, query)
         if names is None:
             topic = topic_named(self._nsqd, query.required("topic"))
-            self._forget(topic, query.required("group"))
+            self._forget(view, topic, query.required("group"))
             return None
         group = query.required("group")
 
         def forget(name: str) -> bool:
-            self._forget(topic_named(self._nsqd, name), group)
+            self._forget(view, topic_named(self._nsqd, name), group)
             return True
 
         return change_each(names, forget)
 
-    def _forget(self, topic: Topic, group: str) -> None:
+    def _forget(self, view: LogView, topic: Topic, group: str) -> None:
         _check_there(topic, group)
+        view.forget(topic, group)
         topic.delete_group(group)
         self._nsqd.log_groups.deleted(topic, group)
         write_down(topic)  # else a kill would restore a reader that keeps the log
@@ -140,16 +153,17 @@ def _offsets_of_one(request: Request) -> dict[str, int]:
         raise ApiError(400, "INVALID_BODY") from None
 
 
-def _committed(topic: Topic, offsets: Mapping[str, int]) -> int | None:
-    """The offset of the topic's one queue, None if it is not given; ApiError 400."""
-    if not offsets:
-        return None
-    if list(offsets) != ["0"]:
-        raise ApiError(400, "INVALID_ARG_QUEUE")
-    offset = offsets["0"]
-    if not 0 <= offset <= topic.log.next_offset:
-        raise ApiError(400, "INVALID_ARG_OFFSET")
-    return offset
+def _checked(view: LogView, topic: Topic, offsets: Mapping[str, int]) -> dict[int, int]:
+    """The offsets by queue; ApiError 400 for what the topic does not have."""
+    checked: dict[int, int] = {}
+    for name, offset in offsets.items():
+        queue = queue_named(view, topic, name)
+        if queue is None:
+            raise ApiError(400, "INVALID_ARG_QUEUE")
+        if not 0 <= offset <= view.extent(topic, queue)[1]:
+            raise ApiError(400, "INVALID_ARG_OFFSET")
+        checked[queue] = offset
+    return checked
 
 
 def _check_there(topic: Topic, group: str) -> None:

@@ -15,6 +15,7 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker import state as files
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.host import Host
+from penstock.rocketmq.broker.log_view import RocketView
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.registration import Introduction, NameServers
@@ -58,6 +59,7 @@ class RocketBroker:
             lambda: settings.flush_consumer_offset_interval / 1000,
         )  # fmt: skip
         self.node = Node(settings, host, self._state, _address(settings))
+        self.log_view = RocketView(self.node)
         self._add_own(self.node)
         add_services(self.node, disk)
         self._server = RemotingServer(

@@ -88,6 +88,9 @@ class ConsumerOffsets:
         own = self.of(topic, compare_group)
         return {q: FAR if q in own and least > own[q] else least for q, least in found.items()}
 
+    def forget(self, topic: str, group: str) -> None:
+        self._forget([(topic, group)])
+
     def forget_topic(self, topic: str) -> None:
         self._forget([(topic, group) for group in self.groups_of(topic)])
 

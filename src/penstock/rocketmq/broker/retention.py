@@ -80,10 +80,9 @@ class TopicRetention:
 
     def log_offset(self, topic: Topic, group: str) -> int:
         """The log offset below which a group has consumed all, over all queues of a topic."""
-        config = self._node.topics.get(topic.name)
         committed = self._node.offsets.of(topic.name, group)
         least = topic.log.next_offset
-        for queue in range(1 if config is None else max(config.read_queues, config.write_queues)):
+        for queue in range(self._node.topics.queue_count(topic.name)):
             low, high = topic.queues.bounds(queue)
             places = topic.queues.locate(queue, max(low, committed.get(queue, 0)), 1)
             if low < high and len(places):

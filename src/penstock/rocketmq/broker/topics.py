@@ -55,6 +55,11 @@ class TopicTable:
     def get(self, name: str) -> TopicConfig | None:
         return self.configs.get(name)
 
+    def queue_count(self, name: str) -> int:
+        """The queues of a topic that anybody may have sent to; one where none are configured."""
+        config = self.configs.get(name)
+        return 1 if config is None else max(config.read_queues, config.write_queues)
+
     def put(self, config: TopicConfig, now_ms: int) -> None:
         """Make or change a topic."""
         self.configs[config.name] = config
