@@ -10,10 +10,10 @@ import re
 import ssl
 import time
 import urllib.error
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
@@ -21,11 +21,13 @@ from penstock.core.reasons import reason
 from penstock.net.address import join_host_port, split_host_port
 from penstock.net.http_kept import Tls
 from penstock.net.tls import client_context, go_words
-from penstock.nsq.client.errors import LookupFailed
+from penstock.nsq.client.errors import ClientError, LookupFailed
 from penstock.nsq.client.log import (
+    Fetched,
     LogClient,
     LogError,
     NodeUnreachable,
+    NoDialect,
     NoLog,
     TlsFailed,
     TlsNeeded,
@@ -43,6 +45,28 @@ _Answer = TypeVar("_Answer")
 _Client = TypeVar("_Client", bound=LogClient)
 
 
+class LogNode(Protocol):
+    """The log of one node, whatever its protocol; errors are those of ``LogClient``."""
+
+    def close(self) -> None: ...
+
+    def topics(self) -> list[str]: ...
+
+    def offsets_of(self, topics: Sequence[str]) -> dict[str, NodeOffsets | None]: ...
+
+    def fetch(
+        self, topic: str, offset: int, *, queue: int = 0, max_bytes: int = ...
+    ) -> Fetched: ...
+
+    def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int: ...
+
+    def commit_all(
+        self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""
+    ) -> dict[str, ClientError]: ...
+
+    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """The way to ask nodes; files are those of the machine that asks, times are seconds."""
@@ -56,6 +80,11 @@ class Access:
     verify: bool = True
     https_port: int = 4152
     auth_secret: str = field(default="", repr=False)
+    dialect: str = ""
+
+    def open(self, address: str) -> LogNode:
+        """A connection to a node."""
+        return connect(address, self)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -90,15 +119,15 @@ def _context(access: Access) -> ssl.SSLContext:
 
 
 # Connections of this process. A Python worker of Spark serves many tasks, each one thread.
-_clients: dict[tuple[str, Access], LogClient] = {}
+_clients: dict[tuple[str, Access], LogNode] = {}
 _https_of: dict[tuple[str, Access], str] = {}
 
 
-def client(address: str, access: Access) -> LogClient:
+def client(address: str, access: Access) -> LogNode:
     """The connection to a node; for one thread at a time."""
     known = _clients.get((address, access))
     if known is None:
-        known = _clients[address, access] = connect(address, access)
+        known = _clients[address, access] = access.open(address)
     return known
 
 
@@ -111,7 +140,13 @@ def connect_as(kind: type[_Client], address: str, access: Access) -> _Client:
     """``connect`` for a client of this kind."""
     context = access.context()
     tls = None if context is None else Tls(context, access.server_name)
-    return kind(address, timeout=access.timeout_s, tls=tls, headers=access.headers)
+    return kind(
+        address,
+        timeout=access.timeout_s,
+        tls=tls,
+        headers=access.headers,
+        dialect=access.dialect,
+    )
 
 
 def close_connections() -> None:
@@ -210,6 +245,14 @@ def no_log(error: NoLog) -> str:
     return (
         f"node {error.node} has no log to read: it is Go's nsqd, or none at all. Copy its topics "
         "to a node of Penstock with nsq_to_nsq, or set skipNodesWithoutLog=true to read the others"
+    )
+
+
+def no_dialect(error: NoDialect) -> str:
+    """The sentence for a node that does not speak RocketMQ."""
+    return (
+        f"node {error.node} does not serve RocketMQ's queues: it is older than this source, or "
+        "runs without --rocketmq-address"
     )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.client.log import GroupInUse, LogError, NoLog, TopicNotFound
-from penstock.spark.access import bounds_in, client, no_log, persist, secured, why
+from penstock.nsq.client.log import GroupInUse, LogError, NoDialect, NoLog, TopicNotFound
+from penstock.spark.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.at_once import at_once
 from penstock.spark.directory import Directory
 from penstock.spark.errors import GroupTakenError, SourceError
@@ -26,10 +26,10 @@ _Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, 
 class Cluster:
     """The nodes behind one source's options. Made lazily: it is never pickled."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, directory: Directory | None = None) -> None:
         self._settings = settings
         self._access = settings.access
-        self._directory = Directory(settings)
+        self._directory = directory or Directory(settings)
         self._address_of: dict[str, str] = {}
         self._once = Once()
         self._strays = Strays(settings, self._once)
@@ -156,6 +156,8 @@ class Cluster:
                 f"out: its messages of {_named('topic', topics)} are not read"
             )
             return {}
+        except NoDialect as error:
+            raise SourceError(no_dialect(error)) from None
         except LogError as error:
             raise SourceError(f"node {address}: {error.status} {error.reason}") from None
         return bounds_in(found, secure)

@@ -90,13 +90,14 @@ class LogApi:
         nbytes = min(number(query, "max_bytes", FETCH_BYTES), FETCH_BYTES_MAX)
         log_id = ("X-Penstock-Log", _log_id(topic))
         try:
-            body = [memoryview(piece) for piece in view.read(topic, queue, offset, nbytes)]
+            pieces = view.read(topic, queue, offset, nbytes)
         except OffsetOutOfRangeError as error:
             refusal = out_of_range(error)
             refusal.headers = (*refusal.headers, log_id)
             return refusal
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
+        body: list[bytes | memoryview] = [memoryview(piece) for piece in pieces]
         start, end, _ = view.extent(topic, queue)
         headers = (
             NSQ_HEADER,
