@@ -97,7 +97,10 @@ class RemotingLink:
         return request
 
     def _connect(self) -> socket.socket:
-        host, port = split_host_port(self.address)
+        try:
+            host, port = split_host_port(self.address)
+        except ValueError as error:
+            raise OSError(str(error)) from None
         connection = socket.create_connection((host, port), self._seconds)
         self._reader = frames.FrameReader()
         try:

@@ -81,6 +81,8 @@ class Access:
     https_port: int = 4152
     auth_secret: str = field(default="", repr=False)
     dialect: str = ""
+    same_port: bool = False
+    """True where one port takes both plain connections and TLS."""
 
     def open(self, address: str) -> LogNode:
         """A connection to a node."""
@@ -161,7 +163,7 @@ def secured(address: str, access: Access) -> str:
 
     nsqlookupd knows the port of plain HTTP only.
     """
-    if not access.tls or "://" in address:
+    if not access.tls or access.same_port or "://" in address:
         return address
     known = _https_of.get((address, access))
     if known is None:

@@ -30,9 +30,13 @@ class NsqBatchReader(DataSourceReader):
         self.settings = settings
         self.columns = columns
 
+    def cluster(self) -> Cluster:
+        """The nodes to read."""
+        return Cluster(self.settings)
+
     def partitions(self) -> Sequence[InputPartition]:
         settings = self.settings
-        bounds = Cluster(settings).bounds()
+        bounds = self.cluster().bounds()
         start, end = restrict(*span(settings, bounds), bounds, settings)
         least, most = settings.partitions_min, settings.partition_records_max
         splits = planning.plan(start, end, bounds, least, most)

@@ -173,8 +173,7 @@ class Cluster:
         """The sentence for a topic that no node has."""
         if asked:
             return f"topic {topic} does not exist on {_any_of('node', asked)}"
-        lookupd = self._settings.lookupd
-        return f"no node with topic {topic} is known to {_any_of('nsqlookupd', lookupd)}"
+        return f"no node with topic {topic} is known to {_any_of(*self._settings.directory)}"
 
 
 def _is_not_there(error: ClientError) -> bool:

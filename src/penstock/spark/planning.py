@@ -224,5 +224,5 @@ def unreachable(place: Place, offset: int) -> str:
     """The sentence for a place whose node is not among the ones that answer."""
     return (
         f"node {place.node} holds topic {place.topic} (queue {place.queue}) from offset {offset} "
-        "on, but it is not among the nodes that nsqlookupd or nsqd_http_address gives"
+        "on, but it is not among the nodes that the options give or lead to"
     )

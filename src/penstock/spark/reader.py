@@ -46,7 +46,7 @@ def read_split(
     position = split.start
     while position < split.end:
         try:
-            buffer = fetch(split, position, _fetch_bytes(split, position, settings), settings)
+            buffer = fetch(split, position, fetch_bytes(split, position, settings), settings)
         except LostError as lost:
             if settings.fail_on_data_loss:
                 raise
@@ -62,7 +62,7 @@ def read_split(
         position = parts[-1].batch.first_offset + parts[-1].last
 
 
-def _fetch_bytes(split: Split, position: int, settings: Settings) -> int:
+def fetch_bytes(split: Split, position: int, settings: Settings) -> int:
     """About what is left of the split, so that a small split does not fetch far beyond its end."""
     left = int((split.end - position) * split.record_bytes * 1.05) + _FETCH_BYTES_MIN
     return max(_FETCH_BYTES_MIN, min(settings.fetch_bytes, left))
@@ -71,15 +71,15 @@ def _fetch_bytes(split: Split, position: int, settings: Settings) -> int:
 def _require_dense(split: Split, position: int, parts: Sequence[Part]) -> None:
     """Raise SourceError when offsets are left out: their batch was quarantined."""
     if not parts:
-        raise SourceError(_missing(split.place, position, "beyond what was planned"))
+        raise SourceError(missing(split.place, position, "beyond what was planned"))
     for part in parts:
         first = part.batch.first_offset + part.first
         if first != position:
-            raise SourceError(_missing(split.place, position, f"at {first}"))
+            raise SourceError(missing(split.place, position, f"at {first}"))
         position += part.rows
 
 
-def _missing(place: Place, offset: int, goes_on: str) -> str:
+def missing(place: Place, offset: int, goes_on: str) -> str:
     return (
         f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
         f"missing (damaged and set aside); the log goes on {goes_on}. "

@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import penstock
 from penstock.core.errors import PenstockError
 
+FOUND_BY_NAME: Final = ("pyspark_nsq", "pyspark_rocketmq")
+"""The packages that Spark itself looks for, one a data source."""
 _SOURCE = Path(penstock.__file__).parents[1]
 
 
@@ -38,7 +41,8 @@ def write_zip(to: Path) -> Path:
 
 def modules() -> list[Path]:
     """The files of the Spark side and of all of ours that they import, sorted."""
-    waiting = [_SOURCE / "pyspark_nsq" / "__init__.py", *(_SOURCE / "penstock/spark").rglob("*.py")]
+    by_name = (_SOURCE / name / "__init__.py" for name in FOUND_BY_NAME)
+    waiting = [*by_name, *(_SOURCE / "penstock/spark").rglob("*.py")]
     found: set[Path] = set()
     while waiting:
         module = waiting.pop()

@@ -28,6 +28,7 @@ class Strays:
 
     def __init__(self, settings: Settings, once: Once) -> None:
         self._settings = settings
+        self._directory, _ = settings.directory
         self._once = once
         self._ends: Offsets = {}
         self._away_until_ns: dict[str, int] = {}
@@ -63,7 +64,7 @@ class Strays:
         return [place for place in places if place.node in self._away_until_ns]
 
     def _at(self, node: str, address: str, reached: Offsets) -> dict[Place, Bounds]:
-        """The answer of a node that left nsqlookupd."""
+        """The answer of a node that left its directory."""
         if SYSTEM_CLOCK.monotonic_ns() < self._away_until_ns.get(node, 0):
             return {}
         try:
@@ -72,7 +73,7 @@ class Strays:
             left = self._what_is_left(reached)
             if not left:
                 return self._leave_alone(node)
-            said = f"node {node} has left nsqlookupd with messages to read ({left})"
+            said = f"node {node} has left {self._directory} with messages to read ({left})"
             if not self._settings.wait_for_nodes:
                 self._once.warn(f"{said} and does not answer: {why(error)}. They are read when it "
                                 "is back; waitForNodes=true waits for it")  # fmt: skip
@@ -84,7 +85,7 @@ class Strays:
                 self._settings.timeout_s,
             )
         self._away_until_ns.pop(node, None)
-        self._once.warn(f"node {node} has left nsqlookupd; it is read on at {address}")
+        self._once.warn(f"node {node} has left {self._directory}; it is read on at {address}")
         self._deleted({place: at for place, at in reached.items() if place not in found})
         return found
 

@@ -1,0 +1,275 @@
+"""The log of one broker by RocketMQ's own protocol: Java's of any version, or Penstock's.
+
+A Java broker gives at most 32 messages a pull as it is delivered, so several pulls are under way
+together. It has no ids of logs, and its groups hold nothing: they only show how far a reader is.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import (
+    Fetched,
+    LogError,
+    NodeUnreachable,
+    OffsetOutOfRange,
+    Offsets,
+    QueueBounds,
+    TlsFailed,
+    TopicNotFound,
+)
+from penstock.rocketmq.blocking import RemotingLink
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message import decode
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+PULLS_AT_ONCE: Final = 16
+MESSAGES_MAX: Final = 1024
+"""Of one pull; brokers give what their settings allow."""
+RECORD_BYTES: Final = 1024
+"""For a message of which no broker tells the size."""
+_READER_GROUP: Final = "TOOLS_CONSUMER"
+"""A group that every broker has, in whose name others only look, too."""
+_SUBSCRIPTION: Final = 4
+_BEAT_EVERY_NS: Final = 15 * SECOND
+_LATER: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+_AGAIN: Final = 503
+_ANSWERED: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
+
+class Pulled(NamedTuple):
+    """The answer to a pull at offset ``asked``: the next offset, the queue's bounds, messages."""
+
+    asked: int
+    next: int
+    start: int
+    end: int
+    data: bytes
+
+
+class BrokerLog:
+    """A broker as the Spark source sees a node (``spark.access.LogNode``)."""
+
+    def __init__(self, link: RemotingLink, group: str) -> None:
+        self.node = link.address
+        self._link = link
+        self._group = group
+        self._topics: set[str] = set()
+        self._beat_ns: int | None = None
+
+    def close(self) -> None:
+        """Give the connection back; a later request opens another."""
+        self._link.close()
+
+    def topics(self) -> list[str]:
+        """The names of the broker's topics."""
+        answer = self._ask(RequestCode.GET_ALL_TOPIC_CONFIG, {}, "")
+        return list(self._object(answer, "topicConfigTable"))
+
+    def offsets_of(self, topics: Sequence[str]) -> dict[str, Offsets | None]:
+        """The bounds of topics; None for those that the broker does not have."""
+        return {topic: self._offsets(topic) for topic in topics}
+
+    def _offsets(self, topic: str) -> Offsets | None:
+        try:
+            answer = self._ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, topic)
+        except TopicNotFound:
+            return None
+        node, queues = self.node, []
+        for key, value in self._object(answer, "offsetTable").items():
+            try:
+                node, queue, _ = MessageQueue.from_json(dict(key))
+                start, end = max(0, int(value["minOffset"])), int(value["maxOffset"])
+            except (BodyError, KeyError, TypeError, ValueError):
+                raise self._nonsense("offsets") from None
+            queues.append(QueueBounds(queue, start, end, (end - start) * RECORD_BYTES))
+        return Offsets(node, topic, sorted(queues), {})
+
+    def fetch(
+        self, topic: str, offset: int, *, queue: int = 0, max_bytes: int = 4 << 20
+    ) -> Fetched:
+        """Stored messages from ``offset`` on, about ``max_bytes`` of them; none at the end.
+
+        The first is behind ``offset`` where the broker has lost some. Raises OffsetOutOfRange.
+        """
+        pulled = self._pull(topic, queue, range(offset, offset + 1), MESSAGES_MAX)
+        found = _Run(offset)
+        found.take(pulled)
+        while found.goes_on and found.nbytes < max_bytes:
+            # The next pulls start where those before end if each brings as many as the last one.
+            pulls = min(PULLS_AT_ONCE, 1 + (max_bytes - found.nbytes) // found.last_nbytes)
+            last = min(found.end, found.next + pulls * found.step)
+            asked = range(found.next, last, found.step)
+            found.take(self._pull(topic, queue, asked, found.step))
+        return Fetched(b"".join(found.data), found.start, found.end)
+
+    def _pull(self, topic: str, queue: int, offsets: range, count: int) -> Iterator[Pulled]:
+        """The answers to pulls at these offsets, up to one that the queue does not hold any more.
+
+        Raises OffsetOutOfRange if that is the first.
+        """
+        fields = {
+            "consumerGroup": self._group or _READER_GROUP, "topic": topic, "queueId": queue,
+            "maxMsgNums": count, "sysFlag": _SUBSCRIPTION, "commitOffset": 0,
+            "suspendTimeoutMillis": 0, "subscription": "*", "expressionType": "TAG",
+            "subVersion": 0,
+        }  # fmt: skip
+        asked = [fields | {"queueOffset": offset} for offset in offsets]
+        answers = self._ask_all(RequestCode.PULL_MESSAGE, asked, topic)
+        for offset, answer in zip(offsets, answers, strict=True):
+            start, end = self._number(answer, "minOffset"), self._number(answer, "maxOffset")
+            if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+                if offset > offsets[0]:
+                    return
+                raise OffsetOutOfRange(topic, self.node, offset, start, end)
+            yield Pulled(offset, self._number(answer, "nextBeginOffset"), start, end, answer.body)
+
+    def offset_at(self, topic: str, timestamp_ns: int, *, queue: int = 0) -> int:
+        """The offset of the first message stored at this time (wall clock, ns) or later."""
+        timestamp = -(-timestamp_ns // MILLISECOND)
+        fields = {"topic": topic, "queueId": queue, "timestamp": timestamp}
+        answer = self._ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields, topic)
+        offset = self._number(answer, "offset")
+        # Where all are older 4.9 tells the last one, and 5.x the next to come.
+        try:
+            (pulled,) = self._pull(topic, queue, range(offset, offset + 1), 1)
+        except OffsetOutOfRange:
+            return offset
+        older = bool(pulled.data) and decode(pulled.data)[0].store_ms < timestamp
+        return pulled.next if older else offset
+
+    def commit_all(
+        self, group: str, offsets: Mapping[str, Mapping[int, int]], *, owner: str = ""
+    ) -> dict[str, ClientError]:
+        """Tell how far the group is, if the user has named it; ``owner`` is of no use here."""
+        if not self._group:
+            return {}
+        self._beat(group, offsets)
+        failed: dict[str, ClientError] = {}
+        for topic, queues in offsets.items():
+            asked = [
+                {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
+                for queue, offset in queues.items()
+            ]
+            try:
+                self._ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, asked, topic)
+            except LogError as error:
+                failed[topic] = error
+        return failed
+
+    def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]:
+        """Nothing to delete: a group's offsets hold no messages."""
+        return {}
+
+    def _beat(self, group: str, topics: Iterable[str]) -> None:
+        """Be a member of the group: the broker then makes it, and tools find it."""
+        now, known = SYSTEM_CLOCK.monotonic_ns(), self._topics.issuperset(topics)
+        if known and self._beat_ns is not None and now - self._beat_ns < _BEAT_EVERY_NS:
+            return
+        self._topics.update(topics)
+        subscriptions = [
+            {"classFilterMode": False, "codeSet": [], "expressionType": "TAG", "subString": "*",
+             "subVersion": 0, "tagsSet": [], "topic": topic}
+            for topic in sorted(self._topics)
+        ]  # fmt: skip
+        consumer = {
+            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", "consumeType": "CONSUME_ACTIVELY",
+            "groupName": group, "messageModel": "CLUSTERING",
+            "subscriptionDataSet": subscriptions, "unitMode": False,
+        }  # fmt: skip
+        client = f"{socket.gethostname()[:64]}@{os.getpid()}"
+        beat = {"clientID": client, "consumerDataSet": [consumer], "producerDataSet": []}
+        self._ask(RequestCode.HEART_BEAT, {}, "", fastjson.dumps(beat))
+        self._beat_ns = now
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _ask(
+        self, code: RequestCode, fields: Mapping[str, object], topic: str, body: bytes = b""
+    ) -> Command:
+        return self._ask_all(code, [fields], topic, body)[0]
+
+    def _ask_all(
+        self,
+        code: RequestCode,
+        fields: Sequence[Mapping[str, object]],
+        topic: str,
+        body: bytes = b"",
+    ) -> list[Command]:
+        """The answers. Raises NodeUnreachable, TopicNotFound and, for other refusals, LogError."""
+        try:
+            answers = self._link.ask_all([(code, each, body) for each in fields])
+        except OSError as error:
+            kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
+            raise kind(self.node, topic, str(error) or repr(error)) from error
+        for answer in answers:
+            self._check(answer, topic)
+        return answers
+
+    def _check(self, answer: Command, topic: str) -> None:
+        if answer.code in _ANSWERED:
+            return
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise TopicNotFound(topic, self.node)
+        status = _AGAIN if answer.code in _LATER else answer.code
+        raise LogError(self.node, status, answer.remark or "without a reason")
+
+    def _object(self, answer: Command, name: str) -> dict[Any, Any]:
+        try:
+            found = fastjson.loads(answer.body)[name]
+        except (BodyError, KeyError, TypeError):
+            raise self._nonsense(name) from None
+        if not isinstance(found, dict):
+            raise self._nonsense(name)
+        return found
+
+    def _number(self, answer: Command, name: str) -> int:
+        try:
+            return answer.int64(name)
+        except BodyError:
+            raise self._nonsense(name) from None
+
+    def _nonsense(self, what: str) -> LogError:
+        return LogError(self.node, 0, f"the answer tells no {what} as a broker of RocketMQ does")
+
+
+class _Run:
+    """What pulls have brought so far, one behind the other."""
+
+    def __init__(self, offset: int) -> None:
+        self.next = offset
+        self.start = self.end = 0
+        self.data: list[bytes] = []
+        self.nbytes = 0
+        self.step = 1
+        self.last_nbytes = 1
+        self.goes_on = True
+
+    def take(self, pulled: Iterable[Pulled]) -> None:
+        """Add those that follow; one that brought less than was hoped for ends that."""
+        before = self.next
+        for each in pulled:
+            if each.asked != self.next:
+                break
+            self.start, self.end = each.start, each.end
+            if each.data:
+                self.data.append(each.data)
+                self.nbytes += len(each.data)
+                self.step, self.last_nbytes = each.next - each.asked, len(each.data)
+            self.next = max(self.next, each.next)
+        self.goes_on = before < self.next < self.end

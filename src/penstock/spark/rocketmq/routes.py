@@ -1,0 +1,111 @@
+"""The brokers that name servers know: which to ask for which topics."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.nsq.client.log import NodeUnreachable, TlsFailed
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.spark.access import persist
+from penstock.spark.directory import Directory
+from penstock.spark.errors import SourceError
+from penstock.spark.rocketmq.access import BrokerAccess
+from penstock.spark.rocketmq.settings import RocketmqSettings
+
+_READ = 4
+
+
+class Routes(Directory):
+    """Asks name servers instead of nsqlookupds; one's answer is enough, as they know the same."""
+
+    def __init__(self, settings: RocketmqSettings) -> None:
+        super().__init__(settings)
+        access = settings.access
+        assert isinstance(access, BrokerAccess)
+        self._links = [access.link(address) for address in settings.namesrv]
+        self._timeout_s = access.timeout_s
+
+    def _look(self) -> dict[str, list[str]]:
+        return self._brokers_of(self._settings.topics)
+
+    def _find_topics(self) -> dict[str, list[str]]:
+        every = self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {}, "topics")
+        own = self._ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, {}, "its own topics")
+        topics = set(_names(every)) - set(_names(own))
+        return self._brokers_of(sorted(filter(self._settings.reads, topics)))
+
+    def _brokers_of(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for topic in topics:
+            for address in self._route(topic):
+                found.setdefault(address, []).append(topic)
+        return found
+
+    def _route(self, topic: str) -> list[str]:
+        """The brokers that serve readers of a topic; none for one that is not there."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, f"topic {topic}")
+        return [] if answer is None else brokers_in(answer)
+
+    def _ask(self, code: RequestCode, fields: Mapping[str, str], what: str) -> Any:
+        """What the first name server says that answers; None for a topic that is not there."""
+        answer = persist(
+            lambda: self._first_answer(code, fields),
+            f"no name server answers for {what}",
+            self._timeout_s,
+        )
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        try:
+            if answer.code == ResponseCode.SUCCESS:
+                return fastjson.loads(answer.body)
+            said = answer.remark or f"code {answer.code}"
+        except BodyError as error:
+            said = f"its answer is none of a name server: {error}"
+        raise SourceError(f"name server, asked for {what}: {said}")
+
+    def _first_answer(self, code: RequestCode, fields: Mapping[str, str]) -> Command:
+        for number, link in enumerate(self._links):
+            try:
+                answer = link.ask(code, fields)
+            except OSError as error:
+                kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
+                failed: Exception = kind(link.address, "", str(error) or repr(error))
+                failed.__cause__ = error
+                continue
+            # The next time this one is asked first.
+            self._links.insert(0, self._links.pop(number))
+            return answer
+        raise failed
+
+
+def brokers_in(route: Any) -> list[str]:
+    """The addresses of the brokers in a route from which messages may be read: masters, or the
+    first of their replicas. Raises SourceError.
+    """
+    try:
+        readable = {queue["brokerName"] for queue in route["queueDatas"] if queue["perm"] & _READ}
+        addresses = [
+            _first(broker["brokerAddrs"])
+            for broker in route["brokerDatas"]
+            if broker["brokerName"] in readable and broker["brokerAddrs"]
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise SourceError("a name server answers with a route that makes no sense") from None
+    return sorted(addresses)
+
+
+def _first(addresses: Mapping[Any, str]) -> str:
+    return addresses[min(addresses, key=int)]
+
+
+def _names(listed: Any) -> list[str]:
+    names = listed.get("topicList") if isinstance(listed, dict) else None
+    if not isinstance(names, list):
+        raise SourceError("a name server answers with a list of topics that makes no sense")
+    return [name for name in names if isinstance(name, str)]

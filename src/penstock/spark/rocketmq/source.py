@@ -1,0 +1,70 @@
+"""The facade Spark meets: ``format("rocketmq")``, for batches and streams.
+
+As light as that of ``nsq``: readers are imported only where they work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.spark.rocketmq.settings import RocketmqSettings
+from penstock.spark.source import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("body", BinaryType()),
+        StructField("keys", StringType()),
+        StructField("tags", StringType()),
+        StructField("properties", MapType(StringType(), StringType())),
+        StructField("born_timestamp", TimestampType()),
+        StructField("store_timestamp", TimestampType()),
+        StructField("broker", StringType()),
+        StructField("queue", IntegerType()),
+        StructField("queue_offset", LongType()),
+    ]
+)
+
+
+class RocketmqDataSource(DataSource):
+    """Reads queues of RocketMQ topics by queue offset, from Penstock's and from Java's brokers.
+
+    A user-given schema may hold any of the columns in any order: what is left out is not built.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return RocketmqSettings.format
+
+    def schema(self) -> StructType:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from penstock.spark.rocketmq.readers import RocketmqBatchReader
+
+        settings = RocketmqSettings.parse(self.options, "batch")
+        return RocketmqBatchReader(settings, self._columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from penstock.spark.rocketmq.readers import RocketmqStreamReader
+
+        settings = RocketmqSettings.parse(self.options, "stream")
+        return RocketmqStreamReader(settings, self._columns(schema))
+
+    def _columns(self, schema: StructType) -> Sequence[str]:
+        return columns_of(schema, SCHEMA, self.name())
