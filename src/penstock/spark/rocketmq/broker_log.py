@@ -168,7 +168,7 @@ class BrokerLog:
             ]
             try:
                 self._ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, asked, topic)
-            except LogError as error:
+            except (LogError, TopicNotFound) as error:
                 failed[topic] = error
         return failed
 

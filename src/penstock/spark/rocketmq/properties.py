@@ -65,6 +65,8 @@ class Properties:
 def _entries(raw: npt.NDArray[np.uint8], spans: Spans) -> tuple[Longs, Spans, Spans]:
     """The message, the name and the value of each entry that has both."""
     starts, ends = spans
+    if not len(starts):
+        return starts, spans, spans
     marks = np.flatnonzero(raw == _VALUE_END)
     of = np.searchsorted(starts, marks, side="right") - 1
     marks = marks[(of >= 0) & (marks < ends[of])]

@@ -30,6 +30,14 @@ class Routes(Directory):
         self._links = [access.link(address) for address in settings.namesrv]
         self._timeout_s = access.timeout_s
 
+    def topics_at(self) -> Mapping[str, list[str]]:
+        """As for any directory; name servers keep no connection until they are asked again."""
+        try:
+            return super().topics_at()
+        finally:
+            for link in self._links:
+                link.close()
+
     def _look(self) -> dict[str, list[str]]:
         return self._brokers_of(self._settings.topics)
 

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import zlib
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.rocketmq.protocol.message import SysFlag
+from penstock.spark.decode import Origin
+from penstock.spark.rocketmq import decode
+from penstock.spark.rocketmq.decode import TYPES, arrow_schema, decompressed, record_batch
+from penstock.spark.rocketmq.source import SCHEMA
+from penstock.spark.rocketmq.stored import Stored
+
+from .scripted_broker import STORED_MS, stored
+
+ORIGIN = Origin("t", "broker-a", 3)
+ZLIB = int(SysFlag.COMPRESSED)
+
+
+def test_every_column() -> None:
+    data = stored(3, 5, b"body", KEYS="k", TAGS="T", a="b") + stored(3, 6, b"")
+    first, second = record_batch(Stored.parse(data), ORIGIN, tuple(TYPES)).to_pylist()
+    at = datetime.fromtimestamp(STORED_MS / 1000 + 5, UTC)
+    assert first == {
+        "topic": "t", "body": b"body", "keys": "k", "tags": "T",
+        "properties": [("KEYS", "k"), ("TAGS", "T"), ("a", "b")],
+        "born_timestamp": at.replace(second=4, microsecond=993_000), "store_timestamp": at,
+        "broker": "broker-a", "queue": 3, "queue_offset": 5,
+    }  # fmt: skip
+    assert second["body"] == b""
+    assert second["properties"] == []
+    assert second["keys"] is second["tags"] is None
+
+
+def test_the_schema_is_what_spark_expects() -> None:
+    assert arrow_schema(tuple(TYPES)) == to_arrow_schema(SCHEMA, timezone="UTC")
+    assert SCHEMA.fieldNames() == list(TYPES)
+
+
+@pytest.mark.parametrize(
+    ("packed", "flags"),
+    [
+        (zlib.compress(b"z" * 5000), ZLIB),
+        (zlib.compress(b"z" * 5000), ZLIB | 0x300),
+        (pa.Codec("lz4").compress(b"z" * 5000, asbytes=True), ZLIB | 0x100),
+        (pa.Codec("zstd").compress(b"z" * 5000, asbytes=True), ZLIB | 0x200),
+    ],
+    ids=["older clients", "zlib", "lz4", "zstd"],
+)
+def test_bodies_are_as_they_were_before_clients_compressed_them(packed: bytes, flags: int) -> None:
+    assert decompressed(packed, flags) == b"z" * 5000
+
+
+@pytest.mark.parametrize("flags", [ZLIB, ZLIB | 0x100, ZLIB | 0x200, ZLIB | 0x700])
+def test_what_cannot_be_unpacked_stays_as_it_is(
+    flags: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert decompressed(b"not compressed", flags) == b"not compressed"
+    assert "a compressed body is left as it is" in caplog.text
+
+
+def test_a_bomb_stays_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "_BODY_BYTES_MAX", 1000)
+    bomb = zlib.compress(bytes(1001))
+    assert decompressed(bomb, ZLIB) == bomb
+    assert decompressed(zlib.compress(bytes(1000)), ZLIB) == bytes(1000)
