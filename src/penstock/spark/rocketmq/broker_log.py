@@ -33,7 +33,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message import decode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
-PULLS_AT_ONCE: Final = 16
+PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024
 """Of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024

@@ -12,6 +12,7 @@ from penstock.spark.batch import SplitPartition
 from penstock.spark.errors import SourceError
 from penstock.spark.rocketmq.readers import RocketmqBatchReader, RocketmqStreamReader
 from penstock.spark.rocketmq.settings import RocketmqSettings
+from tests.spark.fake_log_server import FakeLogServer
 
 from .scripted_broker import NAME, ScriptedBroker
 
@@ -83,3 +84,11 @@ def test_a_batch_is_planned_once(broker: ScriptedBroker) -> None:
     assert all(isinstance(each, SplitPartition) for each in partitions)
     found = [row for each in partitions for batch in reader.read(each) for row in batch.to_pylist()]
     assert found == [{"queue": 2, "queue_offset": offset} for offset in range(50)]
+
+
+def test_a_node_that_knows_nsq_only_is_named(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1"}
+    reader = RocketmqBatchReader(RocketmqSettings.parse(given), COLUMNS)
+    with pytest.raises(SourceError, match=f"node {server.address} does not serve RocketMQ's queue"):
+        reader.partitions()
