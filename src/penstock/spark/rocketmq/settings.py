@@ -12,6 +12,7 @@ from penstock.spark.access import Access
 from penstock.spark.errors import OptionError
 from penstock.spark.options import option, text
 from penstock.spark.rocketmq.access import BrokerAccess
+from penstock.spark.rocketmq.columns import COLUMNS
 from penstock.spark.rocketmq.system_topics import is_system
 from penstock.spark.settings import Settings
 
@@ -28,6 +29,8 @@ class RocketmqSettings(Settings):
     """``node`` in offsets is the broker's name, or of a Penstock node its ``host:http_port``."""
 
     format: ClassVar[str] = "rocketmq"
+    usual_columns: ClassVar[tuple[str, ...]] = COLUMNS
+    origin_columns: ClassVar[tuple[str, ...]] = ()
 
     group: str | None = option(
         "group", text, None,
@@ -77,6 +80,8 @@ class RocketmqSettings(Settings):
             )
 
     def _require_where(self) -> None:
+        if self.include_origin:
+            raise OptionError("includeOrigin is for dead letters of NSQ: see the column properties")
         if bool(self.access_key) != bool(self.secret_key):
             raise OptionError("accessKey and secretKey are of use together only")
         if not self.namesrv:

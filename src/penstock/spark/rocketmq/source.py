@@ -5,8 +5,6 @@ As light as that of ``nsq``: readers are imported only where they work.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import (
     BinaryType,
@@ -21,9 +19,6 @@ from pyspark.sql.types import (
 
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.source import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SCHEMA = StructType(
     [
@@ -44,7 +39,8 @@ SCHEMA = StructType(
 class RocketmqDataSource(DataSource):
     """Reads queues of RocketMQ topics by queue offset, from Penstock's and from Java's brokers.
 
-    A user-given schema may hold any of the columns in any order: what is left out is not built.
+    The option ``columns``, or a schema that the user gives, may name any of the columns in any
+    order: what is left out is not built.
     """
 
     @classmethod
@@ -52,19 +48,16 @@ class RocketmqDataSource(DataSource):
         return RocketmqSettings.format
 
     def schema(self) -> StructType:
-        return SCHEMA
+        return StructType([SCHEMA[name] for name in RocketmqSettings.columns_in(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.rocketmq.readers import RocketmqBatchReader
 
         settings = RocketmqSettings.parse(self.options, "batch")
-        return RocketmqBatchReader(settings, self._columns(schema))
+        return RocketmqBatchReader(settings, columns_of(schema, SCHEMA, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from penstock.spark.rocketmq.readers import RocketmqStreamReader
 
         settings = RocketmqSettings.parse(self.options, "stream")
-        return RocketmqStreamReader(settings, self._columns(schema))
-
-    def _columns(self, schema: StructType) -> Sequence[str]:
-        return columns_of(schema, SCHEMA, self.name())
+        return RocketmqStreamReader(settings, columns_of(schema, SCHEMA, settings))
