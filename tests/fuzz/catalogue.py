@@ -17,6 +17,7 @@ from tests.fuzz.targets import (
     rocketmq,
     settings,
     staging,
+    spark,
     storage,
     takeover,
 )
@@ -33,6 +34,7 @@ TARGETS: dict[str, Target] = {
     **latencies.TARGETS,
     **takeover.TARGETS,
     **rocketmq.TARGETS,
+    **spark.TARGETS,
     **popping.TARGETS,
     **access_rules.TARGETS,
     **forwarding.TARGETS,

@@ -1,36 +1,45 @@
-"""The tables of options in docs/spark.md, made of what each `Settings` declares.
+"""The tables of options in docs/spark.md, made of what their settings declare.
 
-`make spark-options` writes them there, each `test_settings.py` checks that it did.
+`make spark-options` writes them there, tests of the settings check that it did.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from penstock.spark import settings
 from penstock.spark.options import table
-from penstock.spark.sink import settings as sink_settings
+from penstock.spark.rocketmq.settings import RocketmqSettings
+from penstock.spark.settings import Settings
+from penstock.spark.sink import settings as sink
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
-SOURCE = "options"
-SINK = "options of the sink"
-SETTINGS = {SOURCE: settings.Settings, SINK: sink_settings.Settings}
+SINK: Final = " of the sink"
+TABLES: Final = {
+    "": table(Settings),
+    " of rocketmq": table(RocketmqSettings, beside=Settings),
+    SINK: table(sink.Settings),
+}
+"""By what their marks add to the word options."""
 
 
-def split(page: str, name: str = SOURCE) -> tuple[str, str, str]:
+def split(page: str, of: str = "") -> tuple[str, str, str]:
     """The page before a table, the table, and what follows it."""
-    begin, end = f"<!-- {name}: written by `make spark-options` -->\n", f"<!-- end of {name} -->\n"
-    before, _, rest = page.partition(begin)
-    written, found, after = rest.partition(end)
-    assert found, f"the page has no place for the {name}"
-    return before + begin, written, end + after
+    begin, end_mark = (
+        f"<!-- options{of}: written by `make spark-options` -->\n",
+        f"<!-- end of options{of} -->\n",
+    )
+    start, end = page.index(begin) + len(begin), page.index(end_mark)
+    return page[:start], page[start:end], page[end:]
 
 
 def main() -> None:
     """Write the tables into the page."""
-    for name, declared in SETTINGS.items():
-        before, _, after = split(PAGE.read_text(encoding="utf-8"), name)
-        PAGE.write_text(f"{before}\n{table(declared)}\n{after}", encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    for of, found in TABLES.items():
+        before, _, after = split(page, of)
+        page = f"{before}\n{found}\n{after}"
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -146,9 +146,10 @@ def _require_use(declared: Option, name: str, read: Read | None) -> None:
     _once.warn(f"option {name} is for streams only and does nothing in a batch read")
 
 
-def table(settings: type[Any]) -> str:
-    """The options as a table of the documentation, in Markdown."""
-    rows = [declared.row() for _, declared in options_of(settings)]
+def table(settings: type[Any], beside: type[Any] | None = None) -> str:
+    """The options as a table of the documentation, in Markdown; without those of ``beside``."""
+    known = [declared for _, declared in options_of(beside)] if beside else []
+    rows = [declared.row() for _, declared in options_of(settings) if declared not in known]
     return "\n".join(["| option | default | |", "|---|---|---|", *rows]) + "\n"
 
 

@@ -51,14 +51,11 @@ class Properties:
     @cached_property
     def _last_of_each_name(self) -> Longs:
         """The entries, without those whose name comes again in the same message."""
-        every = np.arange(len(self._codes), dtype=np.int64)
-        if not len(every):
-            return every
-        names = len(self._names.dictionary)
-        place = self._messages * names + self._codes
-        last = np.full(self._count * names, -1, np.int64)
-        last[place] = every
-        kept: Longs = every[last[place] == every]
+        key = self._messages * max(1, len(self._names.dictionary)) + self._codes
+        order = np.argsort(key, kind="stable")
+        ordered = key[order]
+        is_last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
+        kept: Longs = np.sort(order[is_last])
         return kept
 
 

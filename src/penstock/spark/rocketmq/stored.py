@@ -95,6 +95,7 @@ class Stored:
         except IndexError:
             raise _nonsense(0) from None
         wrong = (ends != self.at + self._ints(self.at, 4)) | (body_ends < bodies)
+        wrong |= (properties < body_ends) | (ends < properties)
         if wrong.any():
             raise _nonsense(int(self.at[int(wrong.argmax())]))
         return Spans(bodies, body_ends), Spans(properties, ends)

@@ -6,8 +6,11 @@ import pytest
 
 from penstock.rocketmq.blocking import Account
 from penstock.spark.errors import OptionError
+from penstock.spark.options import table
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.settings import RocketmqSettings
+from penstock.spark.settings import Settings
+from tests.spark.options_page import PAGE, split
 
 NAMESRV = {"topic": "t", "namesrvaddr": "a:9876; b:9876"}
 
@@ -70,6 +73,8 @@ def test_a_star_is_every_topic_but_the_brokers_own() -> None:
             {"topic": "t", "nsqd_http_address": "h:1", "accesskey": "a", "secretkey": "b"},
             "accessKey is of use with namesrvAddr only",
         ),
+        ({**NAMESRV, "includeorigin": "true"}, "includeOrigin is for dead letters of NSQ"),
+        ({**NAMESRV, "columns": "offset"}, "columns must be some of topic, body, keys, tags, prop"),
         ({**NAMESRV, "topic": "a b"}, "topic name 'a b' is invalid: a name is 1 to 255"),
         ({**NAMESRV, "namesrv": "a:1"}, "rocketmq knows no option namesrv; did you mean namesrvAd"),
         ({"topic": "t", "nsqd_http_address": "h:1", "lookupd_http_address": "l:1"}, "one of the t"),
@@ -78,3 +83,10 @@ def test_a_star_is_every_topic_but_the_brokers_own() -> None:
 def test_wrong_options(given: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         RocketmqSettings.parse(given)
+
+
+def test_the_documentation_lists_the_options_that_differ() -> None:
+    _, shown, _ = split(PAGE.read_text(encoding="utf-8"), " of rocketmq")
+    assert shown.strip() == table(RocketmqSettings, beside=Settings).strip(), "make spark-options"
+    named = [line.split("`")[1] for line in shown.strip().splitlines()[2:]]
+    assert named == ["group", "namesrvAddr", "accessKey", "secretKey"]
