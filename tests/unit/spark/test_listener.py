@@ -55,6 +55,11 @@ def test_reports_of_what_was_read() -> None:
     assert list(reports(report(source({"a:1": 3}, {"a:1": 3}, 0)))) == []
 
 
+def test_brokers_that_name_servers_lead_to_are_told_nothing() -> None:
+    moved = source({"broker-a": 0, "a:1": 0}, {"broker-a": 100, "a:1": 100})
+    assert [each.node for each in reports(report(moved))] == ["a:1"]
+
+
 @pytest.mark.parametrize("end", [None, "null", "7", "{}", '{"group": "g"}', '{"offsets": 3}', "["])
 def test_other_sources_are_passed_over(end: str | None) -> None:
     other = {"startOffset": None, "endOffset": end, "numInputRows": 1}
