@@ -12,13 +12,16 @@ from penstock.spark.options import table
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.settings import Settings
 from penstock.spark.sink import settings as sink
+from penstock.spark.sink.rocketmq import settings as rocketmq_sink
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 SINK: Final = " of the sink"
+ROCKETMQ_SINK: Final = " of the sink rocketmq"
 TABLES: Final = {
     "": table(Settings),
     " of rocketmq": table(RocketmqSettings, beside=Settings),
     SINK: table(sink.Settings),
+    ROCKETMQ_SINK: table(rocketmq_sink.Settings),
 }
 """By what their marks add to the word options."""
 

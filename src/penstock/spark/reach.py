@@ -16,18 +16,9 @@ _FILE = "On every machine of the cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Addresses are ``host:port`` of HTTP, times are seconds."""
+class Asking:
+    """Patience and TLS; times are seconds."""
 
-    lookupd: tuple[str, ...] = option(
-        "lookupd_http_address", texts, (),
-        "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
-        " this or the next.",
-    )  # fmt: skip
-    nodes: tuple[str, ...] = option(
-        "nsqd_http_address", texts, (),
-        "The nodes: `host:port`, or `https://host:port`, several separated by commas.",
-    )  # fmt: skip
     timeout_s: float = option(
         "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer.", shown="10"
     )
@@ -51,6 +42,34 @@ class Reach:
     tls_insecure_skip_verify: bool = option(
         "tls_insecure_skip_verify", boolean, False, "Accept any certificate.", shown="false"
     )
+
+    def require_tls(self) -> None:
+        """Raise OptionError for options of TLS that do not go together."""
+        if self.tls_v1 is False and self.implies_tls:
+            raise OptionError("tls_v1 is false, but other options ask for TLS: leave it out")
+        if self.tls_key and not self.tls_cert:
+            raise OptionError("tls_key is of no use without tls_cert")
+
+    @property
+    def implies_tls(self) -> bool:
+        """Whether another option than tls_v1 asks for TLS."""
+        files = self.tls_root_ca_file or self.tls_cert or self.tls_key
+        return bool(files or self.tls_server_name or self.tls_insecure_skip_verify)
+
+
+@dataclass(frozen=True)
+class Reach(Asking):
+    """Addresses are ``host:port`` of HTTP."""
+
+    lookupd: tuple[str, ...] = option(
+        "lookupd_http_address", texts, (),
+        "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
+        " this or the next.",
+    )  # fmt: skip
+    nodes: tuple[str, ...] = option(
+        "nsqd_http_address", texts, (),
+        "The nodes: `host:port`, or `https://host:port`, several separated by commas.",
+    )  # fmt: skip
     https_port: int = option(
         "nsqd_https_port", positive, 4152,
         "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
@@ -67,7 +86,7 @@ class Reach:
         """The part of it that says how nodes are asked."""
         return Access(
             timeout_s=self.timeout_s,
-            tls=bool(self.tls_v1 or self._implies_tls),
+            tls=bool(self.tls_v1 or self.implies_tls),
             root_ca_file=self.tls_root_ca_file,
             cert=self.tls_cert,
             key=self.tls_key,
@@ -80,19 +99,12 @@ class Reach:
     def require_reach(self) -> None:
         """Raise OptionError unless it is clear where the nodes are and how to ask them."""
         self._require_where()
-        self._require_tls()
+        self.require_tls()
 
     @property
-    def _implies_tls(self) -> bool:
-        files = self.tls_root_ca_file or self.tls_cert or self.tls_key
+    def implies_tls(self) -> bool:
         https = any(address.startswith("https://") for address in self.nodes)
-        return bool(files or self.tls_server_name or self.tls_insecure_skip_verify or https)
-
-    def _require_tls(self) -> None:
-        if self.tls_v1 is False and self._implies_tls:
-            raise OptionError("tls_v1 is false, but other options ask for TLS: leave it out")
-        if self.tls_key and not self.tls_cert:
-            raise OptionError("tls_key is of no use without tls_cert")
+        return https or super().implies_tls
 
     def _require_where(self) -> None:
         if bool(self.lookupd) == bool(self.nodes):

@@ -35,8 +35,12 @@ class Routes(Directory):
         try:
             return super().topics_at()
         finally:
-            for link in self._links:
-                link.close()
+            self.close()
+
+    def close(self) -> None:
+        """Close the connections; a later question opens others."""
+        for link in self._links:
+            link.close()
 
     def _look(self) -> dict[str, list[str]]:
         return self._brokers_of(self._settings.topics)
@@ -56,9 +60,13 @@ class Routes(Directory):
 
     def _route(self, topic: str) -> list[str]:
         """The brokers that serve readers of a topic; none for one that is not there."""
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, f"topic {topic}")
+        answer = self.route(topic)
         return [] if answer is None else brokers_in(answer)
+
+    def route(self, topic: str) -> Any:
+        """The route of a topic as it is told; None for one that is not there."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        return self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, f"topic {topic}")
 
     def _ask(self, code: RequestCode, fields: Mapping[str, str], what: str) -> Any:
         """What the first name server says that answers; None for a topic that is not there."""

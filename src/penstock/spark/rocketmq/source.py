@@ -5,7 +5,13 @@ As light as that of ``nsq``: readers are imported only where they work.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -61,3 +67,13 @@ class RocketmqDataSource(DataSource):
 
         settings = RocketmqSettings.parse(self.options, "stream")
         return RocketmqStreamReader(settings, columns_of(schema, SCHEMA, settings))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.spark.sink.rocketmq.writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from penstock.spark.sink.rocketmq.writer import stream_writer
+
+        return stream_writer(self.options, schema)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.sink.pieces import Piece
+from penstock.spark.sink.pieces import Piece, edges
 
 _count = struct.Struct(">I").pack
 
@@ -30,17 +30,18 @@ def staged_body(piece: Piece) -> bytes:
     return _body(piece, heads.view(np.uint8))
 
 
-def _body(piece: Piece, heads: npt.NDArray[np.uint8]) -> bytes:
-    """Count and messages; ``heads`` has a row of bytes for each."""
-    count, width = heads.shape
-    kind = piece.bodies.type
+def fixed(rows: npt.NDArray[np.uint8], kind: pa.DataType) -> pa.Array:
+    """A binary array of values of one size, given as rows of bytes."""
+    count, width = rows.shape
     large = pa.types.is_large_binary(kind)
     ends = np.arange(count + 1, dtype=np.int64 if large else np.int32) * width
-    starts = pa.Array.from_buffers(
-        kind, count, [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(heads))]
-    )
-    messages = pc.binary_join_element_wise(starts, piece.bodies, pa.scalar(b"", kind))
-    _, offsets, data = messages.buffers()
-    assert messages.offset == 0
-    last = np.frombuffer(offsets, ends.dtype)[count]
-    return b"".join((_count(count), memoryview(data)[:last]))
+    data = pa.py_buffer(np.ascontiguousarray(rows))
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(ends), data])
+
+
+def _body(piece: Piece, heads: npt.NDArray[np.uint8]) -> bytes:
+    """Count and messages; ``heads`` has a row of bytes for each."""
+    kind = piece.bodies.type
+    messages = pc.binary_join_element_wise(fixed(heads, kind), piece.bodies, pa.scalar(b"", kind))
+    data = memoryview(messages.buffers()[2])[: int(edges(messages)[-1])]
+    return b"".join((_count(piece.count), data))

@@ -13,15 +13,20 @@ Longs = npt.NDArray[np.int64]
 
 # The most that a head adds to a message in the body of a request.
 _HEAD_BYTES = 8
+_ROCKETMQ_HEAD_BYTES = 22
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Messages of one topic; ``rows`` are their numbers in the partition, delays milliseconds."""
+    """Messages of one topic; ``rows`` are their numbers in the partition, delays milliseconds.
+
+    RocketMQ's messages have a text of properties each, and levels as delays.
+    """
 
     bodies: pa.Array
     rows: Longs
     delays: Longs
+    properties: pa.Array | None = None
 
     @property
     def count(self) -> int:
@@ -38,12 +43,23 @@ class Piece:
 
     def take(self, indices: Longs) -> Piece:
         """Some of the messages."""
-        return Piece(self.bodies.take(pa.array(indices)), self.rows[indices], self.delays[indices])
+        found = pa.array(indices)
+        texts = self.properties
+        return Piece(
+            self.bodies.take(found),
+            self.rows[indices],
+            self.delays[indices],
+            None if texts is None else texts.take(found),
+        )
 
     def slice(self, first: int, end: int) -> Piece:
         """The messages from one index up to another, without a copy."""
+        texts = self.properties
         return Piece(
-            self.bodies.slice(first, end - first), self.rows[first:end], self.delays[first:end]
+            self.bodies.slice(first, end - first),
+            self.rows[first:end],
+            self.delays[first:end],
+            None if texts is None else texts.slice(first, end - first),
         )
 
     def halves(self) -> tuple[Piece, Piece]:
@@ -62,16 +78,18 @@ def joined(pieces: Sequence[Piece]) -> Piece:
     """The messages of several pieces as one."""
     if len(pieces) == 1:
         return pieces[0]
+    texts = [piece.properties for piece in pieces if piece.properties is not None]
     return Piece(
         pa.concat_arrays([piece.bodies for piece in pieces]),
         np.concatenate([piece.rows for piece in pieces]),
         np.concatenate([piece.delays for piece in pieces]),
+        pa.concat_arrays(texts) if texts else None,
     )
 
 
 def cut(piece: Piece, bytes_max: int) -> Iterator[Piece]:
     """Pieces of about ``bytes_max`` and at least one message, in order."""
-    ends = piece.edges() + _HEAD_BYTES * np.arange(piece.count + 1)
+    ends = _ends(piece)
     first = 0
     while first < piece.count:
         end = int(np.searchsorted(ends, ends[first] + bytes_max, side="right")) - 1
@@ -90,8 +108,16 @@ def groups(keys: Longs) -> Iterator[tuple[int, Longs]]:
 
 def nbytes(piece: Piece) -> int:
     """Bytes of the messages with their heads."""
-    ends = piece.edges()
-    return int(ends[-1] - ends[0]) + _HEAD_BYTES * piece.count
+    ends = _ends(piece)
+    return int(ends[-1] - ends[0])
+
+
+def _ends(piece: Piece) -> Longs:
+    """Where in a request messages end, one after the other."""
+    numbers = np.arange(piece.count + 1)
+    if piece.properties is None:
+        return piece.edges() + _HEAD_BYTES * numbers
+    return piece.edges() + edges(piece.properties) + _ROCKETMQ_HEAD_BYTES * numbers
 
 
 def edges(array: pa.Array) -> Longs:

@@ -46,11 +46,12 @@ def publish_rows(batches: Iterable[pa.RecordBatch], reader: RowReader, settings:
                 requests.submit(partial(publisher.publish, topic, delay_ms, piece))
             requests.finish()
         except SinkError as error:
-            raise SinkError(f"{error}{_published(requests.done)}") from error
+            raise SinkError(f"{error}{published(requests.done)}") from error
     return requests.done
 
 
-def _published(count: int) -> str:
+def published(count: int) -> str:
+    """The end of an error's sentence, when rows are there all the same."""
     said = f"; {count} rows of the partition are published, and again when it is tried again"
     return said if count else ""
 

@@ -12,7 +12,7 @@ from penstock.spark.reach import Reach
 
 WRITER_LENGTH_MAX = 128
 # What Spark itself hands to a sink beside the sink's options.
-_OF_SPARK = {"path", "checkpointlocation", "queryname"}
+OF_SPARK = {"path", "checkpointlocation", "queryname"}
 
 
 def _number(name: str, given: str) -> int:
@@ -67,7 +67,7 @@ class Settings(Reach):
         given = {key.lower(): value for key, value in options.items()}
         if "path" in given:
             given.setdefault("topic", given["path"])
-        settings = cls(**parse(cls, given, _OF_SPARK))
+        settings = cls(**parse(cls, given, OF_SPARK))
         settings.require_reach()
         settings._require_names()
         settings._require_fixed_nodes()

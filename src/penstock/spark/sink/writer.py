@@ -67,7 +67,7 @@ class NsqStreamWriter(DataSourceStreamArrowWriter):
         self.columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        batch = _micro_batch(_task()) if self.settings.exactly_once else None
+        batch = _micro_batch(current_task()) if self.settings.exactly_once else None
         return _write(iterator, self.settings, self.columns, batch)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -82,14 +82,15 @@ class NsqStreamWriter(DataSourceStreamArrowWriter):
 def _write(
     batches: Iterator[pa.RecordBatch], settings: Settings, columns: Columns, batch: Batch | None
 ) -> Written:
-    reader = RowReader(columns, settings.topic, _task().partitionId())
+    reader = RowReader(columns, settings.topic, current_task().partitionId())
     if batch is None:
         return Written(publish_rows(batches, reader, settings))
     staged = stage_rows(batches, reader, settings, batch)
     return Written(reader.count, staged)
 
 
-def _task() -> TaskContext:
+def current_task() -> TaskContext:
+    """The task that this process works for."""
     task = TaskContext.get()
     assert task is not None, "only tasks write"
     return task

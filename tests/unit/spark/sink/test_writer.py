@@ -37,7 +37,7 @@ class Task(TaskContext):
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     running = Task(sql_streaming_queryId="q-1", streaming_sql_batchId="5")
-    monkeypatch.setattr(module, "_task", lambda: running)
+    monkeypatch.setattr(module, "current_task", lambda: running)
     return running
 
 

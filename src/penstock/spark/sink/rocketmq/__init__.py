@@ -1,0 +1,1 @@
+"""The sink ``format("rocketmq")``: batches of messages to the brokers that name servers know."""

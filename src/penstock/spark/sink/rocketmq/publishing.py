@@ -1,0 +1,181 @@
+"""At least once: rows are sent in batches to the queues of their topics, by turns or by key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.core.chance import SystemChance
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.spark.access import why
+from penstock.spark.errors import SinkError
+from penstock.spark.rocketmq.access import BrokerAccess
+from penstock.spark.rocketmq.routes import Routes
+from penstock.spark.sink.in_flight import InFlight
+from penstock.spark.sink.pieces import Piece
+from penstock.spark.sink.piles import Piles
+from penstock.spark.sink.publishing import published
+from penstock.spark.sink.rocketmq.bodies import batch_of
+from penstock.spark.sink.rocketmq.links import Links
+from penstock.spark.sink.rocketmq.queues import NEW_TOPIC_QUEUES, NoQueuesError, Queue, Queues
+from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows
+from penstock.spark.sink.rocketmq.settings import Settings
+
+_PAUSE_S: Final = 0.1
+_PAUSE_S_MAX: Final = 1.0
+# The message is stored in each of these; the others say that a copy or a sync is late.
+_STORED: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+# Another broker, or the same one later, may take them.
+_ELSEWHERE: Final = (
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.TOPIC_NOT_EXIST,
+)
+
+
+def publish_rows(
+    batches: Iterable[pa.RecordBatch], reader: RocketmqRows, settings: Settings
+) -> int:
+    """Publish all rows of a partition; their number. Raises SinkError or SourceError."""
+    directory = settings.directory()
+    access = directory.access
+    assert isinstance(access, BrokerAccess)
+    queues = Queues(Routes(directory))
+    with closing(queues), Links(access) as links, InFlight(settings.in_flight) as requests:
+        publisher = Publisher(settings, reader.partition, queues, links)
+        try:
+            for key, piece in _to_send(batches, reader, settings.request_bytes):
+                requests.submit(partial(publisher.publish, key, piece))
+            requests.finish()
+        except SinkError as error:
+            raise SinkError(f"{error}{published(requests.done)}") from error
+    return requests.done
+
+
+def _to_send(
+    batches: Iterable[pa.RecordBatch], reader: RocketmqRows, request_bytes: int
+) -> Iterator[tuple[Key, Piece]]:
+    piles: Piles[Key] = Piles(request_bytes)
+    for batch in batches:
+        for key, piece in reader.read(batch):
+            yield from piles.add(key, piece)
+    yield from piles.rest()
+
+
+class Publisher:
+    """Sends to the queues by turns, or to that of a key; for several threads."""
+
+    def __init__(self, settings: Settings, partition: int, queues: Queues, links: Links) -> None:
+        self._settings = settings
+        self._partition = partition
+        self._queues = queues
+        self._links = links
+        self._turn = SystemChance().below(1 << 16)
+
+    def publish(self, key: Key, piece: Piece) -> int:
+        """Publish messages; their number. A broker that fails is followed by the next, but for
+        those with a key, which stay in their queue.
+
+        Raises SinkError for a refusal and when nobody has taken them for ``timeout``.
+        """
+        deadline_ns = 0
+        pause_s = _PAUSE_S
+        while True:
+            failures: dict[str, str] = {}
+            try:
+                choice = self._choice(key)
+            except NoQueuesError as error:
+                # A broker that starts again is not in routes for a while.
+                choice, failures["name server"] = [], str(error)
+            for queue in choice:
+                try:
+                    return self._at(queue, key, piece)
+                except _ElsewhereError as error:
+                    failures[queue.address] = str(error)
+                except OSError as error:
+                    failures[queue.address] = why(error)
+            now_ns = SYSTEM_CLOCK.monotonic_ns()
+            deadline_ns = deadline_ns or now_ns + int(self._settings.timeout_s * 1e9)
+            if now_ns + int(pause_s * 1e9) > deadline_ns:
+                raise SinkError(self._nobody(key, piece, failures))
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+            self._queues.forget(key.topic)
+
+    def _choice(self, key: Key) -> list[Queue]:
+        """The queues to try: the one of a key, or one of each broker."""
+        queues = self._queues.of(key.topic)
+        if key.shard != ANY_QUEUE:
+            return [queues[key.shard % len(queues)]]
+        self._turn += 1
+        first = self._turn % len(queues)
+        turned = [*queues[first:], *queues[:first]]
+        return list({queue.address: queue for queue in reversed(turned)}.values())[::-1]
+
+    def _nobody(self, key: Key, piece: Piece, failures: dict[str, str]) -> str:
+        said = "; ".join(f"{address}: {failure}" for address, failure in failures.items())
+        return (
+            f"{piece.where(self._partition)}: no broker takes messages of topic {key.topic} "
+            f"({said}; tried for {self._settings.timeout_s:g} s, option timeout)"
+        )
+
+    def _at(self, queue: Queue, key: Key, piece: Piece) -> int:
+        with self._links.to(queue.address) as link:
+            if piece.count == 1 or key.level:
+                answers = link.ask_all([self._single(queue, key, piece, index)
+                                        for index in range(piece.count)])  # fmt: skip
+            else:
+                answers = [link.ask(*self._batch(queue, key, piece))]
+        for answer in answers:
+            if answer.code not in _STORED:
+                return self._refused(answer, queue, key, piece)
+        return piece.count
+
+    def _refused(self, answer: Command, queue: Queue, key: Key, piece: Piece) -> int:
+        said = answer.remark or f"code {answer.code}"
+        if answer.code in _ELSEWHERE:
+            raise _ElsewhereError(said)
+        if answer.code == ResponseCode.MESSAGE_ILLEGAL and piece.count > 1:
+            return sum(self.publish(key, half) for half in piece.halves())
+        size = int(piece.sizes().max())
+        where = piece.where(self._partition)
+        raise SinkError(f"{where} ({size} bytes): refused by broker {queue.address}: {said}")
+
+    def _batch(self, queue: Queue, key: Key, piece: Piece) -> tuple[int, dict[str, object], bytes]:
+        return RequestCode.SEND_BATCH_MESSAGE, self._fields(queue, key, "", "true"), batch_of(piece)
+
+    def _single(
+        self, queue: Queue, key: Key, piece: Piece, index: int
+    ) -> tuple[int, dict[str, object], bytes]:
+        assert piece.properties is not None
+        text = piece.properties[index].as_py().decode()
+        fields = self._fields(queue, key, text, "false")
+        return RequestCode.SEND_MESSAGE_V2, fields, piece.bodies[index].as_py()
+
+    def _fields(self, queue: Queue, key: Key, text: str, batch: str) -> dict[str, object]:
+        """The short names of SEND_MESSAGE_V2's header (reference 2.1)."""
+        return {
+            "a": self._settings.producer_group, "b": key.topic, "c": "TBW102",
+            "d": NEW_TOPIC_QUEUES, "e": queue.queue, "f": 0,
+            "g": SYSTEM_CLOCK.wall_ns() // MILLISECOND, "h": 0, "i": text, "j": 0, "k": "false",
+            "m": batch,
+        }  # fmt: skip
+
+
+class _ElsewhereError(Exception):
+    """A broker does not take messages now; another may."""

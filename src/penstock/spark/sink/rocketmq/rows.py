@@ -1,0 +1,176 @@
+"""Rows as RocketMQ's messages: checked, with the text of their properties, sorted by topic and key.
+
+The text is put together by Arrow, a column at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from penstock.rocketmq.protocol import properties
+from penstock.spark.errors import OptionError
+from penstock.spark.rocketmq.source import SCHEMA
+from penstock.spark.sink.pieces import Longs, Piece, edges, groups
+from penstock.spark.sink.rows import Checks
+
+_KINDS: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "body": (BinaryType, StringType),
+    "value": (BinaryType, StringType),
+    "topic": (StringType,),
+    "keys": (StringType,),
+    "tags": (StringType,),
+    "sharding_key": (StringType,),
+    "delay_level": (IntegralType,),
+    "properties": (MapType,),
+}
+_NAMED: Final = {
+    "keys": properties.KEYS,
+    "tags": properties.TAGS,
+    "delay_level": properties.DELAY,
+}
+_LEVEL_MAX: Final = (1 << 31) - 1
+_MARKS: Final = f"[{properties.NAME_END}{properties.VALUE_END}]"
+_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+ANY_QUEUE: Final = -1
+
+
+class Key(NamedTuple):
+    """Messages that one batch may hold; ``shard`` chooses their queue, ``level`` delays them."""
+
+    topic: str
+    shard: int
+    level: int
+
+
+def body_column(schema: StructType, topic: str | None) -> str:
+    """The name of the body's column. Raises OptionError for columns that are not written."""
+    for field in schema:
+        _require_known(field)
+    bodies = [name for name in ("body", "value") if name in schema.fieldNames()]
+    if len(bodies) != 1:
+        raise OptionError("format rocketmq writes one column body (or value), binary or string")
+    if topic is None and "topic" not in schema.fieldNames():
+        raise OptionError('say where to write: the option "topic" or a column topic')
+    return bodies[0]
+
+
+def _require_known(field: StructField) -> None:
+    kinds = _KINDS.get(field.name)
+    if kinds is None and field not in SCHEMA.fields:
+        raise OptionError(
+            f"format rocketmq writes no column {field.name}; it writes {', '.join(_KINDS)}"
+        )
+    if kinds is not None and not isinstance(field.dataType, kinds):
+        raise OptionError(
+            f"column {field.name} cannot be {field.dataType.simpleString()} in format rocketmq"
+        )
+
+
+class RocketmqRows(Checks):
+    """Reads the rows of one partition, which it counts from 0 on."""
+
+    def __init__(self, body: str, topic: str | None, partition: int) -> None:
+        super().__init__(partition)
+        self._body = body
+        self._topic = topic
+
+    def read(self, batch: pa.RecordBatch) -> Iterator[tuple[Key, Piece]]:
+        """The rows by topic and key. Raises SinkError, which names the row."""
+        if not batch.num_rows:
+            return
+        names = batch.schema.names
+        rows = np.arange(self.count, self.count + batch.num_rows)
+        bodies = self.bodies(batch.column(self._body), self._body)
+        levels = self.numbers(batch, "delay_level", _LEVEL_MAX)
+        piece = Piece(bodies, rows, levels, self._properties(batch))
+        shards = np.full(batch.num_rows, ANY_QUEUE)
+        if "sharding_key" in names:
+            keys = batch.column("sharding_key").to_pylist()
+            shards = np.array([ANY_QUEUE if key is None else crc32(key.encode()) for key in keys])
+        for topic, indices in self._topics(batch):
+            # A shard has 32 bits and a level 31.
+            for both, some in groups((shards[indices] << 31) | levels[indices]):
+                yield Key(topic, both >> 31, both & _LEVEL_MAX), piece.take(indices[some])
+        self.count += batch.num_rows
+
+    def _topics(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Longs]]:
+        if self._topic is not None:
+            yield self._topic, np.arange(batch.num_rows)
+            return
+        column = batch.column("topic")
+        self.refuse(column.is_null(), "column topic is null, and there is no option topic")
+        found = column.dictionary_encode()
+        names = found.dictionary.to_pylist()
+        codes = found.indices.to_numpy().astype(np.int64)
+        for code, indices in groups(codes):
+            if not _TOPIC.fullmatch(names[code]):
+                self.refuse(
+                    codes == code,
+                    f"topic name {names[code][:200]!r} is invalid: a name "
+                    "is 1 to 127 letters, digits, underscores and dashes",
+                )
+            yield names[code], indices
+
+    def _properties(self, batch: pa.RecordBatch) -> pa.Array:
+        """The text of each row's properties; of equal names the last counts."""
+        parts = []
+        if "properties" in batch.schema.names:
+            parts.append(self._entries(batch.column("properties")))
+        for column, name in _NAMED.items():
+            if column in batch.schema.names:
+                values = pc.fill_null(batch.column(column).cast(pa.string()), "")
+                self._refuse_marks(values, column)
+                if column == "delay_level":
+                    values = pc.if_else(pc.equal(values, "0"), "", values)
+                parts.append(_entry(name, values))
+        if not parts:
+            return pa.array([""] * batch.num_rows, pa.binary())
+        text = pc.binary_join_element_wise(*parts, "").cast(pa.binary())
+        too_long = np.diff(edges(text)) > properties.BYTES_MAX
+        self.refuse(too_long, f"its properties have more than {properties.BYTES_MAX} bytes")
+        return text
+
+    def _entries(self, column: pa.Array) -> pa.Array:
+        """The entries of each row's map, one after the other."""
+        ends = column.offsets.to_numpy()
+        first, count = int(ends[0]), int(ends[-1] - ends[0])
+        # Of a slice, too, keys and items are those of the whole.
+        keys = column.keys.slice(first, count)
+        values = pc.fill_null(column.items.slice(first, count), "")
+        row_of = np.repeat(np.arange(len(column)), np.diff(ends))
+        marked = np.zeros(len(column), bool)
+        for texts in (keys, values):
+            marked[row_of[np.asarray(pc.match_substring_regex(texts, _MARKS))]] = True
+        self.refuse(marked, _marked("properties"))
+        lists = pa.ListArray.from_arrays(pa.array(ends - first), _entry(keys, values))
+        return pc.binary_join(lists, "")
+
+    def _refuse_marks(self, values: pa.Array, column: str) -> None:
+        found = pc.fill_null(pc.match_substring_regex(values, _MARKS), False)
+        self.refuse(found, _marked(column))
+
+
+def _marked(column: str) -> str:
+    return f"column {column} holds a character 1 or 2, which parts properties from each other"
+
+
+def _entry(name: pa.Array | str, values: pa.Array) -> pa.Array:
+    """The text of a property of each row; empty where its value is."""
+    whole = pc.binary_join_element_wise(name, properties.NAME_END, values, properties.VALUE_END, "")
+    return pc.if_else(pc.equal(values, ""), "", whole)

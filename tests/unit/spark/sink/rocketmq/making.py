@@ -1,0 +1,40 @@
+"""Rows, settings, and what a broker has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.rocketmq.blocking import RemotingLink
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.message import decode_all
+from penstock.spark.rocketmq.broker_log import BrokerLog
+from penstock.spark.sink.rocketmq.rows import RocketmqRows
+from penstock.spark.sink.rocketmq.settings import Settings
+from tests.spark.rocketmq_brokers import Brokers
+
+
+def rows(topic: str | None = "t") -> RocketmqRows:
+    return RocketmqRows("body", topic, 3)
+
+
+def settings(brokers: Brokers, **options: str) -> Settings:
+    return Settings.parse({"namesrvAddr": brokers.namesrv.rocketmq, "timeout": "5", **options})
+
+
+def stored(brokers: Brokers, topic: str) -> list[tuple[int, bytes, Mapping[str, str]]]:
+    """Queue, body and properties of a topic's messages."""
+    link = RemotingLink(brokers.broker.rocketmq, 30.0)
+    log = BrokerLog(link, "")
+    found = []
+    offsets = log.offsets_of([topic])[topic]
+    for queue in offsets.queues if offsets is not None else []:
+        position = queue.start
+        while position < queue.end:
+            fetched = list(decode_all(log.fetch(topic, position, queue=queue.queue).data))
+            position += len(fetched)
+            found += [
+                (queue.queue, message.body, properties.parse(message.properties))
+                for message in fetched
+            ]
+    link.close()
+    return found

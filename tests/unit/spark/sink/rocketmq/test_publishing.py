@@ -1,0 +1,88 @@
+"""Sending to a real broker: queues, keys, delays, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from penstock.spark.errors import SinkError
+from penstock.spark.sink.rocketmq.publishing import publish_rows
+from tests.spark.rocketmq_brokers import Brokers, run_brokers
+from tests.unit.spark.sink.making import batch
+from tests.unit.spark.sink.rocketmq.making import rows, settings, stored
+
+BODIES = [b"%04d" % number for number in range(1000)]
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[Brokers]:
+    with run_brokers() as running:
+        yield running
+
+
+def test_batches_take_turns_among_queues(brokers: Brokers) -> None:
+    brokers.make_topic("turns", 4)
+    given = batch(BODIES, keys=[f"k{number}" for number in range(1000)])
+    wanted = settings(brokers, topic="turns", requestBytes="2000")
+    assert publish_rows([given], rows("turns"), wanted) == 1000
+    found = stored(brokers, "turns")
+    assert sorted(body for _, body, _ in found) == BODIES
+    assert {queue for queue, _, _ in found} == {0, 1, 2, 3}
+    assert all(named["KEYS"] == f"k{int(body)}" for _, body, named in found)
+
+
+def test_rows_of_a_key_stay_in_their_queue_and_order(brokers: Brokers) -> None:
+    brokers.make_topic("keys", 4)
+    given = batch(BODIES, sharding_key=[str(number % 10) for number in range(1000)])
+    wanted = settings(brokers, topic="keys", requestBytes="500", requestsInFlight="1")
+    publish_rows([given], rows("keys"), wanted)
+    found = stored(brokers, "keys")
+    for key in range(10):
+        mine = [(queue, body) for queue, body, _ in found if int(body) % 10 == key]
+        assert len({queue for queue, _ in mine}) == 1
+        assert [body for _, body in mine] == BODIES[key::10]
+
+
+def test_delays_go_one_by_one_to_a_topic_that_is_made(brokers: Brokers) -> None:
+    given = batch([b"now", b"late"], delay_level=[0, 1])
+    assert publish_rows([given], rows("made"), settings(brokers, topic="made")) == 2
+    while len(found := stored(brokers, "made")) < 2:
+        pass
+    assert [body for _, body, _ in sorted(found, key=lambda each: each[1] == b"late")] == [
+        b"now", b"late",
+    ]  # fmt: skip
+
+
+def test_what_a_broker_refuses_is_named(brokers: Brokers) -> None:
+    brokers.make_topic("big", 1)
+    given = batch([b"a", b"x" * (5 << 20), b"b"])
+    with pytest.raises(SinkError) as refused:
+        publish_rows([given], rows("big"), settings(brokers, topic="big", requestBytes="9000000"))
+    assert str(refused.value).startswith(
+        f"row 1 of partition 3 (5242880 bytes): refused by broker {brokers.broker.rocketmq}: "
+    )
+
+
+def test_no_broker_answers() -> None:
+    with run_brokers() as brokers:
+        brokers.make_topic("t", 2)
+        brokers.broker.kill()
+        with pytest.raises(SinkError) as failed:
+            publish_rows([batch([b"a"])], rows(), settings(brokers, topic="t", timeout="1"))
+        said = str(failed.value)
+        assert said.startswith("row 0 of partition 3: no broker takes messages of topic t (")
+        assert said.endswith("tried for 1 s, option timeout)")
+
+
+def test_a_broker_that_starts_again_is_waited_for() -> None:
+    with run_brokers() as brokers:
+        brokers.make_topic("t", 2)
+        brokers.broker.kill()
+        starting = Thread(target=brokers.broker.start)
+        starting.start()
+        wanted = settings(brokers, topic="t", timeout="60")
+        assert publish_rows([batch([b"a"], sharding_key=["k"])], rows(), wanted) == 1
+        starting.join()
+        assert [body for _, body, _ in stored(brokers, "t")] == [b"a"]

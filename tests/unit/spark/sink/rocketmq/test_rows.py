@@ -1,0 +1,92 @@
+"""Rows that become RocketMQ's messages, and those that cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+
+from penstock.rocketmq.protocol import properties
+from penstock.spark.errors import OptionError, SinkError
+from penstock.spark.rocketmq.source import SCHEMA
+from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, body_column
+from tests.unit.spark.sink.making import batch, bodies_of
+from tests.unit.spark.sink.rocketmq.making import rows
+
+MAP = pa.map_(pa.string(), pa.string())
+
+
+def test_properties_are_put_together_a_column_at_a_time() -> None:
+    maps = pa.array([[("a", "1"), ("b", None)], None, [], [("KEYS", "old"), ("c", "ü")]], MAP)
+    given = pa.RecordBatch.from_pydict(
+        {
+            "body": [b"1", b"2", b"3", b"4"],
+            "properties": maps,
+            "keys": ["k1 k2", None, "", "new"],
+            "tags": [None, "T", None, "T"],
+        }
+    )
+    for sliced in (given, given.slice(1)):
+        ((_, piece),) = rows().read(sliced)
+        assert piece.properties is not None
+        found = [properties.parse(text.decode()) for text in piece.properties.to_pylist()]
+        wanted = [{"a": "1", "KEYS": "k1 k2"}, {"TAGS": "T"}, {},
+                  {"KEYS": "new", "c": "ü", "TAGS": "T"}]  # fmt: skip
+        assert found == wanted[-len(found) :]
+
+
+def test_rows_by_topic_key_and_delay() -> None:
+    given = batch(
+        [b"1", b"2", b"3", b"4", b"5"],
+        topic=["a", "b", "a", "a", "a"],
+        sharding_key=["x", None, "x", "y", "x"],
+        delay_level=[0, None, 0, 0, 3],
+    )
+    found = {key: (bodies_of(piece), piece.rows.tolist()) for key, piece in rows(None).read(given)}
+    plain = {key: each for key, each in found.items() if not key.level}
+    assert sorted(plain.values()) == [([b"1", b"3"], [0, 2]), ([b"2"], [1]), ([b"4"], [3])]
+    assert found[Key("b", ANY_QUEUE, 0)] == ([b"2"], [1])
+    ((late, (bodies, _)),) = [item for item in found.items() if item[0].level]
+    assert (late.level, bodies) == (3, [b"5"])
+    assert all(0 <= key.shard < 1 << 32 for key in found if key.topic == "a")
+
+
+def test_a_delay_is_a_property_as_well() -> None:
+    pieces = [piece for _, piece in rows().read(batch([b"1", b"2"], delay_level=[0, 3]))]
+    texts = [piece.properties.to_pylist() for piece in pieces if piece.properties is not None]
+    assert texts == [[b""], [b"DELAY\x013\x02"]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"keys": ["a", "b\x01"]}, "row 1 of partition 3: column keys holds a character 1 or 2"),
+        ({"properties": pa.array([[], [("a", "\x02")]], MAP)},
+         "row 1 of partition 3: column properties holds a character 1 or 2"),
+        ({"tags": ["a", "x" * 40_000]}, "row 1 of partition 3: its properties have more than"),
+        ({"delay_level": [0, -1]}, "row 1 of partition 3: delay_level is outside 0 to"),
+        ({"topic": ["a", "b c"]}, "row 1 of partition 3: topic name 'b c' is invalid"),
+    ],
+)  # fmt: skip
+def test_what_is_no_message_is_named(columns: dict[str, Any], said: str) -> None:
+    given = pa.RecordBatch.from_pydict({"body": [b"1", b"2"], "topic": ["a", "a"], **columns})
+    with pytest.raises(SinkError) as refused:
+        list(rows(None).read(given))
+    assert str(refused.value).startswith(said)
+
+
+def test_columns() -> None:
+    body = StructField("body", StringType())
+    assert body_column(SCHEMA, None) == "body"
+    named = StructField("properties", MapType(StringType(), StringType()))
+    assert body_column(StructType([body, named]), "t") == "body"
+    for fields, said in (
+        ([body], "say where to write"),
+        ([named], "one column body"),
+        ([body, StructField("text", StringType())], "writes no column text"),
+        ([body, StructField("keys", LongType())], "column keys cannot be bigint"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            body_column(StructType(fields), "t" if len(fields) > 1 else None)

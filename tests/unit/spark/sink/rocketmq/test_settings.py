@@ -1,0 +1,50 @@
+"""Options of the sink ``rocketmq``."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.rocketmq.blocking import Account
+from penstock.spark.errors import OptionError
+from penstock.spark.options import table
+from penstock.spark.rocketmq.access import BrokerAccess
+from penstock.spark.sink.rocketmq.settings import Settings
+from tests.spark.options_page import PAGE, ROCKETMQ_SINK, split
+
+SERVERS = {"namesrvAddr": "a:1;b:2"}
+
+
+def test_brokers_are_found_and_asked_as_a_source_does() -> None:
+    settings = Settings.parse(
+        {**SERVERS, "path": "t", "accessKey": "k", "secretKey": "s", "tls_server_name": "n"}
+    )
+    assert settings.topic == "t"
+    assert "'s'" not in repr(settings)
+    directory = settings.directory()
+    assert directory.namesrv == ("a:1", "b:2")
+    access = directory.access
+    assert isinstance(access, BrokerAccess)
+    assert (access.account, access.tls, access.server_name) == (Account("k", "s"), True, "n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "say where to write: namesrvAddr"),
+        ({"namesrvAddr": "a"}, "namesrvAddr must be host:port"),
+        ({**SERVERS, "accessKey": "k"}, "accessKey and secretKey"),
+        ({**SERVERS, "topic": "a b"}, "topic name 'a b' is invalid"),
+        ({**SERVERS, "exactlyOnce": "true"}, "format rocketmq knows no option exactly"),
+        ({**SERVERS, "tls_key": "k"}, "no use without tls_cert"),
+    ],
+)
+def test_refused(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        Settings.parse(options)
+    assert said in str(refused.value)
+
+
+def test_the_documentation_has_the_options_that_there_are() -> None:
+    """`make spark-options` writes the table."""
+    _, written, _ = split(PAGE.read_text(encoding="utf-8"), ROCKETMQ_SINK)
+    assert written.strip() == table(Settings).strip()
