@@ -16,8 +16,8 @@ from tests.fuzz.targets import (
     popping,
     rocketmq,
     settings,
-    staging,
     spark,
+    staging,
     storage,
     takeover,
 )
