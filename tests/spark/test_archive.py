@@ -19,6 +19,7 @@ from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
 from penstock.spark.errors import SourceError
 from penstock.spark.pipelines import archive
+from penstock.spark.pipelines.own import group_name
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
 
@@ -99,7 +100,7 @@ def test_killed_and_resumed_without_loss_or_doubles(
     assert rows == [(i, i) for i in range(ROWS + 777)]
 
     with LogClient(nsqd.http) as log:
-        group = archive.group_name("events", str(tmp_path / "checkpoint"))
+        group = group_name("events", str(tmp_path / "checkpoint"), "archive")
         assert log.offsets("events").groups == {group: {0: ROWS + 777}}
 
 
@@ -117,7 +118,9 @@ def test_an_archive_goes_on_with_its_own_checkpoint_only(
     run(own)
     groups = dict(server.groups["t"])
     server.queue("t").append([b"y"] * 5)
-    with pytest.raises(SourceError, match="already holds an archive made with another checkpoint"):
+    with pytest.raises(
+        SourceError, match="already holds rows that were written with another checkpoint"
+    ):
         run(tmp_path / "new")
     assert server.groups["t"] == groups
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import archive
+from penstock.spark.pipelines.own import group_name
 from penstock.testing.daemons import Daemon, run_nsqd
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def test_a_pipeline_tells_its_progress(spark: SparkSession, tmp_path: Path) -> N
             if group["progress"] is not None:
                 break
             time.sleep(0.05)
-        assert group["group_name"] == archive.group_name("events", checkpoint)
+        assert group["group_name"] == group_name("events", checkpoint, "archive")
         assert (group["committed"], group["lag"]) == ({"0": 500}, 0)
         progress = group["progress"]
         assert (progress["query"], progress["batch"], progress["rows"]) == ("archive", 0, 500)

@@ -13,7 +13,7 @@ from penstock.cli.live.board import Board, Service
 from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
 from penstock.nsq.client.log import LogClient
-from penstock.spark.pipelines.archive import group_name
+from penstock.spark.pipelines.own import group_name
 
 _POLL_S = 0.02
 _REGISTER_TRIES = 500
@@ -85,7 +85,7 @@ class Daemons:
     def hold_for_archive(self, topic: str) -> None:
         """Have nsqd keep the topic for the archive, which takes ten seconds to come itself."""
         with LogClient(self.nsqd_http) as log:
-            log.commit(topic, group_name(topic, str(self._folder / "checkpoint")), {})
+            log.commit(topic, group_name(topic, str(self._folder / "checkpoint"), "archive"), {})
 
     def _begin(self, children: list[Child], name: str, flags: list[str]) -> Child:
         self._board.service(name).state = "starting"

@@ -1,2 +1,6 @@
-"""Pipelines: ordinary Structured Streaming files, one each, for ``penstock pipeline run`` and
-spark-submit alike."""
+"""Pipelines: source, Spark SQL and sink in one TOML file, for ``penstock pipeline`` and Python."""
+
+from penstock.spark.pipelines.document import PipelineFileError
+from penstock.spark.pipelines.pipeline import Pipeline
+
+__all__ = ["Pipeline", "PipelineFileError"]

@@ -1,4 +1,4 @@
-"""Archive: raw topics to Parquet, partitioned by topic, date and hour, each message exactly once.
+"""Archive: raw topics to files, a folder for each topic, date and hour, each message exactly once.
 
 The checkpoint holds the log offsets and the sink's own log the finished files, so a query that is
 killed goes on where it was and no row is lost or doubled for readers that respect
@@ -11,23 +11,29 @@ killed goes on where it was and no row is lost or doubled for readers that respe
 from __future__ import annotations
 
 import argparse
-import hashlib
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.spark.errors import SourceError
+from penstock.spark.pipelines.pipeline import Pipeline
+from penstock.spark.pipelines.spec import Run, Sink, Source, Spec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # `attempts` is always 1 in the log; what is not asked for is not sent to the JVM.
-COLUMNS = (
+COLUMNS: Final = (
     "topic string, timestamp timestamp, node string, queue int, offset long, id string, body binary"
 )
+FOLDERS: Final = ("topic", "date", "hour")
+FORMATS: Final = ("parquet", "lines")
 
+_MESSAGES = "select *, to_date(timestamp) as date, hour(timestamp) as hour from input"
+# A body a line, as nsq_to_file writes them.
+_LINES = (
+    "select cast(body as string) as value, topic, to_date(timestamp) as date,"
+    " hour(timestamp) as hour from input"
+)
 # A dictionary of bodies, ids or offsets never pays, as each value is its own, and smallest and
 # largest body or id tell no reader which files to skip.
 _PARQUET = {
@@ -41,27 +47,22 @@ _PARQUET = {
 }
 
 
-def messages(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
-    """The stream of messages with the columns it is partitioned by."""
-    from pyspark.sql import functions as F
+def pipeline(
+    source: Mapping[str, str], to: str, checkpoint: str, format: str = "parquet"
+) -> Pipeline:
+    """The pipeline that archives. ``source`` are options of ``format("nsq")``.
 
-    stream = spark.readStream.format("nsq").schema(COLUMNS).options(**source).load()
-    return stream.withColumns({"date": F.to_date("timestamp"), "hour": F.hour("timestamp")})
-
-
-def archive(
-    frame: DataFrame, to: str, checkpoint: str, trigger: dict[str, Any] | None = None
-) -> DataStreamWriter:
-    """The query, ready to start; ``trigger`` as for ``DataStreamWriter.trigger``."""
-    return (
-        frame.writeStream.format("parquet")
-        .partitionBy("topic", "date", "hour")
-        .options(**_PARQUET)
-        .option("path", to)
-        .option("checkpointLocation", checkpoint)
-        .queryName("archive")
-        .trigger(**(trigger or {"processingTime": "1 second"}))
-    )
+    ``format`` is one of FORMATS; ``lines`` are gzipped files with a body a line.
+    """
+    options = {"startingOffsets": "earliest", **source}
+    if format == "lines":
+        columns, query = "topic string, timestamp timestamp, body binary", _LINES
+        sink = Sink("text", {"compression": "gzip", "path": to}, FOLDERS)
+    else:
+        columns, query = COLUMNS, _MESSAGES
+        sink = Sink("parquet", _PARQUET | {"path": to}, FOLDERS)
+    run = Run(every_ms=1000, checkpoint=checkpoint)
+    return Pipeline(Spec("archive", Source("nsq", options, columns), sink, run, query=query))
 
 
 def start(
@@ -71,55 +72,11 @@ def start(
     checkpoint: str,
     trigger: dict[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Start archiving. ``source`` are options of ``format("nsq")``.
+    """Start archiving; ``trigger`` as for ``DataStreamWriter.trigger``.
 
     Raises SourceError when ``to`` holds an archive that belongs to another checkpoint.
     """
-    from penstock.spark.listener import attach
-
-    require_own(to, _files(spark, to, "_spark_metadata"), _files(spark, checkpoint, "offsets"))
-    group = group_name(source["topic"], checkpoint)
-    parallelism = str(spark.sparkContext.defaultParallelism)
-    given = {
-        "startingOffsets": "earliest", "group": group, "minPartitions": parallelism, **source,
-    }  # fmt: skip
-    attach(spark, given)
-    return archive(messages(spark, given), to, checkpoint, trigger).start()
-
-
-def require_own(to: str, written: Iterable[str], planned: Iterable[str]) -> None:
-    """Raise SourceError when the sink's log has batches that the checkpoint has not planned yet.
-
-    The sink skips batches that it has in its log, and messages in them would be lost. A query that
-    is killed between the two logs is let through: it plans a batch before it writes it.
-    """
-    if _last_batch(written) > _last_batch(planned):
-        raise SourceError(
-            f"{to} already holds an archive made with another checkpoint; "
-            "give that checkpoint or an empty folder"
-        )
-
-
-def _last_batch(names: Iterable[str]) -> int:
-    """The highest batch among the files of a log of Spark's (``7``, ``9.compact``), or -1."""
-    batches = (name.removesuffix(".compact") for name in names)
-    return max((int(batch) for batch in batches if batch.isdecimal()), default=-1)
-
-
-def _files(spark: SparkSession, folder: str, log: str) -> list[str]:
-    """What is in ``folder/log``, found as Spark finds it: on any of Hadoop's file systems."""
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(folder, log)
-    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    if not files.exists(path):
-        return []
-    return [str(status.getPath().getName()) for status in files.listStatus(path)]
-
-
-def group_name(topic: str, checkpoint: str) -> str:
-    """The broker-side group of one archive: the same whenever its checkpoint is resumed."""
-    place = checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
-    return f"archive-{hashlib.sha256(f'{topic} {place}'.encode()).hexdigest()[:12]}"
+    return pipeline(source, to, checkpoint).start(spark, trigger)[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,54 @@
+"""Things that belong to one pipeline alone: its sink's folder, its group at the nodes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark.errors import SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def require(spark: SparkSession, to: str | None, checkpoint: str) -> None:
+    """Raise SourceError when the folder ``to`` was written with another checkpoint."""
+    if to is not None:
+        require_own(to, _files(spark, to, "_spark_metadata"), _files(spark, checkpoint, "offsets"))
+
+
+def require_own(to: str, written: Iterable[str], planned: Iterable[str]) -> None:
+    """Raise SourceError when the sink's log has batches that the checkpoint has not planned yet.
+
+    The sink skips batches that it has in its log, and messages in them would be lost. A query that
+    is killed between the two logs is let through: it plans a batch before it writes it.
+    """
+    if _last_batch(written) > _last_batch(planned):
+        raise SourceError(
+            f"{to} already holds rows that were written with another checkpoint; "
+            "give that checkpoint or an empty folder"
+        )
+
+
+def _last_batch(names: Iterable[str]) -> int:
+    """The highest batch among the files of a log of Spark's (``7``, ``9.compact``), or -1."""
+    batches = (name.removesuffix(".compact") for name in names)
+    return max((int(batch) for batch in batches if batch.isdecimal()), default=-1)
+
+
+def _files(spark: SparkSession, folder: str, log: str) -> list[str]:
+    """What is in ``folder/log``, found as Spark finds it: on any of Hadoop's file systems."""
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(folder, log)
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(path):
+        return []
+    return [str(status.getPath().getName()) for status in files.listStatus(path)]
+
+
+def group_name(topic: str, checkpoint: str, name: str) -> str:
+    """The broker-side group of one pipeline: the same whenever its checkpoint is resumed."""
+    place = checkpoint if "://" in checkpoint else os.path.abspath(checkpoint)
+    return f"{name}-{hashlib.sha256(f'{topic} {place}'.encode()).hexdigest()[:12]}"

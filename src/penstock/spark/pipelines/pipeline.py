@@ -1,0 +1,164 @@
+"""A pipeline in Spark: source, parse, SQL and sink of its file as streaming queries.
+
+from penstock.spark.pipelines import Pipeline
+from penstock.spark.session import session
+
+pipeline = Pipeline.from_file("api-metrics.toml")
+queries = pipeline.start(session(settings=pipeline.settings))
+queries[0].awaitTermination()
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark.pipelines import own, parse
+from penstock.spark.pipelines.document import Document
+from penstock.spark.pipelines.spec import Source, Spec, access_of, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+OUTPUT = "output"
+"""Observation of the rows that go to the sink: its metric is ``rows``."""
+
+# Columns of a message that a letter about a row that does not parse is made of.
+_LETTER_COLUMNS = "topic string, node string, queue int, offset long, id string, body binary"
+
+
+class Pipeline:
+    """One pipeline. Nothing of it is started before ``start``."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+
+    @classmethod
+    def from_file(
+        cls, path: str | os.PathLike[str], variables: Mapping[str, str] | None = None
+    ) -> Pipeline:
+        """The pipeline of a TOML file. Raises PipelineFileError, which names file and line.
+
+        ``variables`` fill ``${NAME}`` in the file, in place of the environment.
+        """
+        return cls(read(Document.load(path), variables))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings that its Spark session needs."""
+        packages = ",".join(self.spec.run.packages)
+        return dict(self.spec.run.settings) | (
+            {"spark.jars.packages": packages} if packages else {}
+        )
+
+    def start(
+        self, spark: SparkSession, trigger: Mapping[str, Any] | None = None
+    ) -> list[StreamingQuery]:
+        """Start its query, and behind it that of the rows that do not parse, if they have a topic.
+
+        ``trigger`` is as of ``DataStreamWriter.trigger``, else the file's ``every``. Raises
+        SourceError when the sink's folder belongs to another checkpoint.
+        """
+        from penstock.spark.listener import attach
+
+        run = self.spec.run
+        attach(spark, self.spec.source.options if self.spec.source.format == "nsq" else None)
+        own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
+        writers = [self._writer(self.frame(spark), run.checkpoint)]
+        if self.spec.parse.bad:
+            writers.append(self._bad_writer(spark, self.spec.parse.bad))
+        given = dict(trigger or {"processingTime": f"{run.every_ms} milliseconds"})
+        queries: list[StreamingQuery] = []
+        try:
+            for writer in writers:
+                queries.append(writer.trigger(**given).start())
+        except BaseException:
+            for query in queries:
+                query.stop()
+            raise
+        return queries
+
+    def check(self, spark: SparkSession) -> DataFrame:
+        """Have Spark's analyser look at it; the frame that goes to the sink.
+
+        Raises SourceError for a column of [parse] and AnalysisException for what Spark refuses, in
+        streams as well. No node is asked and nothing is read.
+        """
+        frame = self.frame(spark)
+        jvm: Any = spark._jvm
+        modes = jvm.org.apache.spark.sql.streaming.OutputMode
+        mode = getattr(modes, self.spec.sink.output_mode.capitalize())()
+        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+        return frame
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """What goes to the sink, as a stream."""
+        return self.transformed(spark, self._source(spark, self.spec.source))
+
+    def transformed(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
+        """What goes to the sink when these messages come; of a batch, too."""
+        rows = parse.columns(messages, self.spec.parse)
+        if self.spec.query is None:
+            return rows
+        rows.createOrReplaceTempView("input")
+        return spark.sql(self.spec.query)
+
+    def source_schema(self, spark: SparkSession) -> StructType:
+        """The columns of its messages; the nodes of ``format("nsq")`` are not asked."""
+        from pyspark.sql.types import StructType
+
+        source = self.spec.source
+        if source.schema is not None:
+            return StructType.fromDDL(source.schema)
+        if source.format == "nsq":
+            from penstock.spark.source import SCHEMA
+
+            return SCHEMA
+        reader = spark.read.format(source.format).options(**source.options)
+        return reader.load().schema
+
+    def _source(self, spark: SparkSession, source: Source, suffix: str = "") -> DataFrame:
+        options = dict(source.options)
+        if source.format == "nsq":
+            options = self._nsq_options(spark, suffix) | options
+            if suffix and "group" in source.options:
+                options["group"] = source.options["group"] + suffix
+        reader = spark.readStream.format(source.format).options(**options)
+        return (reader.schema(source.schema) if source.schema else reader).load()
+
+    def _nsq_options(self, spark: SparkSession, suffix: str) -> dict[str, str]:
+        """A group that belongs to this pipeline, and a split for each task that runs at once."""
+        topic = self.spec.source.options.get("topic", "")
+        name = own.group_name(topic, self.spec.run.checkpoint, self.spec.name + suffix)
+        return {"group": name, "minPartitions": str(spark.sparkContext.defaultParallelism)}
+
+    def _writer(self, frame: DataFrame, checkpoint: str) -> DataStreamWriter:
+        from pyspark.sql import functions as F
+
+        sink = self.spec.sink
+        counted = frame.observe(OUTPUT, F.count(F.lit(1)).alias("rows"))
+        writer = counted.writeStream.format(sink.format).outputMode(sink.output_mode)
+        if sink.partition_by:
+            writer = writer.partitionBy(*sink.partition_by)
+        return (
+            writer.options(**sink.options)
+            .option("checkpointLocation", checkpoint)
+            .queryName(self.spec.name)
+        )
+
+    def _bad_writer(self, spark: SparkSession, topic: str) -> DataStreamWriter:
+        """A query for itself: the main one may have made groups of the rows, or windows."""
+        source = Source("nsq", self.spec.source.options, _LETTER_COLUMNS)
+        assert self.spec.parse.json is not None
+        bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
+        return (
+            parse.letters(bad).writeStream.format("nsq")
+            .options(**access_of(self.spec.source.options), topic=topic)
+            .option("checkpointLocation", f"{self.spec.run.checkpoint}/bad")
+            .queryName(f"{self.spec.name}.bad")
+        )  # fmt: skip

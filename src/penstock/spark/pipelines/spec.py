@@ -1,0 +1,327 @@
+"""A pipeline as values, read from its file and checked before Spark starts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from penstock.core.units import parse_duration
+from penstock.spark.errors import OptionError
+from penstock.spark.pipelines.document import Document, filled, nearest
+from penstock.spark.settings import Settings
+
+
+class _Options(Protocol):
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Any:
+        """Raises OptionError."""
+
+
+# Formats of ours, whose options are checked here. Those of other formats are Spark's to check.
+SOURCES: Final[dict[str, type[_Options]]] = {"nsq": Settings}
+SINKS: Final[dict[str, type[_Options]]] = {}
+
+_TABLES = ("pipeline", "source", "parse", "sql", "sink", "run", "tests")
+_OUTPUT_MODES = ("append", "update", "complete")
+_NAME = re.compile(r"[\w.-]{1,64}")
+# Where nodes are and how they are asked: an nsq sink without addresses takes these of the source.
+_ACCESS = re.compile(r"(?i)(lookupd|nsqd)_http_address|nsqd_https_port|tls_\w+|auth_secret")
+_ADDRESSES = ("lookupd_http_address", "nsqd_http_address")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``format`` and ``options`` as of ``spark.readStream``; ``schema`` is DDL."""
+
+    format: str
+    options: Mapping[str, str]
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parse:
+    """The way from a message to columns.
+
+    ``json`` is the DDL of a body's fields, ``watermark`` a column and a delay, ``unique`` the
+    columns that tell copies apart, ``bad`` the topic for rows that do not parse.
+    """
+
+    json: str | None = None
+    watermark: tuple[str, str] | None = None
+    unique: tuple[str, ...] = ()
+    bad: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """``format``, ``options`` and the rest as of ``DataFrame.writeStream``."""
+
+    format: str
+    options: Mapping[str, str]
+    partition_by: tuple[str, ...] = ()
+    output_mode: str = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``every`` is the time between micro-batches in ms; ``settings`` are Spark's."""
+
+    every_ms: int
+    checkpoint: str
+    packages: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One of ``[[tests]]``: rows that come, rows that are wanted. ``place`` is file and line."""
+
+    name: str
+    place: str
+    input: tuple[Any, ...]
+    output: tuple[Mapping[str, Any], ...] | None
+    bad: tuple[Mapping[str, Any], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A whole pipeline."""
+
+    name: str
+    source: Source
+    sink: Sink
+    run: Run
+    parse: Parse = Parse()
+    query: str | None = None
+    tests: tuple[Case, ...] = ()
+
+
+def read(document: Document, variables: Mapping[str, str] | None = None) -> Spec:
+    """The pipeline of a document. Raises PipelineFileError for the first thing that is wrong.
+
+    ``variables`` replace ``${NAME}`` in values of source, sink and run: the environment.
+    """
+    return _Reader(document, os.environ if variables is None else variables).spec()
+
+
+class _Reader:
+    """Takes the tables apart. Keys are popped from copies, so what is left is not known."""
+
+    def __init__(self, document: Document, variables: Mapping[str, str]) -> None:
+        self._document = document
+        self._variables = variables
+        document.require_known("", document.tables, _TABLES)
+
+    def spec(self) -> Spec:
+        for needed in ("source", "sink"):
+            self._table(needed, required=True)
+        name = self._name()
+        source = self._source()
+        spec = Spec(
+            name, source, self._sink(source), self._run(name), self._parse(), self._query(),
+            self._tests(),
+        )  # fmt: skip
+        if spec.parse.bad and source.format != "nsq":
+            raise self._document.error(
+                "parse", "bad", 'bad is a topic on the nodes of the source, so with format = "nsq"'
+            )
+        return spec
+
+    def _name(self) -> str:
+        table = self._known("pipeline", ("name",))
+        name = self._text("pipeline", table, "name") or Path(self._document.name).stem
+        if not _NAME.fullmatch(name):
+            raise self._document.error(
+                "pipeline", "name",
+                f"{name!r} is no name: it has 1 to 64 letters, digits, dots, underscores, dashes",
+            )  # fmt: skip
+        return name
+
+    def _source(self) -> Source:
+        table = self._table("source")
+        format = self._format("source", table)
+        schema = self._text("source", table, "schema")
+        table.pop("schema", None)
+        options = self._options("source", table)
+        self._check("source", SOURCES.get(format), options)
+        return Source(format, options, schema)
+
+    def _sink(self, source: Source) -> Sink:
+        table = self._table("sink")
+        format = self._format("sink", table)
+        by = self._texts("sink", table, "partitionBy")
+        mode = self._text("sink", table, "outputMode") or "append"
+        if mode not in _OUTPUT_MODES:
+            said = f"outputMode is {' or '.join(_OUTPUT_MODES)}, not {mode!r}"
+            raise self._document.error("sink", "outputMode", said)
+        for key in ("partitionBy", "outputMode"):
+            table.pop(key, None)
+        options = self._options("sink", table)
+        if format == source.format == "nsq" and not {*_ADDRESSES} & {
+            key.lower() for key in options
+        }:
+            options = access_of(source.options) | options
+        self._check("sink", SINKS.get(format), options)
+        return Sink(format, options, by, mode)
+
+    def _parse(self) -> Parse:
+        table = self._known("parse", ("json", "watermark", "unique", "bad"))
+        json = self._text("parse", table, "json")
+        bad = self._text("parse", table, "bad")
+        unique = self._texts("parse", table, "unique")
+        given = self._text("parse", table, "watermark")
+        column, _, delay = (given or "").strip().partition(" ")
+        if given is not None and not delay.strip():
+            said = f'watermark is a column and a delay, such as "ts 2 minutes", not {given!r}'
+            raise self._document.error("parse", "watermark", said)
+        if bad and not json:
+            raise self._document.error("parse", "bad", "bad is for rows that do not parse as json")
+        if unique and not given:
+            said = "unique needs a watermark, which says how long a copy may be recognised"
+            raise self._document.error("parse", "unique", said)
+        return Parse(json, (column, delay.strip()) if given else None, unique, bad)
+
+    def _query(self) -> str | None:
+        return self._text("sql", self._known("sql", ("query",)), "query")
+
+    def _run(self, name: str) -> Run:
+        table = self._known("run", ("every", "checkpoint", "packages", "settings"))
+        settings = table.get("settings", {})
+        if not isinstance(settings, dict):
+            said = 'settings is a table of Spark\'s, such as {"spark.driver.memory" = "2g"}'
+            raise self._document.error("run", "settings", said)
+        every = self._text("run", table, "every") or "1s"
+        try:
+            every_ms = parse_duration(every) // 1_000_000
+        except ValueError as error:
+            raise self._document.error("run", "every", f"every: {error}") from None
+        if every_ms < 0:
+            raise self._document.error("run", "every", f"every is no time: {every!r}")
+        return Run(
+            every_ms,
+            self._text("run", table, "checkpoint") or f"run/{name}",
+            self._texts("run", table, "packages"),
+            self._options("run.settings", dict(settings)),
+        )
+
+    def _tests(self) -> tuple[Case, ...]:
+        given = self._document.tables.get("tests", [])
+        if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+            raise self._document.error("tests", None, "write [[tests]] above each test")
+        return tuple(self._case(number, dict(each)) for number, each in enumerate(given))
+
+    def _case(self, number: int, table: dict[str, Any]) -> Case:
+        label = f"tests#{number}"
+        self._document.require_known(label, table, ("name", "input", "output", "bad"))
+        name = self._text(label, table, "name") or f"test {number + 1}"
+        rows = {key: self._rows(label, table, key) for key in ("input", "output", "bad")}
+        if rows["input"] is None or (rows["output"] is None and rows["bad"] is None):
+            raise self._document.error(label, None, f"{name!r} needs input, and output or bad")
+        place = f"{self._document.name}:{self._document.line(label)}"
+        return Case(name, place, rows["input"], rows["output"], rows["bad"])
+
+    def _rows(self, label: str, table: Mapping[str, Any], key: str) -> tuple[Any, ...] | None:
+        if key not in table:
+            return None
+        rows = table[key]
+        kinds: tuple[type, ...] = (dict, str) if key == "input" else (dict,)
+        if not isinstance(rows, list) or not all(isinstance(row, kinds) for row in rows):
+            also = ", or texts for bodies" if key == "input" else ""
+            raise self._document.error(
+                label, key, f"{key} is a list of rows, such as [{{n = 1}}]{also}"
+            )
+        return tuple(rows)
+
+    # --- kinds of values --------------------------------------------------------------------------
+
+    def _table(self, name: str, required: bool = False) -> dict[str, Any]:
+        table = self._document.tables.get(name)
+        if table is None and required:
+            raise self._document.error("", None, f"the table [{name}] is missing")
+        if table is not None and not isinstance(table, dict):
+            raise self._document.error(name, None, f"{name} is a table: write [{name}]")
+        return dict(table or {})
+
+    def _known(self, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+        table = self._table(name)
+        self._document.require_known(name, table, keys)
+        return table
+
+    def _format(self, name: str, table: dict[str, Any]) -> str:
+        format = self._text(name, table, "format") or "nsq"
+        table.pop("format", None)
+        return format
+
+    def _text(self, name: str, table: Mapping[str, Any], key: str) -> str | None:
+        value = table.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip():
+            raise self._document.error(name, key, f"{key} is a text in quotes, not {value!r}")
+        return self._filled(name, key, value)
+
+    def _texts(self, name: str, table: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        value = table.get(key, [])
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, str) and each for each in values):
+            raise self._document.error(name, key, f'{key} is a list of texts, such as ["a", "b"]')
+        return tuple(self._filled(name, key, each) for each in values)
+
+    def _options(self, name: str, table: Mapping[str, Any]) -> dict[str, str]:
+        return {key: self._option(name, key, value) for key, value in table.items()}
+
+    def _option(self, name: str, key: str, value: Any) -> str:
+        if isinstance(value, list):
+            return ",".join(self._option(name, key, each) for each in value)
+        try:
+            return self._filled(name, key, option_text(value))
+        except TypeError:
+            said = f"{key} is a text, a number, true or false, or a list of these"
+            raise self._document.error(name, key, said) from None
+
+    def _filled(self, name: str, key: str, text: str) -> str:
+        if name in ("sql", "parse") or name.startswith("tests#"):
+            return text
+        try:
+            return filled(text, self._variables)
+        except KeyError as error:
+            said = f"{key}: the environment has no variable {error.args[0]}"
+            raise self._document.error(name, key, said) from None
+
+    def _check(self, name: str, settings: type[_Options] | None, options: dict[str, str]) -> None:
+        if settings is None:
+            return
+        try:
+            settings.parse(options)
+        except OptionError as error:
+            said = str(error)
+            # The parser knows no lines: the key is the longest that its sentence names.
+            keys = sorted(options, key=len, reverse=True)
+            key = next((each for each in keys if each.lower() in said.lower()), None)
+            raise self._document.error(name, key, said) from None
+
+
+def option_text(value: Any) -> str:
+    """A value of TOML as Spark's options have it. Raises TypeError for a table."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise TypeError
+
+
+def access_of(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that say where nodes are and how they are asked."""
+    return {key: value for key, value in options.items() if _ACCESS.fullmatch(key)}
+
+
+def column_error(given: str, columns: list[str]) -> str:
+    """The end of a sentence about a column that is not there."""
+    return f"no column {given}{nearest(given, columns)}"

@@ -1,0 +1,171 @@
+"""A pipeline's file as values; all that is wrong is refused with file, line and remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.spark.pipelines.document import Document, PipelineFileError
+from penstock.spark.pipelines.spec import Run, Sink, Source, Spec, read
+
+WHOLE = """\
+[pipeline]
+name = "api-metrics"
+
+[source]
+format = "nsq"
+topic = "api_requests"
+lookupd_http_address = ["l:4161", "m:4161"]
+maxRecordsPerTrigger = 1000
+failOnDataLoss = false
+auth_secret = "${SECRET}"
+
+[parse]
+json = "ts timestamp, status int"
+watermark = "ts 2 minutes"
+bad = "api_requests.bad"
+
+[sql]
+query = "select count(*) as n from input"
+
+[sink]
+format = "parquet"
+path = "/lake"
+partitionBy = ["day"]
+
+[run]
+every = "10s"
+checkpoint = "run/api-metrics"
+packages = "io.delta:delta-spark_2.13:4.0.0"
+settings = {"spark.driver.memory" = "2g"}
+
+[[tests]]
+name = "one"
+input = [{status = 200}, "broken"]
+output = [{n = 1}]
+bad = [{reason = "the body is not JSON"}]
+"""
+SMALL = """\
+[source]
+topic = "t"
+nsqd_http_address = "h:4151"
+[sink]
+topic = "u"
+"""
+
+
+def spec(text: str, name: str = "clicks.toml") -> Spec:
+    return read(Document(name, text), {"SECRET": "s3cret"})
+
+
+def refused(text: str) -> str:
+    with pytest.raises(PipelineFileError) as error:
+        spec(text)
+    return str(error.value)
+
+
+def test_a_whole_file() -> None:
+    whole = spec(WHOLE)
+    assert whole.name == "api-metrics"
+    assert whole.source == Source(
+        "nsq",
+        {
+            "topic": "api_requests",
+            "lookupd_http_address": "l:4161,m:4161",
+            "maxRecordsPerTrigger": "1000",
+            "failOnDataLoss": "false",
+            "auth_secret": "s3cret",
+        },
+    )
+    assert whole.parse.json == "ts timestamp, status int"
+    assert whole.parse.watermark == ("ts", "2 minutes")
+    assert whole.parse.bad == "api_requests.bad"
+    assert whole.query == "select count(*) as n from input"
+    assert whole.sink == Sink("parquet", {"path": "/lake"}, ("day",))
+    assert whole.run == Run(
+        10_000, "run/api-metrics", ("io.delta:delta-spark_2.13:4.0.0",),
+        {"spark.driver.memory": "2g"},
+    )  # fmt: skip
+    (case,) = whole.tests
+    assert (case.name, case.place) == ("one", "clicks.toml:31")
+    assert case.input == ({"status": 200}, "broken")
+    assert case.output == ({"n": 1},)
+
+
+def test_what_is_left_out_is_the_usual() -> None:
+    small = spec(SMALL)
+    assert (small.name, small.source.format, small.query) == ("clicks", "nsq", None)
+    assert small.run == Run(1000, "run/clicks")
+    # An nsq sink is on the source's nodes, unless it names others.
+    assert small.sink == Sink("nsq", {"nsqd_http_address": "h:4151", "topic": "u"})
+    other = spec(SMALL + 'nsqd_http_address = "o:4151"\n')
+    assert other.sink.options == {"nsqd_http_address": "o:4151", "topic": "u"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('topic = "t"', 'topik = "t"',
+         "clicks.toml:2: [source] format nsq knows no option topik; did you mean topic?"),
+        ('topic = "t"', 'topic = "t"\nfetchBytes = "many"',
+         "clicks.toml:3: [source] fetchBytes must be a positive whole number, not 'many'"),
+        ('topic = "t"', 'topic = ""', 'clicks.toml:2: [source] the option "topic" is missing'),
+        ('topic = "t"', 'topic = {a = 1}',
+         "clicks.toml:2: [source] topic is a text, a number, true or false, or a list of these"),
+        ('topic = "t"', 'topic = "${NOBODY}"',
+         "clicks.toml:2: [source] topic: the environment has no variable NOBODY"),
+        ("[source]", "[sorce]", "clicks.toml:1: [sorce] no table sorce; did you mean source?"),
+        ("[sink]", "[sql]", "clicks.toml: the table [sink] is missing"),
+        ("[sink]", "[sink]\nformat = 7",
+         "clicks.toml:5: [sink] format is a text in quotes, not 7"),
+        ("[sink]", '[sink]\noutputMode = "upsert"',
+         "clicks.toml:5: [sink] outputMode is append or update or complete, not 'upsert'"),
+        ("[sink]", '[sink]\npartitionBy = [1]',
+         'clicks.toml:5: [sink] partitionBy is a list of texts, such as ["a", "b"]'),
+        ("[sink]", '[run]\nevery = "soon"\n[sink]',
+         'clicks.toml:5: [run] every: time: invalid duration "soon"'),
+        ("[sink]", '[run]\nevery = "-1s"\n[sink]',
+         "clicks.toml:5: [run] every is no time: '-1s'"),
+        ("[sink]", '[run]\nsettings = 1\n[sink]',
+         'clicks.toml:5: [run] settings is a table of Spark\'s, such as {"spark.driver.memory" = '
+         '"2g"}'),
+        ("[sink]", '[pipeline]\nname = "a b"\n[sink]',
+         "clicks.toml:5: [pipeline] 'a b' is no name: it has 1 to 64 letters, digits, dots, "
+         "underscores, dashes"),
+        ("[sink]", '[parse]\nwatermark = "ts"\n[sink]',
+         'clicks.toml:5: [parse] watermark is a column and a delay, such as "ts 2 minutes", not '
+         "'ts'"),
+        ("[sink]", '[parse]\nbad = "b"\n[sink]',
+         "clicks.toml:5: [parse] bad is for rows that do not parse as json"),
+        ("[sink]", '[parse]\nunique = "id"\n[sink]',
+         "clicks.toml:5: [parse] unique needs a watermark, which says how long a copy may be "
+         "recognised"),
+        ("[sink]", '[sql]\nqury = "x"\n[sink]',
+         "clicks.toml:5: [sql] no key qury; did you mean query?"),
+        ("[sink]", '[tests]\nname = "x"\n[sink]',
+         "clicks.toml:4: [tests] write [[tests]] above each test"),
+        ("[sink]", '[[tests]]\nname = "x"\n[sink]',
+         "clicks.toml:4: [[tests]] 'x' needs input, and output or bad"),
+        ("[sink]", '[[tests]]\ninput = [1]\noutput = []\n[sink]',
+         "clicks.toml:5: [[tests]] input is a list of rows, such as [{n = 1}], or texts for "
+         "bodies"),
+        ("[source]", "source = 1\n[other]", "clicks.toml:2: [other] no table other; there are "
+         "pipeline, source, parse, sql, sink, run, tests"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_line(old: str, new: str, said: str) -> None:
+    assert refused(SMALL.replace(old, new)) == said
+
+
+def test_bad_rows_need_a_source_with_nodes() -> None:
+    text = """\
+[source]
+format = "kafka"
+[parse]
+json = "n int"
+bad = "t.bad"
+[sink]
+format = "console"
+"""
+    assert refused(text) == (
+        'clicks.toml:5: [parse] bad is a topic on the nodes of the source, so with format = "nsq"'
+    )
