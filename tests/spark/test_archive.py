@@ -118,9 +118,7 @@ def test_an_archive_goes_on_with_its_own_checkpoint_only(
     run(own)
     groups = dict(server.groups["t"])
     server.queue("t").append([b"y"] * 5)
-    with pytest.raises(
-        SourceError, match="already holds rows that were written with another checkpoint"
-    ):
+    with pytest.raises(SourceError, match="rows that were written with another checkpoint"):
         run(tmp_path / "new")
     assert server.groups["t"] == groups
 

@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 
 from penstock import __version__
 from penstock.cli.dlq.commands import dlq
+from penstock.cli.pipeline.commands import pipeline
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 
@@ -27,11 +28,8 @@ app = App(
     help="A message broker that speaks NSQ, with Spark pipelines over one durable, replayable log.",
     version=f"penstock {__version__}",
 )
-pipeline = App(name="pipeline", help="Spark pipelines over the log.")
-run = App(name="run", help="Run a pipeline on an embedded Spark, with live progress.")
 app.command(pipeline)
 app.command(dlq)
-pipeline.command(run)
 
 
 @app.command
@@ -80,73 +78,6 @@ def demo(
 
     require_spark()
     run_demo(rate, events, keep)
-
-
-@run.command
-def archive(
-    *,
-    topic: str,
-    to: Path,
-    checkpoint: Path,
-    lookupd_http_address: Texts = (),
-    nsqd_http_address: Texts = (),
-    available_now: Annotated[bool, Parameter(negative="")] = False,
-    trigger: str = "1s",
-    max_records_per_trigger: int | None = None,
-    timeout: str = "10s",
-) -> None:
-    """Archive topics as Parquet, partitioned by topic, date and hour, each message exactly once.
-
-    Parameters
-    ----------
-    topic
-        Topic, several separated by commas, or * for all.
-    to
-        Folder of the Parquet files.
-    checkpoint
-        Folder that remembers how far the archive is; give the same one to go on.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes, host:port (may be given several times).
-    nsqd_http_address
-        nsqd to read from, host:port (may be given several times).
-    available_now
-        Archive what is there now and end.
-    trigger
-        Time between micro-batches, such as 500ms or 10s.
-    max_records_per_trigger
-        Most messages in a micro-batch.
-    timeout
-        How long a node may be out of reach before the pipeline ends with an error.
-    """
-    from penstock.spark.requirements import require_spark
-
-    require_spark()
-    from penstock.cli.pipeline import run_archive, seconds
-
-    source = {"topic": topic, "timeout": seconds("--timeout", timeout)}
-    if lookupd_http_address:
-        source["lookupd_http_address"] = ",".join(lookupd_http_address)
-    if nsqd_http_address:
-        source["nsqd_http_address"] = ",".join(nsqd_http_address)
-    if max_records_per_trigger:
-        source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
-    run_archive(source, to, checkpoint, available_now=available_now, every=trigger)
-
-
-@pipeline.command(name="zip")
-def zip_for_executors(*, to: Path = Path()) -> None:
-    """Write the zip that spark-submit gives to executors, and print where it is.
-
-    spark-submit --py-files "$(penstock pipeline zip)" ...
-
-    Parameters
-    ----------
-    to
-        File to write, or folder for a file that is named for the version.
-    """
-    from penstock.spark.shipping import write_zip
-
-    print(write_zip(to))
 
 
 @app.command

@@ -15,13 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """One finished micro-batch; ``lag`` counts the messages after it when it was planned."""
+    """One finished micro-batch; ``lag`` counts the messages after it when it was planned.
+
+    ``written`` and ``bad`` are rows that went to the sink and that did not parse, as far as the
+    query counts them (``penstock.spark.pipelines``); state is what windows and joins remember.
+    """
 
     batch: int
     rows: int
     duration_ms: int
     lag: int
     end: Offsets
+    written: int = 0
+    bad: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
 
     @property
     def rows_per_s(self) -> float:
@@ -44,8 +52,12 @@ class Follower:
 
 
 def fresh(recent: Iterable[Any], after: int) -> list[Any]:
-    """The reports of batches after this one that brought rows."""
-    return [each for each in recent if each["batchId"] > after and each["numInputRows"]]
+    """The reports of batches after this one that brought rows, or gave some from their state."""
+    return [
+        each
+        for each in recent
+        if each["batchId"] > after and (each["numInputRows"] or _observed(each, "output", "rows"))
+    ]
 
 
 def batch_done(report: Any) -> BatchDone:
@@ -59,7 +71,17 @@ def batch_done(report: Any) -> BatchDone:
         duration_ms=report["batchDuration"],
         lag=sum(max(0, latest[place] - offset) for place, offset in end.items() if place in latest),
         end=end,
+        written=_observed(report, "output", "rows"),
+        bad=_observed(report, "input", "bad"),
+        state_rows=sum(each["numRowsTotal"] for each in report.get("stateOperators") or ()),
+        state_bytes=sum(each["memoryUsedBytes"] for each in report.get("stateOperators") or ()),
     )
+
+
+def _observed(report: Any, observation: str, metric: str) -> int:
+    """A metric of ``DataFrame.observe`` in a report, 0 without it."""
+    row = (report.get("observedMetrics") or {}).get(observation)
+    return int(row[metric] or 0) if row is not None else 0
 
 
 def position(stored: Any) -> Position:

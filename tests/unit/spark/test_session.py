@@ -10,8 +10,9 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
-from penstock.cli.live.archive_run import ArchiveRun
+from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.spark import session
+from penstock.spark.pipelines import archive
 
 GONE = [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")]
 
@@ -60,7 +61,8 @@ def test_a_session_whose_java_is_gone_is_cleared_away(gateway: FakeGateway, erro
 @pytest.mark.parametrize("error", GONE)
 @pytest.mark.filterwarnings("ignore:Unable to cleanly")
 def test_a_run_whose_java_is_gone_stops(gateway: FakeGateway, error: Any, tmp_path: Path) -> None:
-    run: Any = ArchiveRun({"topic": "t"}, tmp_path, tmp_path, tmp_path / "log")
-    run._query = run._spark = Dead(error)
+    pipeline = archive.pipeline({"topic": "t"}, str(tmp_path), str(tmp_path))
+    run: Any = PipelineRun(pipeline, tmp_path / "log")
+    run._queries, run._spark = [Dead(error)], Dead(error)
     run.stop()
     assert gateway.closed

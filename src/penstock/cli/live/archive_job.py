@@ -12,10 +12,11 @@ import threading
 import time
 from pathlib import Path
 
-from penstock.cli.live.archive_run import ArchiveRun
+from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.live.proof import examine
 from penstock.cli.live.reports import report
 from penstock.core.errors import PenstockError
+from penstock.spark.pipelines import archive
 
 _POLL_S = 0.1
 
@@ -25,8 +26,9 @@ def main() -> None:
     topic, lookupd, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     source = {"topic": topic, "lookupd_http_address": lookupd}
-    run = ArchiveRun(source, folder / "archive", folder / "checkpoint", folder / "spark-jvm.log",
-                     {"processingTime": "500 milliseconds"})  # fmt: skip
+    pipeline = archive.pipeline(source, str(folder / "archive"), str(folder / "checkpoint"))
+    every = {"processingTime": "500 milliseconds"}
+    run = PipelineRun(pipeline, folder / "spark-jvm.log", every)
     job = _Job(run, folder / "archive")
     try:
         job.work()
@@ -38,7 +40,7 @@ def main() -> None:
 
 
 class _Job:
-    def __init__(self, run: ArchiveRun, to: Path) -> None:
+    def __init__(self, run: PipelineRun, to: Path) -> None:
         self._run = run
         self._to = to
         self._begin = threading.Event()

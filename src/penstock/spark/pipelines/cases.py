@@ -70,7 +70,7 @@ def _messages(pipeline: Pipeline, spark: SparkSession, case: Case) -> DataFrame:
         for key in row:
             if key not in names:
                 raise SourceError(f"{case.place}: input: {column_error(key, names)}")
-        whole = _usual(pipeline, number) | row
+        whole = {**_usual(pipeline, number), **row}
         rows.append(tuple(_typed(whole.get(field.name), field.dataType) for field in schema))
     try:
         return spark.createDataFrame(rows, schema)
@@ -161,18 +161,19 @@ def _same(wanted: Any, came: Any) -> bool:
         return len(wanted) == len(came) and all(map(_same, wanted, came))
     if isinstance(wanted, datetime) and isinstance(came, datetime):
         wanted = wanted if wanted.tzinfo else wanted.replace(tzinfo=UTC)
-        return wanted.astimezone(UTC) == came
+        return bool(wanted.astimezone(UTC) == came)
     if isinstance(wanted, float) or isinstance(came, float):
         return _close(wanted, came)
-    return type(wanted) is type(came) and bool(wanted == came)
+    return bool(type(wanted) is type(came) and wanted == came)
 
 
 def _close(one: Any, other: Any) -> bool:
     numbers = (int, float)
     if not isinstance(one, numbers) or not isinstance(other, numbers):
         return False
-    same_nan = math.isnan(one) and math.isnan(other)
-    return same_nan or math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+    if math.isnan(one) and math.isnan(other):
+        return True
+    return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
 
 
 def _shown(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -119,10 +119,9 @@ def _after(line: str, inside: str) -> str:
     rest = line
     while True:
         marks = [inside] if inside else ['"""', "'''"]
-        at, mark = min(
-            ((rest.find(each), each) for each in marks if each in rest), default=(-1, "")
-        )
-        if at < 0:
+        found = [(rest.find(each), each) for each in marks if each in rest]
+        if not found:
             return inside
+        at, mark = min(found)
         rest = rest[at + 3 :]
         inside = "" if inside else mark

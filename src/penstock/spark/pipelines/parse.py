@@ -72,10 +72,12 @@ def fields_of(json: str) -> StructType:
     from pyspark.sql.types import StructType
 
     try:
-        return StructType.fromDDL(json)
+        schema = StructType.fromDDL(json)
     except PySparkException as error:
         near = next((line for line in str(error).splitlines() if line.strip()), "")
         raise SourceError(f"[parse] json: Spark cannot read {json!r}: {near}") from None
+    assert isinstance(schema, StructType)  # without fields it is a ParseException
+    return schema
 
 
 def text_column(frame: DataFrame) -> str:
@@ -115,11 +117,10 @@ def _reason(json: str, body: str) -> Column:
     parsed = F.col(_PARSED)
     text = F.col(body).cast("string")
     document = F.try_parse_json(text)
+    is_object = F.schema_of_variant(document).startswith("OBJECT")
     reasons = [
         F.when(document.isNull(), F.lit("the body is not JSON")),
-        F.when(
-            ~F.schema_of_variant(document).startswith("OBJECT"), F.lit("the body is no JSON object")
-        ),
+        F.when(~is_object, F.lit("the body is no JSON object")),
     ]
     for field in fields_of(json):
         given = F.get_json_object(text, f"$['{field.name}']")

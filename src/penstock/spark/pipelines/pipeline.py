@@ -72,13 +72,11 @@ class Pipeline:
         if self.spec.parse.bad:
             writers.append(self._bad_writer(spark, self.spec.parse.bad))
         given = dict(trigger or {"processingTime": f"{run.every_ms} milliseconds"})
-        queries: list[StreamingQuery] = []
+        queries = [writers[0].trigger(**given).start()]
         try:
-            for writer in writers:
-                queries.append(writer.trigger(**given).start())
+            queries += [writer.trigger(**given).start() for writer in writers[1:]]
         except BaseException:
-            for query in queries:
-                query.stop()
+            queries[0].stop()
             raise
         return queries
 
@@ -114,7 +112,9 @@ class Pipeline:
 
         source = self.spec.source
         if source.schema is not None:
-            return StructType.fromDDL(source.schema)
+            schema = StructType.fromDDL(source.schema)
+            assert isinstance(schema, StructType)
+            return schema
         if source.format == "nsq":
             from penstock.spark.source import SCHEMA
 

@@ -42,6 +42,9 @@ class Source:
     options: Mapping[str, str]
     schema: str | None = None
 
+    def __str__(self) -> str:
+        return _place(self.format, self.options)
+
 
 @dataclass(frozen=True, slots=True)
 class Parse:
@@ -65,6 +68,9 @@ class Sink:
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
     output_mode: str = "append"
+
+    def __str__(self) -> str:
+        return _place(self.format, self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +168,8 @@ class _Reader:
         for key in ("partitionBy", "outputMode"):
             table.pop(key, None)
         options = self._options("sink", table)
-        if format == source.format == "nsq" and not {*_ADDRESSES} & {
-            key.lower() for key in options
-        }:
+        placed = {*_ADDRESSES} & {key.lower() for key in options}
+        if format == source.format == "nsq" and not placed:
             options = access_of(source.options) | options
         self._check("sink", SINKS.get(format), options)
         return Sink(format, options, by, mode)
@@ -315,6 +320,12 @@ def option_text(value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise TypeError
+
+
+def _place(format: str, options: Mapping[str, str]) -> str:
+    """Format, and topic or folder as far as there is one: ``nsq clicks``, ``parquet /lake``."""
+    given = {key.lower(): value for key, value in options.items()}
+    return f"{format} {given.get('topic') or given.get('path') or ''}".rstrip()
 
 
 def access_of(options: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,95 @@
+"""One run of a pipeline on an embedded Spark, watched by whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.spark.errors import SourceError, explain
+from penstock.spark.pipelines.pipeline import Pipeline
+from penstock.spark.progress import BatchDone, Follower
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class PipelineRun:
+    """Session and queries. ``log`` takes everything that Spark and its workers write."""
+
+    def __init__(
+        self, pipeline: Pipeline, log: Path, trigger: Mapping[str, Any] | None = None
+    ) -> None:
+        self._pipeline = pipeline
+        self._trigger = trigger
+        self._log = log
+        self._spark: SparkSession | None = None
+        self._queries: list[StreamingQuery] = []
+        self._follower: Follower | None = None
+        self._stop_after: dict[StreamingQuery, int] | None = None
+
+    def start_session(self) -> SparkSession:
+        """Start Java and Spark: 5-10 s. Raises NoJavaError or SparkStartError."""
+        from penstock.spark.session import session
+
+        with self._log.open("ab") as log:
+            self._spark = session("local[*,4]", settings=self._pipeline.settings, log=log)
+        return self._spark
+
+    def start_query(self) -> None:
+        """Start the pipeline. Raises SourceError."""
+        assert self._spark is not None
+        try:
+            self._queries = self._pipeline.start(self._spark, self._trigger)
+        except Exception as error:
+            raise SourceError(explain(error)) from error
+        self._follower = Follower(self._queries[0])
+
+    def finished(self) -> list[BatchDone]:
+        """Batches that were written since the last call."""
+        return self._follower.finished() if self._follower else []
+
+    @property
+    def active(self) -> bool:
+        """Whether a query still runs. Raises SourceError when one failed."""
+        active = [query for query in self._queries if query.isActive]
+        for query in self._queries:
+            error = None if query in active else query.exception()
+            if error is not None:
+                raise SourceError(explain(error))
+        return bool(active)
+
+    def ask_for_end(self) -> None:
+        """Have ``at_rest`` tell when the batches under way are done."""
+        self._stop_after = {query: _last_batch(query) for query in self._queries}
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether each query has ended a batch since ``ask_for_end``, or had none under way.
+
+        The next may have begun: it is planned again after the next start, and loses nothing.
+        """
+        return all(
+            not query.isActive or not query.status["isTriggerActive"] or _last_batch(query) > last
+            for query, last in (self._stop_after or {}).items()
+        )
+
+    def stop(self) -> None:
+        """End queries and session; safe at any time."""
+        for query in self._queries:
+            from py4j.protocol import Py4JError
+
+            # When Java is gone or does not answer, so is the query: the checkpoint holds its state.
+            with suppress(Py4JError, OSError):
+                query.stop()
+        if self._spark is not None:
+            from penstock.spark.session import stop
+
+            stop(self._spark)
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])

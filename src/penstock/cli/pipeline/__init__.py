@@ -1,0 +1,1 @@
+"""``penstock pipeline``: run, test, look at and ship pipelines."""

@@ -1,0 +1,294 @@
+"""The commands of ``penstock pipeline``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+Texts = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+Switch = Annotated[bool, Parameter(negative="")]
+Maybe = Annotated[bool | None, Parameter(negative="", show_default=False)]
+
+pipeline = App(name="pipeline", help="Spark pipelines over the log, each one TOML file.")
+run = App(name="run", help="Run a pipeline on an embedded Spark, with live progress.")
+pipeline.command(run)
+
+
+@run.default
+def run_file(file: Path, /, *, available_now: Switch = False, every: str | None = None) -> None:
+    """Run a pipeline's file on an embedded Spark, with live progress.
+
+    Ctrl-C or SIGTERM ends it after the batch under way, a second one at once; the same command
+    goes on where it was. `penstock pipeline run archive` needs no file.
+
+    Parameters
+    ----------
+    file
+        The pipeline's TOML file.
+    available_now
+        Do what is there now and end.
+    every
+        Time between micro-batches, such as 500ms or 10s, in place of the file's.
+    """
+    from penstock.cli.pipeline.run import query_trigger, run_pipeline
+    from penstock.spark.pipelines import Pipeline
+    from penstock.spark.requirements import require_spark
+
+    wanted = Pipeline.from_file(file)
+    trigger = query_trigger("--every", available_now, every)
+    require_spark()
+    run_pipeline(wanted, trigger)
+
+
+@run.command
+def archive(
+    *,
+    topic: str,
+    to: Path,
+    checkpoint: Path,
+    format: Literal["parquet", "lines"] = "parquet",
+    lookupd_http_address: Texts = (),
+    nsqd_http_address: Texts = (),
+    available_now: Switch = False,
+    trigger: str = "1s",
+    max_records_per_trigger: int | None = None,
+    timeout: str = "10s",
+    tls_v1: Maybe = None,
+    tls_root_ca_file: Path | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_server_name: str | None = None,
+    tls_insecure_skip_verify: Maybe = None,
+    auth_secret: str | None = None,
+) -> None:
+    """Archive topics in folders of topic, date and hour, each message exactly once.
+
+    Parameters
+    ----------
+    topic
+        Topic, several separated by commas, or * for all.
+    to
+        Folder of the files.
+    checkpoint
+        Folder that remembers how far the archive is; give the same one to go on.
+    format
+        Parquet with all columns, or gzipped text with a body a line, as nsq_to_file writes it.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes, host:port (may be given several times).
+    nsqd_http_address
+        nsqd to read from, host:port (may be given several times).
+    available_now
+        Archive what is there now and end.
+    trigger
+        Time between micro-batches, such as 500ms or 10s.
+    max_records_per_trigger
+        Most messages in a micro-batch.
+    timeout
+        How long a node may be out of reach before the pipeline ends with an error.
+    tls_v1
+        Read over HTTPS; an https:// address or another --tls flag implies it.
+    tls_root_ca_file
+        Who may sign the nodes' certificates (PEM), else the system's authorities.
+    tls_cert
+        Our certificate (PEM).
+    tls_key
+        Its key (PEM), where it is not in the same file.
+    tls_server_name
+        The name in the nodes' certificates, if it is not their host's.
+    tls_insecure_skip_verify
+        Accept any certificate.
+    auth_secret
+        Sent with every request as `Authorization: Bearer <secret>`; PENSTOCK_AUTH_SECRET in the
+        environment keeps it out of the list of processes.
+    """
+    import os
+
+    from penstock.spark.requirements import require_spark
+
+    require_spark()
+    from penstock.cli.pipeline.archive import Nodes, run_archive
+
+    nodes = Nodes(
+        lookupd_http_address, nsqd_http_address, timeout, tls_v1, tls_root_ca_file, tls_cert,
+        tls_key, tls_server_name, tls_insecure_skip_verify,
+        auth_secret or os.environ.get("PENSTOCK_AUTH_SECRET"),
+    )  # fmt: skip
+    source = {"topic": topic, **nodes.options()}
+    if max_records_per_trigger:
+        source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
+    run_archive(
+        source, to, checkpoint, format=format, available_now=available_now, every=trigger
+    )  # fmt: skip
+
+
+@pipeline.command
+def init(
+    kind: Literal["archive", "metrics", "forward", "deliver", "dedupe", "backfill"],
+    file: Path | None = None,
+    /,
+) -> None:
+    """Write a pipeline's file to edit.
+
+    Parameters
+    ----------
+    kind
+        Which pipeline.
+    file
+        File to write, KIND.toml by default; an existing one is left alone.
+    """
+    from penstock.cli.pipeline.init import write_file
+
+    write_file(kind, file or Path(f"{kind}.toml"))
+
+
+@pipeline.command
+def validate(files: tuple[Path, ...], /, *, no_spark: Switch = False) -> None:
+    """Check pipelines: first their keys and options, then their SQL by Spark's analyser.
+
+    No message is read, and no node is asked.
+
+    Parameters
+    ----------
+    files
+        Pipelines' files.
+    no_spark
+        Check keys and options only, which takes no time.
+    """
+    from penstock.cli.pipeline.validate import run_validate
+
+    run_validate(files, with_spark=not no_spark)
+
+
+@pipeline.command
+def test(files: tuple[Path, ...], /) -> None:
+    """Run the [[tests]] of pipelines on a local Spark.
+
+    Parameters
+    ----------
+    files
+        Pipelines' files.
+    """
+    from penstock.cli.pipeline.testing import run_tests
+
+    run_tests(files)
+
+
+@pipeline.command(name="list")
+def list_(places: tuple[Path, ...] = (Path(),), /, *, json: Switch = False) -> None:
+    """List pipelines: what they read and write, and their state.
+
+    Parameters
+    ----------
+    places
+        Files, or folders whose *.toml files are looked at.
+    json
+        A JSON object a line.
+    """
+    from penstock.cli.pipeline.listing import run_list
+
+    run_list(places, as_json=json)
+
+
+@pipeline.command
+def status(places: tuple[Path, ...] = (Path(),), /, *, json: Switch = False) -> None:
+    """Show how pipelines run on this machine: rows, rates, lag, last batch, error.
+
+    A run writes it into its checkpoint's folder, once a second at most.
+
+    Parameters
+    ----------
+    places
+        Files, or folders whose *.toml files are looked at.
+    json
+        A JSON object a line.
+    """
+    from penstock.cli.pipeline.listing import run_status
+
+    run_status(places, as_json=json)
+
+
+@pipeline.command
+def submit(
+    file: Path,
+    /,
+    *options: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    master: str,
+    deploy_mode: Literal["client", "cluster"] = "client",
+    available_now: Switch = False,
+    dry_run: Switch = False,
+) -> None:
+    """Run a pipeline's file on a cluster by spark-submit, with the zip for its executors.
+
+    Parameters
+    ----------
+    file
+        The pipeline's TOML file.
+    options
+        Further options of spark-submit, after --: `-- --num-executors 4`.
+    master
+        The cluster, as of spark-submit: yarn, k8s://..., spark://...
+    deploy_mode
+        Where the driver runs.
+    available_now
+        Do what is there now and end.
+    dry_run
+        Print the command, and run nothing.
+    """
+    from penstock.cli.pipeline.submit import Submission, run_submit
+
+    run_submit(Submission(file, master, deploy_mode, available_now, options), dry_run=dry_run)
+
+
+@pipeline.command
+def sql(
+    statement: str | None = None,
+    /,
+    *,
+    lookupd_http_address: Texts = (),
+    nsqd_http_address: Texts = (),
+    timeout: str = "10s",
+    rows: int = 100,
+) -> None:
+    """Ask topics in SQL: each is a view of what its log holds now, with the body as text.
+
+    Without a statement a shell reads statements, each up to a semicolon.
+
+    Parameters
+    ----------
+    statement
+        One statement, such as "select count(*) from clicks".
+    lookupd_http_address
+        nsqlookupd to ask for the nodes, host:port (may be given several times).
+    nsqd_http_address
+        nsqd to read from, host:port (may be given several times); 127.0.0.1:4151 without any
+        address.
+    timeout
+        How long to wait for a node that does not answer.
+    rows
+        Most rows to print.
+    """
+    from penstock.cli.pipeline.archive import Nodes
+    from penstock.cli.pipeline.sql import run_sql
+
+    if not lookupd_http_address and not nsqd_http_address:
+        nsqd_http_address = ("127.0.0.1:4151",)
+    nodes: dict[str, Any] = Nodes(lookupd_http_address, nsqd_http_address, timeout).options()
+    run_sql(nodes, statement, rows)
+
+
+@pipeline.command(name="zip")
+def zip_for_executors(*, to: Path = Path()) -> None:
+    """Write the zip that spark-submit gives to executors, and print where it is.
+
+    spark-submit --py-files "$(penstock pipeline zip)" ...
+
+    Parameters
+    ----------
+    to
+        File to write, or folder for a file that is named for the version.
+    """
+    from penstock.spark.shipping import write_zip
+
+    print(write_zip(to))

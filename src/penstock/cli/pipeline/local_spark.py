@@ -1,0 +1,38 @@
+"""A local Spark for commands that look at pipelines and run none: quiet, small, soon gone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.spark.pipelines import Pipeline
+from penstock.spark.requirements import require_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
+    """A session with what these pipelines need; its log and its files go with it.
+
+    Raises PenstockError where Spark cannot start.
+    """
+    require_spark()
+    from penstock.spark.session import session, stop
+
+    settings = {key: value for each in pipelines for key, value in each.settings.items()}
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as folder:
+        settings |= {
+            "spark.sql.warehouse.dir": f"{folder}/warehouse",
+            "spark.sql.shuffle.partitions": "1",
+        }
+        with Path(folder, "spark.log").open("ab") as log:
+            spark = session("local[*]", settings=settings, log=log)
+        try:
+            yield spark
+        finally:
+            stop(spark)

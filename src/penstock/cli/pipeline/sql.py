@@ -1,0 +1,105 @@
+"""``penstock pipeline sql``: questions to topics in SQL, one or a shell of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Final
+
+from penstock.cli.pipeline.local_spark import local_spark
+from penstock.core.errors import PenstockError
+from penstock.spark.access import close_connections
+from penstock.spark.cluster import Cluster
+from penstock.spark.errors import explain
+from penstock.spark.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PROMPT: Final = "sql> "
+_GOES_ON: Final = "...> "
+_WORD = re.compile(r"\w+")
+_SHOW = re.compile(r"(?i)\s*show\s+(topics|tables|views)\s*")
+
+
+def run_sql(nodes: Mapping[str, str], statement: str | None, rows: int) -> None:
+    """Answer one statement, or those of standard input.
+
+    Raises PenstockError where a node cannot be asked, and for what is wrong with the one statement.
+    """
+    topics = _topics(nodes)
+    with local_spark() as spark:
+        shell = _Shell(spark, nodes, topics, rows)
+        if statement is not None:
+            shell.answer(statement)
+            return
+        for each in statements(sys.stdin, sys.stdin.isatty()):
+            try:
+                shell.answer(each)
+            except PenstockError as error:
+                print(error)
+
+
+def statements(stream: IO[str], with_prompt: bool) -> Iterator[str]:
+    """Statements up to a semicolon at a line's end; the last may go without."""
+    lines: list[str] = []
+    while True:
+        if with_prompt:
+            print(_GOES_ON if lines else _PROMPT, end="", flush=True)
+        line = stream.readline()
+        if line.strip().lower() in ("exit", "quit", "exit;", "quit;"):
+            return
+        lines.append(line)
+        if line.rstrip().endswith(";") or not line:
+            whole = "".join(lines).strip().rstrip(";")
+            lines.clear()
+            if whole:
+                yield whole
+        if not line:
+            return
+
+
+def views(topics: Iterable[str]) -> dict[str, str]:
+    """The view of each topic: its name, where what is no word of SQL is an underscore."""
+    return {re.sub(r"\W", "_", topic).lower(): topic for topic in topics}
+
+
+def _topics(nodes: Mapping[str, str]) -> list[str]:
+    try:
+        bounds = Cluster(Settings.parse({**nodes, "topic": "*"})).bounds()
+    finally:
+        close_connections()
+    return sorted({place.topic for place in bounds})
+
+
+class _Shell:
+    """Views of topics, made when they are first named."""
+
+    def __init__(
+        self, spark: SparkSession, nodes: Mapping[str, str], topics: list[str], rows: int
+    ) -> None:
+        self._spark = spark
+        self._nodes = nodes
+        self._views = views(topics)
+        self._rows = rows
+        self._made: set[str] = set()
+
+    def answer(self, statement: str) -> None:
+        """Print the answer. Raises PenstockError."""
+        if _SHOW.fullmatch(statement):
+            print("\n".join(sorted(self._views)) or "no topics")
+            return
+        try:
+            for word in {word.lower() for word in _WORD.findall(statement)}:
+                if word in self._views and word not in self._made:
+                    self._make(word)
+            self._spark.sql(statement).show(self._rows, truncate=False)
+        except Exception as error:  # Spark's own, which have no common root
+            raise PenstockError(explain(error)) from error
+
+    def _make(self, view: str) -> None:
+        topic = self._views[view]
+        frame = self._spark.read.format("nsq").options(**self._nodes, topic=topic).load()
+        frame.withColumn("body", frame["body"].cast("string")).createOrReplaceTempView(view)
+        self._made.add(view)

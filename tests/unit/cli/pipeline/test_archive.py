@@ -1,0 +1,51 @@
+"""Flags of ``penstock pipeline run archive``, and errors in their words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.pipeline.archive import Nodes, in_flags, run_archive, seconds
+from penstock.core.errors import PenstockError
+from penstock.spark.settings import Settings
+
+
+def test_timeouts_are_whole_seconds() -> None:
+    assert seconds("--timeout", "10s") == "10"
+    assert seconds("--timeout", "10ms") == "1"
+
+
+def test_flags_are_options_of_the_source() -> None:
+    nodes = Nodes(
+        ("l:4161", "m:4161"), (), "1m", True, Path("/ca.pem"), Path("/c.pem"), Path("/k.pem"),
+        "name", True, "secret",
+    )  # fmt: skip
+    settings = Settings.parse({"topic": "t", **nodes.options()})
+    assert settings.lookupd == ("l:4161", "m:4161")
+    access = settings.access
+    assert (access.timeout_s, access.tls, access.verify) == (60, True, False)
+    assert (access.root_ca_file, access.cert, access.key) == ("/ca.pem", "/c.pem", "/k.pem")
+    assert (access.server_name, access.auth_secret) == ("name", "secret")
+    assert Nodes((), ("h:1",)).options() == {"nsqd_http_address": "h:1", "timeout": "10"}
+
+
+def test_errors_use_the_words_of_the_flags(tmp_path: Path) -> None:
+    def refuse(**source: str) -> str:
+        given = {"topic": "t", "timeout": "1", **source}
+        with pytest.raises(PenstockError) as refused:
+            run_archive(given, tmp_path, tmp_path, available_now=True, every="1s")
+        return str(refused.value)
+
+    assert refuse().startswith("say where to read: --lookupd-http-address or --nsqd-http-address")
+    assert refuse(nsqd_http_address="nohost").startswith("--nsqd-http-address must be host:port")
+    assert refuse(topic="").startswith("--topic is missing")
+    # Spark was not started yet, and this first look has a timeout of its own.
+    assert refuse(nsqd_http_address="127.0.0.1:9") == (
+        "node 127.0.0.1:9 cannot be reached for topic t: connection refused (tried for 1 s); "
+        "start it and run the same command to go on"
+    )
+    assert in_flags("tried for 10 s; option timeout") == "tried for 10 s; --timeout"
+    assert in_flags("set tls_v1=true, and tls_root_ca_file if") == (
+        "set --tls-v1, and --tls-root-ca-file if"
+    )

@@ -1,0 +1,181 @@
+"""A run with its live view, over a stand-in for Spark: progress, errors, the end asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.pipeline import run as run_module
+from penstock.cli.pipeline.run import last_line, query_trigger, run_pipeline, title, wait_while
+from penstock.core.errors import PenstockError
+from penstock.spark.pipelines import archive
+from penstock.spark.pipelines.pipeline import Pipeline
+from penstock.spark.progress import BatchDone
+from tests.spark.fake_log_server import FakeLogServer
+
+
+def test_triggers() -> None:
+    assert query_trigger("--every", True, "1s") == {"availableNow": True}
+    assert query_trigger("--every", False, None) is None
+    assert query_trigger("--every", False, "1m30s") == {"processingTime": "90000 milliseconds"}
+    with pytest.raises(PenstockError, match=r"--every: .*duration"):
+        query_trigger("--every", False, "soon")
+
+
+def test_a_blocking_step_lets_the_display_tick() -> None:
+    ticks: list[int] = []
+    wait_while(lambda: time.sleep(0.3), lambda: ticks.append(1))
+    assert ticks
+
+
+def test_the_error_of_a_step_is_raised_here() -> None:
+    def fail() -> None:
+        raise PenstockError("no Java")
+
+    with pytest.raises(PenstockError, match="no Java"):
+        wait_while(fail, lambda: None)
+
+
+def pipeline(server: FakeLogServer, folder: Path) -> Pipeline:
+    server.queue("t").append([b"x"] * 7)
+    source = {"topic": "t", "timeout": "30", "nsqd_http_address": server.address}
+    return archive.pipeline(source, str(folder / "lake"), str(folder / "c"))
+
+
+def test_the_title_and_the_last_line(tmp_path: Path) -> None:
+    source = {"topic": "a,b", "nsqd_http_address": "h:1"}
+    spec = archive.pipeline(source, "lake", "c").spec
+    assert title(spec) == "archive · nsq a,b → parquet lake"
+    assert last_line(spec, 1234, 1200, False) == "1,234 rows read, 1,200 written to parquet lake"
+    assert last_line(spec, 0, 0, False) == "nothing new to read"
+    assert last_line(spec, 0, 0, True) == "nothing read in this run"
+
+
+class FakeRun:
+    """A run without Spark: one batch, then what ``after`` says."""
+
+    def __init__(self, after: Callable[[], bool], rows: int = 7) -> None:
+        self.after = after
+        self.batches = [BatchDone(0, rows, 10, 0, {}, rows, 2, 5, 1_500_000)] if rows else []
+        self.ending = self.stopped = False
+
+    def start_session(self) -> None:
+        pass
+
+    def start_query(self) -> None:
+        pass
+
+    def finished(self) -> list[BatchDone]:
+        batches, self.batches = self.batches, []
+        return batches
+
+    @property
+    def active(self) -> bool:
+        return self.after()
+
+    def ask_for_end(self) -> None:
+        self.ending = True
+
+    @property
+    def at_rest(self) -> bool:
+        # A batch was under way, and it is finished before the end.
+        self.batches.append(BatchDone(1, 3, 10, 0, {}, 3))
+        return self.ending
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeRun], None]:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    def start(run: FakeRun) -> None:
+        monkeypatch.setattr(run_module, "PipelineRun", lambda *_: run)
+        with FakeLogServer() as server:
+            run_pipeline(pipeline(server, tmp_path), words=lambda said: said.upper())
+
+    return start
+
+
+def status(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "c" / "penstock.status.json").read_text())
+    return found
+
+
+def test_a_run_with_nothing_new(
+    start: Callable[[FakeRun], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(FakeRun(lambda: False, rows=0))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "nothing new to read"
+    assert any("waiting for messages" in line for line in lines)
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert status(tmp_path)["state"] == "stopped"
+
+
+def test_a_run_shows_its_batches(
+    start: Callable[[FakeRun], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(FakeRun(lambda: False))
+    out = capsys.readouterr().out
+    assert "read 7" in out
+    assert "state 5 rows, 1.5 MB, did not parse 2" in out
+    assert out.splitlines()[-1] == f"7 rows read, 7 written to parquet {tmp_path / 'lake'}"
+    told = status(tmp_path)
+    assert (told["rows_read"], told["rows_written"], told["rows_bad"]) == (7, 7, 2)
+    assert (told["batch"], told["batch_ms"], told["state_rows"], told["pid"]) == (
+        0, 10, 5, os.getpid(),
+    )  # fmt: skip
+
+
+def test_a_run_that_fails_says_how_far_it_got_and_keeps_its_log(
+    start: Callable[[FakeRun], None], tmp_path: Path
+) -> None:
+    def fail() -> bool:
+        raise PenstockError("gone")
+
+    with pytest.raises(PenstockError) as failed:
+        start(FakeRun(fail))
+    assert str(failed.value) == "GONE (7 rows read, 7 written in this run)"
+    assert len(list((tmp_path / "tmp").iterdir())) == 1
+    assert (status(tmp_path)["state"], status(tmp_path)["error"]) == ("failed", str(failed.value))
+
+
+def test_sigterm_ends_a_run_after_the_batch_under_way(
+    start: Callable[[FakeRun], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def active() -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+    run = FakeRun(active)
+    start(run)
+    assert run.stopped
+    out = capsys.readouterr().out
+    assert "ending after this batch" in out
+    assert "10 rows read, 10 written" in out.splitlines()[-1]
+    assert status(tmp_path)["state"] == "stopped"
+
+
+def test_two_runs_with_one_checkpoint_are_refused(
+    start: Callable[[FakeRun], None], tmp_path: Path
+) -> None:
+    def start_another() -> bool:
+        start(FakeRun(lambda: False))
+        return False
+
+    with pytest.raises(PenstockError) as refused:
+        start(FakeRun(start_another))
+    assert str(refused.value).startswith(
+        f"CHECKPOINT {tmp_path}/C IS IN USE: PROCESS {os.getpid()} RUNS A PIPELINE WITH IT".upper()
+    )

@@ -1,0 +1,77 @@
+"""The status of a run, and the lock that tells a run that was killed from one that runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.pipeline import status
+from penstock.cli.pipeline.status import InUseError, StatusFile
+from penstock.core.errors import PenstockError
+from penstock.testing.clock import FakeClock
+
+
+def test_it_is_written_once_a_second_and_read_back(tmp_path: Path) -> None:
+    clock = FakeClock()
+    checkpoint = str(tmp_path / "c")
+    assert status.read(checkpoint) is None
+    with StatusFile(checkpoint, clock) as file:
+        file.tell(state="running", at_once=True)
+        file.tell(rows=1)
+        file.tell(rows=2)
+        told = status.read(checkpoint)
+        assert told is not None
+        assert (told["state"], told["pid"]) == ("running", os.getpid())
+        assert "rows" not in told
+        clock.advance(1_000_000_000)
+        file.tell(rows=3)
+        assert (status.read(checkpoint) or {})["rows"] == 3
+        file.tell(state="stopped", at_once=True)
+    assert (status.read(checkpoint) or {})["state"] == "stopped"
+
+
+def test_a_second_run_is_refused_while_the_first_lives(tmp_path: Path) -> None:
+    with StatusFile(str(tmp_path)) as first:
+        first.tell(state="running", at_once=True)
+        with pytest.raises(InUseError) as refused, StatusFile(str(tmp_path)):
+            pass
+        assert str(refused.value) == (
+            f"checkpoint {tmp_path} is in use: process {os.getpid()} runs a pipeline with it"
+        )
+    with StatusFile(str(tmp_path)):
+        pass
+
+
+def test_a_run_that_was_killed_is_told_from_one_that_runs(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from penstock.cli.pipeline.status import StatusFile\n"
+        "with StatusFile(sys.argv[1]) as file:\n"
+        "    file.tell(state='running', at_once=True); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, tmp_path]).returncode == 9
+    assert (status.read(str(tmp_path)) or {})["state"] == "killed"
+
+
+def test_a_checkpoint_elsewhere_has_none(tmp_path: Path) -> None:
+    with StatusFile("s3a://bucket/c") as file:
+        file.tell(state="running", at_once=True)
+    assert status.read("s3a://bucket/c") is None
+    assert status.local_folder(f"file://{tmp_path}") == tmp_path
+
+
+def test_what_cannot_be_read_or_written(tmp_path: Path) -> None:
+    (tmp_path / "penstock.status.json").write_text("{half")
+    assert status.read(str(tmp_path)) is None
+    (tmp_path / "penstock.status.json").write_text("[]")
+    assert status.read(str(tmp_path)) is None
+    file = tmp_path / "file"
+    file.write_text("")
+    with (
+        pytest.raises(PenstockError, match=f"checkpoint {file}: File exists"),
+        StatusFile(str(file)),
+    ):
+        pass

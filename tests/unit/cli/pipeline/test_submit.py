@@ -1,0 +1,53 @@
+"""The command line of spark-submit."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.pipeline.submit import Submission, environment, run_submit, spark_submit
+from penstock.spark.pipelines import submitted
+
+FILE = """
+[pipeline]
+name = "clicks"
+[source]
+topic = "t"
+nsqd_http_address = "h:4151"
+[sink]
+format = "delta"
+path = "s3a://lake"
+[run]
+packages = ["a:b:1", "c:d:2"]
+settings = {"spark.executor.memory" = "2g"}
+"""
+
+
+def test_a_dry_run_prints_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "clicks.toml"
+    file.write_text(FILE)
+    order = Submission(file, "yarn", "cluster", True, ("--num-executors", "4"))
+    run_submit(order, dry_run=True)
+    line = shlex.split(capsys.readouterr().out)
+    zip_ = line[line.index("--py-files") + 1]
+    assert Path(zip_).exists()
+    assert line == [
+        "spark-submit", "--master", "yarn", "--deploy-mode", "cluster", "--name", "clicks",
+        "--py-files", zip_, "--files", str(file), "--packages", "a:b:1,c:d:2",
+        "--conf", "spark.executor.memory=2g", "--num-executors", "4",
+        str(submitted.__file__), str(file), "--available-now",
+    ]  # fmt: skip
+
+
+def test_the_program_and_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert spark_submit() == "/opt/spark/bin/spark-submit"
+    monkeypatch.delenv("SPARK_HOME")
+    monkeypatch.setenv("PATH", "")
+    assert Path(spark_submit()).parts[-3:] == ("pyspark", "bin", "spark-submit")
+    given = {"JAVA_HOME": "/java", "PYSPARK_DRIVER_PYTHON": "/p"}
+    assert environment(given) == given
+    assert environment({"JAVA_HOME": "/java"})["PYSPARK_DRIVER_PYTHON"] == sys.executable
