@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from penstock.cli.pipeline.run import duration_ns, query_trigger, run_pipeline
+from penstock.cli.pipeline.run import query_trigger, run_pipeline
 from penstock.core.errors import PenstockError
 from penstock.spark.errors import OptionError
 from penstock.spark.pipelines import archive
@@ -30,42 +27,6 @@ _FLAGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """Where to read and how nodes are asked, as flags say it."""
-
-    lookupd_http_address: Sequence[str] = ()
-    nsqd_http_address: Sequence[str] = ()
-    timeout: str = "10s"
-    tls_v1: bool | None = None
-    tls_root_ca_file: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_server_name: str | None = None
-    tls_insecure_skip_verify: bool | None = None
-    auth_secret: str | None = None
-
-    def options(self) -> dict[str, str]:
-        """Options of ``format("nsq")``. Raises PenstockError for a time that is none."""
-        given: dict[str, Any] = {
-            "lookupd_http_address": ",".join(self.lookupd_http_address),
-            "nsqd_http_address": ",".join(self.nsqd_http_address),
-            "timeout": seconds("--timeout", self.timeout),
-            "tls_v1": self.tls_v1,
-            "tls_root_ca_file": self.tls_root_ca_file,
-            "tls_cert": self.tls_cert,
-            "tls_key": self.tls_key,
-            "tls_server_name": self.tls_server_name,
-            "tls_insecure_skip_verify": self.tls_insecure_skip_verify,
-            "auth_secret": self.auth_secret,
-        }
-        return {
-            name: str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in given.items()
-            if value not in (None, "")
-        }
-
-
 def run_archive(
     source: dict[str, str],
     to: Path,
@@ -86,11 +47,6 @@ def run_archive(
     except OptionError as error:
         raise PenstockError(in_flags(str(error))) from None
     run_pipeline(pipeline, trigger, in_flags)
-
-
-def seconds(flag: str, duration: str) -> str:
-    """A duration as the source's options want it. Raises PenstockError for one that is none."""
-    return str(max(1, round(duration_ns(flag, duration) / 1e9)))
 
 
 def in_flags(said: str) -> str:

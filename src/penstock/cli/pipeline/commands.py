@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-Texts = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+from penstock.cli.pipeline.nodes import Nodes
+
 Switch = Annotated[bool, Parameter(negative="")]
-Maybe = Annotated[bool | None, Parameter(negative="", show_default=False)]
 
 pipeline = App(name="pipeline", help="Spark pipelines over the log, each one TOML file.")
 run = App(name="run", help="Run a pipeline on an embedded Spark, with live progress.")
@@ -49,19 +49,10 @@ def archive(
     to: Path,
     checkpoint: Path,
     format: Literal["parquet", "lines"] = "parquet",
-    lookupd_http_address: Texts = (),
-    nsqd_http_address: Texts = (),
     available_now: Switch = False,
     trigger: str = "1s",
     max_records_per_trigger: int | None = None,
-    timeout: str = "10s",
-    tls_v1: Maybe = None,
-    tls_root_ca_file: Path | None = None,
-    tls_cert: Path | None = None,
-    tls_key: Path | None = None,
-    tls_server_name: str | None = None,
-    tls_insecure_skip_verify: Maybe = None,
-    auth_secret: str | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """Archive topics in folders of topic, date and hour, each message exactly once.
 
@@ -75,47 +66,19 @@ def archive(
         Folder that remembers how far the archive is; give the same one to go on.
     format
         Parquet with all columns, or gzipped text with a body a line, as nsq_to_file writes it.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes, host:port (may be given several times).
-    nsqd_http_address
-        nsqd to read from, host:port (may be given several times).
     available_now
         Archive what is there now and end.
     trigger
         Time between micro-batches, such as 500ms or 10s.
     max_records_per_trigger
         Most messages in a micro-batch.
-    timeout
-        How long a node may be out of reach before the pipeline ends with an error.
-    tls_v1
-        Read over HTTPS; an https:// address or another --tls flag implies it.
-    tls_root_ca_file
-        Who may sign the nodes' certificates (PEM), else the system's authorities.
-    tls_cert
-        Our certificate (PEM).
-    tls_key
-        Its key (PEM), where it is not in the same file.
-    tls_server_name
-        The name in the nodes' certificates, if it is not their host's.
-    tls_insecure_skip_verify
-        Accept any certificate.
-    auth_secret
-        Sent with every request as `Authorization: Bearer <secret>`; PENSTOCK_AUTH_SECRET in the
-        environment keeps it out of the list of processes.
     """
-    import os
-
     from penstock.spark.requirements import require_spark
 
     require_spark()
-    from penstock.cli.pipeline.archive import Nodes, run_archive
+    from penstock.cli.pipeline.archive import run_archive
 
-    nodes = Nodes(
-        lookupd_http_address, nsqd_http_address, timeout, tls_v1, tls_root_ca_file, tls_cert,
-        tls_key, tls_server_name, tls_insecure_skip_verify,
-        auth_secret or os.environ.get("PENSTOCK_AUTH_SECRET"),
-    )  # fmt: skip
-    source = {"topic": topic, **nodes.options()}
+    source = {"topic": topic, **(nodes or Nodes()).options()}
     if max_records_per_trigger:
         source["maxRecordsPerTrigger"] = str(max_records_per_trigger)
     run_archive(
@@ -242,40 +205,21 @@ def submit(
 
 
 @pipeline.command
-def sql(
-    statement: str | None = None,
-    /,
-    *,
-    lookupd_http_address: Texts = (),
-    nsqd_http_address: Texts = (),
-    timeout: str = "10s",
-    rows: int = 100,
-) -> None:
+def sql(statement: str | None = None, /, *, rows: int = 100, nodes: Nodes | None = None) -> None:
     """Ask topics in SQL: each is a view of what its log holds now, with the body as text.
 
-    Without a statement a shell reads statements, each up to a semicolon.
+    Without a statement a shell reads statements, each up to a semicolon; `show topics` lists them.
 
     Parameters
     ----------
     statement
         One statement, such as "select count(*) from clicks".
-    lookupd_http_address
-        nsqlookupd to ask for the nodes, host:port (may be given several times).
-    nsqd_http_address
-        nsqd to read from, host:port (may be given several times); 127.0.0.1:4151 without any
-        address.
-    timeout
-        How long to wait for a node that does not answer.
     rows
         Most rows to print.
     """
-    from penstock.cli.pipeline.archive import Nodes
     from penstock.cli.pipeline.sql import run_sql
 
-    if not lookupd_http_address and not nsqd_http_address:
-        nsqd_http_address = ("127.0.0.1:4151",)
-    nodes: dict[str, Any] = Nodes(lookupd_http_address, nsqd_http_address, timeout).options()
-    run_sql(nodes, statement, rows)
+    run_sql((nodes or Nodes()).options(), statement, rows)
 
 
 @pipeline.command(name="zip")

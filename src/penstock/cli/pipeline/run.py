@@ -13,10 +13,10 @@ from typing import Any, Final
 from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.display import Display, open_display
 from penstock.cli.live.pipeline_run import PipelineRun
+from penstock.cli.pipeline.nodes import duration_ns
 from penstock.cli.pipeline.status import StatusFile
 from penstock.cli.stop import Stop
 from penstock.core.errors import PenstockError
-from penstock.core.units import parse_duration
 from penstock.spark.access import close_connections
 from penstock.spark.cluster import Cluster
 from penstock.spark.offsets import Offsets
@@ -78,14 +78,6 @@ def query_trigger(flag: str, available_now: bool, every: str | None) -> dict[str
     if every is None:
         return None
     return {"processingTime": f"{duration_ns(flag, every) // 1_000_000} milliseconds"}
-
-
-def duration_ns(flag: str, text: str) -> int:
-    """A duration of a flag. Raises PenstockError, which names the flag."""
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise PenstockError(f"{flag}: {error}") from None
 
 
 def wait_while(step: Callable[[], object], tick: Callable[[], None]) -> None:

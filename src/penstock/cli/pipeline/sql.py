@@ -12,6 +12,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.access import close_connections
 from penstock.spark.cluster import Cluster
 from penstock.spark.errors import explain
+from penstock.spark.requirements import require_packages
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ def run_sql(nodes: Mapping[str, str], statement: str | None, rows: int) -> None:
 
     Raises PenstockError where a node cannot be asked, and for what is wrong with the one statement.
     """
+    if not {"lookupd_http_address", "nsqd_http_address"} & set(nodes):
+        nodes = {**nodes, "nsqd_http_address": "127.0.0.1:4151"}
+    require_packages()
     topics = _topics(nodes)
     with local_spark() as spark:
         shell = _Shell(spark, nodes, topics, rows)

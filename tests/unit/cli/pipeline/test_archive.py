@@ -6,28 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.pipeline.archive import Nodes, in_flags, run_archive, seconds
+from penstock.cli.pipeline.archive import in_flags, run_archive
 from penstock.core.errors import PenstockError
-from penstock.spark.settings import Settings
-
-
-def test_timeouts_are_whole_seconds() -> None:
-    assert seconds("--timeout", "10s") == "10"
-    assert seconds("--timeout", "10ms") == "1"
-
-
-def test_flags_are_options_of_the_source() -> None:
-    nodes = Nodes(
-        ("l:4161", "m:4161"), (), "1m", True, Path("/ca.pem"), Path("/c.pem"), Path("/k.pem"),
-        "name", True, "secret",
-    )  # fmt: skip
-    settings = Settings.parse({"topic": "t", **nodes.options()})
-    assert settings.lookupd == ("l:4161", "m:4161")
-    access = settings.access
-    assert (access.timeout_s, access.tls, access.verify) == (60, True, False)
-    assert (access.root_ca_file, access.cert, access.key) == ("/ca.pem", "/c.pem", "/k.pem")
-    assert (access.server_name, access.auth_secret) == ("name", "secret")
-    assert Nodes((), ("h:1",)).options() == {"nsqd_http_address": "h:1", "timeout": "10"}
 
 
 def test_errors_use_the_words_of_the_flags(tmp_path: Path) -> None:
