@@ -119,7 +119,7 @@ def _json_value(value: Any) -> str:
 def _difference(
     case: Case, what: str, frame: DataFrame, wanted: tuple[Mapping[str, Any], ...]
 ) -> Difference:
-    """Rows compared in any order, by the columns that the wanted rows name."""
+    """Rows compared in any order, each by the columns that the wanted row names."""
     named = {name for row in wanted for name in row}
     for name in sorted(named - {*frame.columns}):
         raise SourceError(f"{case.place}: {what}: {column_error(name, frame.columns)}")
@@ -129,7 +129,8 @@ def _difference(
     if names:
         came = [{name: row[name] for name in names} for row in came]
     missing, unwanted = [], list(came)
-    for row in (dict.fromkeys(names) | dict(row) for row in wanted):
+    # Rows that say more come first: one that says less would be content with their matches.
+    for row in sorted(wanted, key=len, reverse=True):
         match = next((each for each in unwanted if _same(row, each)), None)
         if match is None:
             missing.append(row)
