@@ -116,9 +116,9 @@ class Pipeline:
             assert isinstance(schema, StructType)
             return schema
         if source.format == "nsq":
-            from penstock.spark.source import SCHEMA
+            from penstock.spark.source import NsqDataSource
 
-            return SCHEMA
+            return NsqDataSource(dict(source.options)).schema()
         reader = spark.read.format(source.format).options(**source.options)
         return reader.load().schema
 

@@ -1,0 +1,42 @@
+"""Letters about rows that do not parse, on a real Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.spark.errors import SourceError
+from penstock.spark.pipelines import parse
+from penstock.spark.pipelines.spec import Parse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JSON = "n int not null, topic string"
+
+
+def test_letters_name_reason_place_and_body(spark: SparkSession) -> None:
+    bodies = [b'{"n": 1}', b'{"n": "one"}', b"\xff\xfe", b'{"topic": "x"}']
+    rows = [("t", offset, bytearray(body)) for offset, body in enumerate(bodies)]
+    frame = spark.createDataFrame(rows, "topic string, offset long, body binary")
+    letters = parse.letters(parse.bad_rows(frame, JSON)).collect()
+    assert [json.loads(bytes(letter.body)) for letter in letters] == [
+        {"reason": "field n is no int: one", "topic": "t", "offset": 1, "body": '{"n": "one"}'},
+        {"reason": "the body is not JSON", "topic": "t", "offset": 2, "body_base64": "//4="},
+        {"reason": "field n is missing", "topic": "t", "offset": 3, "body": '{"topic": "x"}'},
+    ]
+
+
+def test_fields_hide_columns_of_the_same_name(spark: SparkSession) -> None:
+    body = b'{"n": 1, "topic": "of the body"}'
+    frame = spark.createDataFrame([("t", body)], "topic string, value binary")
+    (row,) = parse.columns(frame, Parse(JSON)).collect()
+    assert row.asDict() == {"n": 1, "topic": "of the body", "value": bytearray(body)}
+
+
+def test_a_source_without_bodies(spark: SparkSession) -> None:
+    with pytest.raises(SourceError) as refused:
+        parse.columns(spark.range(1), Parse(JSON))
+    assert str(refused.value) == "[parse] json needs a column body or value; the source has id"

@@ -1,0 +1,118 @@
+"""A pipeline's file as queries of a real Spark: run, resumed, and what the analyser refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.spark.errors import SourceError, explain
+from penstock.spark.pipelines import Pipeline
+from penstock.spark.progress import BatchDone, Follower
+from tests.spark.fake_log_server import FakeLogServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+METRICS = """
+[source]
+topic = "requests"
+nsqd_http_address = "{address}"
+startingOffsets = "earliest"
+timeout = 30
+[parse]
+json = "ts timestamp not null, endpoint string, ms double"
+watermark = "ts 1 minute"
+[sql]
+query = '''
+  select window.start as minute, endpoint, count(*) as n, avg(ms) as mean
+  from input group by window(ts, '1 minute'), endpoint'''
+[sink]
+format = "parquet"
+path = "{folder}/out"
+[run]
+checkpoint = "{folder}/checkpoint"
+"""
+
+
+def request(minute: int, endpoint: str, ms: float) -> bytes:
+    return json.dumps(
+        {"ts": f"2026-01-01T10:{minute:02d}:30Z", "endpoint": endpoint, "ms": ms}
+    ).encode()
+
+
+def file(folder: Path, server: FakeLogServer, *changes: tuple[str, str]) -> Path:
+    text = METRICS.format(address=server.address, folder=folder)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "metrics.toml"
+    path.write_text(text)
+    return path
+
+
+def run(spark: SparkSession, path: Path) -> list[BatchDone]:
+    (query,) = Pipeline.from_file(path).start(spark, {"availableNow": True})
+    assert query.awaitTermination(300)
+    return Follower(query).finished()
+
+
+def test_windows_over_two_runs_and_rows_that_do_not_parse(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    path = file(tmp_path, server)
+    first = [request(0, "/a", 1), request(0, "/a", 3), b"broken", request(1, "/b", 5)]
+    server.queue("requests").append(first)
+    batches = run(spark, path)
+    assert (batches[0].rows, batches[0].bad) == (4, 1)
+    assert max(batch.state_rows for batch in batches) == 2
+
+    server.queue("requests").append([request(1, "/b", 7), request(9, "/a", 1)])
+    batches += run(spark, path)
+    assert sum(batch.rows for batch in batches) == 6
+    # The last minute is open: rows for it may come.
+    rows = spark.read.parquet(str(tmp_path / "out")).orderBy("minute").collect()
+    assert [(row.minute.minute, row.endpoint, row.n, row.mean) for row in rows] == [
+        (0, "/a", 2, 2.0), (1, "/b", 2, 6.0),
+    ]  # fmt: skip
+    assert sum(batch.written for batch in batches) == 2
+    (group,) = server.groups["requests"]
+    assert group.startswith("metrics-")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('watermark = "ts 1 minute"\n', "", "(?i)append output mode not supported"),
+        ('watermark = "ts 1', 'watermark = "tss 1', r"\[parse\] no column tss; did you mean ts\?"),
+        ("avg(ms)", "avg(mss)", "mss.* cannot be resolved"),
+    ],
+)  # fmt: skip
+def test_the_analyser_refuses_before_anything_is_read(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    pipeline = Pipeline.from_file(file(tmp_path, server, (old, new)))
+    with pytest.raises(Exception, match=said) as refused:
+        pipeline.check(spark)
+    assert "\n" not in explain(refused.value)
+    assert server.requests == []
+
+
+def test_a_pipeline_that_is_right_passes_the_analyser(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    frame: Any = Pipeline.from_file(file(tmp_path, server)).check(spark)
+    assert frame.columns == ["minute", "endpoint", "n", "mean"]
+    assert server.requests == []
+
+
+def test_a_folder_of_another_checkpoint_is_refused(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    server.queue("requests").append([request(0, "/a", 1)])
+    run(spark, file(tmp_path, server))
+    other = file(tmp_path, server, ("/checkpoint", "/other"))
+    with pytest.raises(SourceError, match="written with another checkpoint"):
+        Pipeline.from_file(other).start(spark)
