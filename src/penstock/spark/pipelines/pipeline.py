@@ -141,6 +141,10 @@ class Pipeline:
         from pyspark.sql import functions as F
 
         sink = self.spec.sink
+        if sink.format == "http":
+            from penstock.spark.http.writer import HttpDataSource
+
+            frame.sparkSession.dataSource.register(HttpDataSource)
         counted = frame.observe(OUTPUT, F.count(F.lit(1)).alias("rows"))
         writer = counted.writeStream.format(sink.format).outputMode(sink.output_mode)
         if sink.partition_by:
@@ -151,6 +155,11 @@ class Pipeline:
             .queryName(self.spec.name)
         )
 
+    def _exactly_once(self) -> dict[str, str]:
+        """The promise of an nsq sink, which rows that do not parse share."""
+        given = self.spec.sink.options if self.spec.sink.format == "nsq" else {}
+        return {key: each for key, each in given.items() if key.lower() == "exactlyonce"}
+
     def _bad_writer(self, spark: SparkSession, topic: str) -> DataStreamWriter:
         """A query for itself: the main one may have made groups of the rows, or windows."""
         source = Source("nsq", self.spec.source.options, _LETTER_COLUMNS)
@@ -158,7 +167,7 @@ class Pipeline:
         bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
         return (
             parse.letters(bad).writeStream.format("nsq")
-            .options(**access_of(self.spec.source.options), topic=topic)
+            .options(**access_of(self.spec.source.options), topic=topic, **self._exactly_once())
             .option("checkpointLocation", f"{self.spec.run.checkpoint}/bad")
             .queryName(f"{self.spec.name}.bad")
         )  # fmt: skip

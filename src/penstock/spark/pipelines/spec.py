@@ -12,8 +12,10 @@ from typing import Any, Final, Protocol
 
 from penstock.core.units import parse_duration
 from penstock.spark.errors import OptionError
+from penstock.spark.http.settings import Settings as HttpSettings
 from penstock.spark.pipelines.document import Document, filled, nearest
 from penstock.spark.settings import Settings
+from penstock.spark.sink.settings import Settings as SinkSettings
 
 
 class _Options(Protocol):
@@ -24,7 +26,7 @@ class _Options(Protocol):
 
 # Formats of ours, whose options are checked here. Those of other formats are Spark's to check.
 SOURCES: Final[dict[str, type[_Options]]] = {"nsq": Settings}
-SINKS: Final[dict[str, type[_Options]]] = {}
+SINKS: Final[dict[str, type[_Options]]] = {"nsq": SinkSettings, "http": HttpSettings}
 
 _TABLES = ("pipeline", "source", "parse", "sql", "sink", "run", "tests")
 _OUTPUT_MODES = ("append", "update", "complete")
@@ -168,8 +170,9 @@ class _Reader:
         for key in ("partitionBy", "outputMode"):
             table.pop(key, None)
         options = self._options("sink", table)
-        placed = {*_ADDRESSES} & {key.lower() for key in options}
-        if format == source.format == "nsq" and not placed:
+        given = {key.lower() for key in options}
+        needs_nodes = format == "nsq" or (format == "http" and "deadletters" in given)
+        if needs_nodes and source.format == "nsq" and not given & {*_ADDRESSES}:
             options = access_of(source.options) | options
         self._check("sink", SINKS.get(format), options)
         return Sink(format, options, by, mode)

@@ -1,0 +1,1 @@
+"""The sink ``http``: each row's body by POST to an endpoint, for ``deliver`` pipelines."""

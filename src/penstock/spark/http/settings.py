@@ -1,0 +1,86 @@
+"""The options of the sink ``http``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from penstock.core.names import is_valid_name
+from penstock.spark.errors import OptionError
+from penstock.spark.options import option, parse, positive, seconds, text
+from penstock.spark.reach import Reach
+
+_HEADER = "header."
+_OF_SPARK = {"path", "checkpointlocation", "queryname"}
+
+
+def _number(name: str, given: str) -> int:
+    """A whole number from 0 on."""
+    return 0 if given.strip() == "0" else positive(name, given)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Reach):
+    """What a poster needs to know. Where nodes are matters for dead letters only."""
+
+    url: str = option(
+        "url", text, "", "Endpoint for all bodies; a column `url` names one for each row."
+    )
+    content_type: str = option(
+        "contentType", text, "application/octet-stream", "Of the bodies.",
+        shown="application/octet-stream",
+    )  # fmt: skip
+    concurrency: int = option(
+        "concurrency", positive, 8, "Requests of a task at a time.", shown="8"
+    )
+    request_s: float = option(
+        "requestTimeout", seconds, 20.0, "Seconds to wait for an answer.", shown="20"
+    )
+    retries: int = option(
+        "retries", _number, 5,
+        "Times that a request is sent again, after no answer, 408, 429 and 5xx; the pause doubles"
+        " from 0.2 s to 10 s.",
+        shown="5",
+    )  # fmt: skip
+    dead_letters: str = option(
+        "deadLetters", text, "",
+        "Topic for bodies that the endpoint refuses; without it they end the query.",
+    )  # fmt: skip
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Settings:
+        """Settings from Spark's options; ``header.NAME`` is a header of every request.
+
+        Raises OptionError for a missing, unknown or unusable option.
+        """
+        headers = {
+            key[len(_HEADER) :]: value
+            for key, value in options.items()
+            if key.lower().startswith(_HEADER)
+        }
+        others = {
+            key: value for key, value in options.items() if not key.lower().startswith(_HEADER)
+        }
+        settings = replace(cls(**parse(cls, others, _OF_SPARK)), headers=headers)
+        if settings.url:
+            require_url(settings.url)
+        if settings.dead_letters:
+            if not is_valid_name(settings.dead_letters):
+                raise OptionError(f"deadLetters: {settings.dead_letters!r} is no name of a topic")
+            settings.require_reach()
+        return settings
+
+
+def require_url(url: str) -> tuple[str, str, int, str]:
+    """Scheme, host, port and target of an endpoint. Raises OptionError."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port:
+        raise OptionError(f"url must be http:// or https:// and a host, not {url!r}")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return parts.scheme, parts.hostname, port, target

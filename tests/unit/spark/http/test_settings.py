@@ -1,0 +1,38 @@
+"""Options of the sink http."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.spark.errors import OptionError
+from penstock.spark.http.settings import Settings, require_url
+
+
+def test_the_usual_and_headers() -> None:
+    settings = Settings.parse({"url": "http://h/p", "header.Authorization": "Bearer x"})
+    assert (settings.concurrency, settings.retries, settings.request_s) == (8, 5, 20)
+    assert settings.headers == {"Authorization": "Bearer x"}
+    assert "Bearer" not in repr(settings)
+    assert Settings.parse({"url": "http://h", "retries": "0"}).retries == 0
+
+
+def test_urls() -> None:
+    assert require_url("https://h/p?q=1") == ("https", "h", 443, "/p?q=1")
+    assert require_url("http://[::1]:81") == ("http", "::1", 81, "/")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": "ftp://h"}, "url must be http:// or https:// and a host, not 'ftp://h'"),
+        ({"url": "http://h:x"}, "url must be http:// or https:// and a host, not 'http://h:x'"),
+        ({"uri": "http://h"}, "did you mean url"),
+        ({"url": "http://h", "retries": "-1"}, "retries must be a positive whole number, not '-1'"),
+        ({"url": "http://h", "deadLetters": "a b"}, "deadLetters: 'a b' is no name of a topic"),
+        ({"url": "http://h", "deadLetters": "t"}, "say where the nodes are"),
+    ],
+)
+def test_what_is_wrong(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        Settings.parse(options)
+    assert said in str(refused.value)
