@@ -85,7 +85,7 @@ def test_windows_over_two_runs_and_rows_that_do_not_parse(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('watermark = "ts 1 minute"\n', "", "output mode: append. This output mode is not supported"),
+        ('watermark = "ts 1 minute"\n', "", "mode is not supported for streaming aggregations"),
         ('watermark = "ts 1', 'watermark = "tss 1', r"\[parse\] no column tss; did you mean ts\?"),
         ("avg(ms)", "avg(mss)", "mss.* cannot be resolved"),
     ],
