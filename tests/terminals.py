@@ -56,8 +56,10 @@ class Screen:
         """The screen once this holds of it."""
         end = SYSTEM_CLOCK.monotonic_ns() + self._wait_ns
         while not reached(self.text()):
-            assert SYSTEM_CLOCK.monotonic_ns() < end, self.text()
+            ended = self.process.poll() is not None
             self._read(0.1)
+            late = ended or SYSTEM_CLOCK.monotonic_ns() > end
+            assert not late or reached(self.text()), self.text()
         return self.text()
 
     def ended(self) -> int:

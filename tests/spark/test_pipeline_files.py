@@ -120,10 +120,10 @@ def test_tests_and_validation_from_the_command_line(tmp_path: Path) -> None:
     failed = command("test", file, ROOT / "examples/nsq_to_file.toml")
     assert failed.returncode == 1, failed.stderr
     assert failed.stdout.splitlines() == [
-        f"FAILED  {file}:18: errors only",
+        f"FAILED  {file}:17: errors only",
         "    output (- wanted, + came):",
         '      - {body = "other"}',
-        f"passed  {ROOT}/examples/nsq_to_file.toml:23: a line in the folder of its hour",
+        f"passed  {ROOT}/examples/nsq_to_file.toml:24: a line in the folder of its hour",
         "1 passed, 1 failed",
     ]
     file.write_text(text.replace("select body", "select bdy"))

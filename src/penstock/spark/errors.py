@@ -37,6 +37,9 @@ class SinkError(PenstockError):
 
 _OURS = re.compile(r"penstock\.[\w.]*Error: (?P<message>[^\n]+)")
 _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
+# What py4j puts around the message of an exception in Java: a line before it, and its class.
+_CALLED = re.compile(r"^An error occurred while calling .*\n")
+_CLASS = re.compile(r"^: (?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
 
 
 def explain(error: BaseException) -> str:
@@ -47,5 +50,6 @@ def explain(error: BaseException) -> str:
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
+    text = _CLASS.sub("", _CALLED.sub("", text))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _CONDITION.sub("", lines[0]) if lines else type(error).__name__

@@ -22,3 +22,12 @@ def test_our_own_sentence_is_found_in_a_wall() -> None:
 def test_a_foreign_error_is_its_first_line() -> None:
     assert explain(RuntimeError("[TABLE_MISSING] no such table\n\tat org.x")) == "no such table"
     assert explain(RuntimeError("")) == "RuntimeError"
+
+
+def test_nothing_of_py4j_stands_before_an_error_of_java() -> None:
+    wall = (
+        "An error occurred while calling o274.start.\n"
+        ": org.apache.spark.SparkException: Python worker failed to connect back.\n"
+        "\tat org.apache.spark.Foo"
+    )
+    assert explain(RuntimeError(wall)) == "Python worker failed to connect back."

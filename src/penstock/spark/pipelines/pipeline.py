@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines import own, parse
+from penstock.spark.pipelines import needed, own, parse
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -96,7 +97,10 @@ class Pipeline:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """What goes to the sink, as a stream."""
-        return self.transformed(spark, self._source(spark, self.spec.source))
+        source = self.spec.source
+        if source.format == "nsq" and source.schema is None:
+            source = replace(source, schema=self._needed(spark))
+        return self.transformed(spark, self._source(spark, source))
 
     def transformed(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
         """What goes to the sink when these messages come; of a batch, too."""
@@ -121,6 +125,15 @@ class Pipeline:
             return NsqDataSource(dict(source.options)).schema()
         reader = spark.read.format(source.format).options(**source.options)
         return reader.load().schema
+
+    def _needed(self, spark: SparkSession) -> str:
+        """The columns of the messages that parse and SQL use, as DDL; at least one."""
+        schema = self.source_schema(spark)
+        names = needed.columns(spark, schema, lambda frame: self.transformed(spark, frame))
+        if self.spec.parse.watermark is not None:
+            names.append(self.spec.parse.watermark[0])
+        fields = [field for field in schema if field.name in (names or schema.fieldNames()[-1:])]
+        return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
 
     def _source(self, spark: SparkSession, source: Source, suffix: str = "") -> DataFrame:
         options = dict(source.options)
