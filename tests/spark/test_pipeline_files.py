@@ -90,8 +90,8 @@ def test_metrics_run_live_end_after_the_batch_and_go_on(
         assert "api-metrics · nsq api_requests → nsq api_metrics" in seen
         seen = shown.until(lambda text: "did not parse 1" in text)
         assert "batch time" in seen
-        told = status.read(str(checkpoint)) or {}
-        assert (told["state"], told["rows_read"]) == ("running", 4)
+        shown.until(lambda _: (status.read(str(checkpoint)) or {})["rows_read"] == 4)
+        assert (status.read(str(checkpoint)) or {})["state"] == "running"
         refused = command("run", file)
         assert "is in use: process" in refused.stderr
         shown.process.send_signal(signal.SIGTERM)

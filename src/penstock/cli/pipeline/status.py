@@ -33,6 +33,7 @@ class StatusFile:
         self._folder = local_folder(checkpoint)
         self._clock = clock
         self._due_ns = 0
+        self._changed = False
         self._lock: IO[str] | None = None
         self._facts: dict[str, Any] = {}
 
@@ -61,11 +62,12 @@ class StatusFile:
 
     def tell(self, *, at_once: bool = False, **facts: Any) -> None:
         """Note these facts; they are written at most once a second unless ``at_once``."""
-        changed = any(self._facts.get(key) != value for key, value in facts.items())
+        self._changed |= any(self._facts.get(key) != value for key, value in facts.items())
         self._facts |= facts
-        due = at_once or (changed and self._clock.monotonic_ns() >= self._due_ns)
+        due = at_once or (self._changed and self._clock.monotonic_ns() >= self._due_ns)
         if self._lock is None or self._folder is None or not due:
             return
+        self._changed = False
         self._due_ns = self._clock.monotonic_ns() + SECOND
         whole = self._facts | {"updated": now(self._clock)}
         written = self._folder / f"{_STATUS}.new"
