@@ -98,7 +98,8 @@ class Pipeline:
     def frame(self, spark: SparkSession) -> DataFrame:
         """What goes to the sink, as a stream."""
         source = self.spec.source
-        if source.format == "nsq" and source.schema is None:
+        chosen = source.schema or any(key.lower() == "columns" for key in source.options)
+        if source.format == "nsq" and not chosen:
             source = replace(source, schema=self._needed(spark))
         return self.transformed(spark, self._source(spark, source))
 
@@ -175,7 +176,10 @@ class Pipeline:
 
     def _bad_writer(self, spark: SparkSession, topic: str) -> DataStreamWriter:
         """A query for itself: the main one may have made groups of the rows, or windows."""
-        source = Source("nsq", self.spec.source.options, _LETTER_COLUMNS)
+        options = {
+            key: each for key, each in self.spec.source.options.items() if key.lower() != "columns"
+        }
+        source = Source("nsq", options, _LETTER_COLUMNS)
         assert self.spec.parse.json is not None
         bad = parse.bad_rows(self._source(spark, source, ".bad"), self.spec.parse.json)
         return (
