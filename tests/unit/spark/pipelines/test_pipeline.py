@@ -1,0 +1,54 @@
+"""Decisions of a pipeline that need no Spark; queries are in tests/spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.spark.pipelines.pipeline import Pipeline
+from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
+
+NODE = {"topic": "t", "nsqd_http_address": "h:1"}
+
+
+def pipeline(source: Source, sink: Sink | None = None, **run: Any) -> Pipeline:
+    usual = Sink("console", {})
+    return Pipeline(
+        Spec("n", source, sink or usual, Run(1000, "c", **run), Parse("n int", bad="t.bad"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "schema"),
+    [
+        (Source("nsq", NODE), "found by the optimiser"),
+        (Source("nsq", NODE, "body binary"), "body binary"),
+        (Source("nsq", NODE | {"Columns": "topic,body"}), None),
+        (Source("kafka", {}), None),
+    ],
+)
+def test_columns_are_found_unless_the_file_chooses(
+    monkeypatch: pytest.MonkeyPatch, source: Source, schema: str | None
+) -> None:
+    asked: list[Source] = []
+    monkeypatch.setattr(Pipeline, "_needed", lambda *_: "found by the optimiser")
+    monkeypatch.setattr(Pipeline, "_source", lambda _, spark, source: asked.append(source))
+    monkeypatch.setattr(Pipeline, "transformed", lambda *_: None)
+    spark: Any = None
+    pipeline(source).frame(spark)
+    assert [each.schema for each in asked] == [schema]
+
+
+def test_settings_of_its_session() -> None:
+    made = pipeline(Source("nsq", NODE), packages=("a:b:1", "c:d:2"), settings={"k": "v"})
+    assert made.settings == {"k": "v", "spark.jars.packages": "a:b:1,c:d:2"}
+    assert pipeline(Source("nsq", NODE)).settings == {}
+
+
+def test_letters_share_the_promise_of_an_nsq_sink() -> None:
+    once = {"exactlyOnce": "true", "topic": "u"}
+    assert pipeline(Source("nsq", NODE), Sink("nsq", once))._exactly_once() == {
+        "exactlyOnce": "true"
+    }
+    assert pipeline(Source("nsq", NODE), Sink("delta", once))._exactly_once() == {}
