@@ -90,6 +90,17 @@ def _on_own_jvm(
         return builder.getOrCreate()
 
 
+def say_errors_once() -> None:
+    """Have PySpark not log, on stderr and with all of Java's stack, the errors that it raises.
+
+    For commands, which say an error in one line.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
 def stop(spark: SparkSession) -> None:
     """End a session and the JVM that ``session`` started for it; another may follow.
 

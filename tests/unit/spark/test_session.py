@@ -66,3 +66,16 @@ def test_a_run_whose_java_is_gone_stops(gateway: FakeGateway, error: Any, tmp_pa
     run._queries, run._spark = [Dead(error)], Dead(error)
     run.stop()
     assert gateway.closed
+
+
+def test_errors_that_are_raised_are_not_logged_too(capsys: pytest.CaptureFixture[str]) -> None:
+    from pyspark.logger import PySparkLogger
+
+    name = "SQLQueryContextLogger"
+    logger = PySparkLogger.getLogger(name)
+    try:
+        session.say_errors_once()
+        PySparkLogger.getLogger(name).exception("wrong column", file="f", line="1")
+    finally:
+        logger.disabled = PySparkLogger.getLogger("DataFrameQueryContextLogger").disabled = False
+    assert capsys.readouterr().err == ""

@@ -32,10 +32,11 @@ class PipelineRun:
 
     def start_session(self) -> SparkSession:
         """Start Java and Spark: 5-10 s. Raises NoJavaError or SparkStartError."""
-        from penstock.spark.session import session
+        from penstock.spark.session import say_errors_once, session
 
         with self._log.open("ab") as log:
             self._spark = session("local[*,4]", settings=self._pipeline.settings, log=log)
+        say_errors_once()
         return self._spark
 
     def start_query(self) -> None:

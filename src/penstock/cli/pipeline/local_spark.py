@@ -22,7 +22,7 @@ def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
     Raises PenstockError where Spark cannot start.
     """
     require_spark()
-    from penstock.spark.session import session, stop
+    from penstock.spark.session import say_errors_once, session, stop
 
     settings = {key: value for each in pipelines for key, value in each.settings.items()}
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as folder:
@@ -32,6 +32,7 @@ def local_spark(pipelines: Sequence[Pipeline] = ()) -> Iterator[SparkSession]:
         }
         with Path(folder, "spark.log").open("ab") as log:
             spark = session("local[*]", settings=settings, log=log)
+        say_errors_once()
         try:
             yield spark
         finally:
