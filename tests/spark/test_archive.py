@@ -164,7 +164,7 @@ def test_a_node_that_dies_under_the_pipeline(nsqd: Daemon, tmp_path: Path) -> No
     assert said == (
         f"penstock: node {nsqd.http} cannot be reached for topic events: connection refused "
         "(tried for 1 s; --timeout); start it and run the same command to go on "
-        "(10 messages archived in this run)\n"
+        "(10 rows read, 10 written in this run)\n"
     )
     assert "\tat " not in said
     assert "Traceback" not in said
