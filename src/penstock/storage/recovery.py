@@ -92,9 +92,24 @@ def recover(
     log.distrust([segment for segment, _ in recovery.unsynced])
     log.skip_to(end)
     log.synced_offset = min(known.synced if known else 0, log.next_offset)
+    _sync_cuts(log, recovery.cut)
     if options.durability is Durability.FSYNC and log.unsynced_messages:
         _sync(log, recovery.unsynced)
     return log, recovery.report
+
+
+def _sync_cuts(log: Log, segments: list[Segment]) -> None:
+    """Sync files of which a part of a commit was cut off.
+
+    After another power cut that part could be there again, and what was written in its place could
+    seem to be the rest of the commit.
+    """
+    try:
+        for segment in segments:
+            segment.file.sync()
+    except StorageError as error:
+        log.failure = error
+        logger.error("%s: cannot sync what was cut off - %s", log.directory, error)
 
 
 def _sync(log: Log, unsynced: list[tuple[Segment, int]]) -> None:
@@ -120,6 +135,7 @@ class _Recovery:
         self.report = RecoveryReport()
         self.segments: list[Segment] = []
         self.unsynced: list[tuple[Segment, int]] = []  # and up to where it is known to be synced
+        self.cut: list[Segment] = []
         self._disk = disk
         self._directory = directory
         self._id_base = id_base
@@ -236,6 +252,7 @@ class _Recovery:
         for first, next_ in present:
             self._present.add(first, min(next_, torn.next_offset))
         segment.cut(torn)
+        self.cut.append(segment)
         return torn.position
 
     def _judge_tail(

@@ -154,3 +154,36 @@ def test_a_torn_commit_is_copied_before_it_is_cut_off() -> None:
     reopen(disk, synced=3)
     (copy,) = disk.paths(".torn")
     assert disk.content(copy) == data[start:]
+
+
+class OldestContent:
+    """A chance by which a power cut leaves what was durable, and nothing newer."""
+
+    def below(self, limit: int) -> int:
+        return limit - 1
+
+    def fraction(self) -> float:
+        return 0.0
+
+
+def test_what_was_cut_off_does_not_come_back() -> None:
+    """Or it could seem to be the beginning of the commit that is written in its place."""
+    disk = new_disk()
+    log = new_log(disk)
+    batches = fill(log, 2, 1)
+    log.append(commit(3, 2, 1)[:1])
+    log.sync()
+    disk.crash("written")
+    reopen(disk, synced=3)
+    disk.crash(OldestContent())
+    assert disk.content(FIRST) == b"".join(bytes(batch.raw) for batch in batches)
+
+
+def test_a_log_takes_nothing_when_the_cut_cannot_be_synced() -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    fill(log, 2, 1)
+    log.append(commit(3, 2, 1)[:1])
+    disk.crash("written")
+    disk.fail("sync", within=".log")
+    assert reopen(disk, synced=3).failure is not None
