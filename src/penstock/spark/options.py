@@ -138,6 +138,20 @@ def unknown(settings: type[Any], names: Iterable[str]) -> dict[str, str]:
     return {name: known[near[0]] if near else "" for name, near in nearest.items()}
 
 
+def named(settings: type[Any], options: Mapping[str, str]) -> dict[str, str]:
+    """The options under the names in the documentation, which have aliases; others as they are.
+
+    Raises OptionError for an option that is given twice.
+    """
+    left = {key.lower(): key for key in options}
+    found: dict[str, str] = {}
+    for _, each in options_of(settings):
+        given = each.given(left)
+        if given is not None:
+            found[each.name] = options[left.pop(given.lower())]
+    return found | {key: options[key] for key in left.values()}
+
+
 def _require_use(declared: Option, name: str, read: Read | None) -> None:
     if read is None or declared.only in (None, read):
         return

@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from penstock.core.units import parse_duration
 from penstock.spark.errors import OptionError
 from penstock.spark.http.settings import Settings as HttpSettings
+from penstock.spark.options import named
 from penstock.spark.pipelines.document import Document, filled, nearest
+from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.settings import Settings
+from penstock.spark.sink.rocketmq.settings import Settings as RocketmqSinkSettings
 from penstock.spark.sink.settings import Settings as SinkSettings
 
 
-class _Options(Protocol):
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Any:
-        """Raises OptionError."""
+class Format(NamedTuple):
+    """A format of ours: its options, and a check of those that a pipeline gives."""
+
+    settings: type[Any]
+    check: Callable[[Mapping[str, str]], Any]
+    """Raises OptionError."""
+
+
+def _check_nsq_sink(options: Mapping[str, str]) -> None:
+    SinkSettings.parse(options).require_writer(streaming=True)
 
 
 # Formats of ours, whose options are checked here. Those of other formats are Spark's to check.
-SOURCES: Final[dict[str, type[_Options]]] = {"nsq": Settings}
-SINKS: Final[dict[str, type[_Options]]] = {"nsq": SinkSettings, "http": HttpSettings}
+SOURCES: Final = {
+    "nsq": Format(Settings, partial(Settings.parse, read="stream")),
+    "rocketmq": Format(RocketmqSettings, partial(RocketmqSettings.parse, read="stream")),
+}
+SINKS: Final = {
+    "nsq": Format(SinkSettings, _check_nsq_sink),
+    "rocketmq": Format(RocketmqSinkSettings, RocketmqSinkSettings.parse),
+    "http": Format(HttpSettings, HttpSettings.parse),
+}
 
 _TABLES = ("pipeline", "source", "parse", "sql", "sink", "run", "tests")
 _OUTPUT_MODES = ("append", "update", "complete")
@@ -156,8 +173,7 @@ class _Reader:
         schema = self._text("source", table, "schema")
         table.pop("schema", None)
         options = self._options("source", table)
-        self._check("source", SOURCES.get(format), options)
-        return Source(format, options, schema)
+        return Source(format, self._checked("source", SOURCES.get(format), options), schema)
 
     def _sink(self, source: Source) -> Sink:
         table = self._table("sink")
@@ -174,8 +190,7 @@ class _Reader:
         needs_nodes = format == "nsq" or (format == "http" and "deadletters" in given)
         if needs_nodes and source.format == "nsq" and not given & {*_ADDRESSES}:
             options = access_of(source.options) | options
-        self._check("sink", SINKS.get(format), options)
-        return Sink(format, options, by, mode)
+        return Sink(format, self._checked("sink", SINKS.get(format), options), by, mode)
 
     def _parse(self) -> Parse:
         table = self._known("parse", ("json", "watermark", "unique", "bad"))
@@ -301,11 +316,13 @@ class _Reader:
             said = f"{key}: the environment has no variable {error.args[0]}"
             raise self._document.error(name, key, said) from None
 
-    def _check(self, name: str, settings: type[_Options] | None, options: dict[str, str]) -> None:
-        if settings is None:
-            return
+    def _checked(self, name: str, format: Format | None, options: dict[str, str]) -> dict[str, str]:
+        """The options, by their own names where the format is ours."""
+        if format is None:
+            return options
         try:
-            settings.parse(options)
+            format.check(options)
+            return named(format.settings, options)
         except OptionError as error:
             said = str(error)
             # The parser knows no lines: the key is the longest that its sentence names.

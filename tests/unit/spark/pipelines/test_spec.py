@@ -101,6 +101,21 @@ def test_what_is_left_out_is_the_usual() -> None:
     assert other.sink.options == {"nsqd_http_address": "o:4151", "topic": "u"}
 
 
+def test_options_have_the_names_of_the_documentation() -> None:
+    text = SMALL.replace("topic", "subscribe", 1)
+    small = spec(text.replace("[sink]", "MAXoffsetsPERtrigger = 9\n[sink]"))
+    assert small.source.options == {
+        "topic": "t", "nsqd_http_address": "h:4151", "maxRecordsPerTrigger": "9",
+    }  # fmt: skip
+
+
+def test_rocketmq_on_both_sides() -> None:
+    ends = 'format = "rocketmq"\ntopic = "t"\nnamesrvAddr = "n:9876"\n'
+    both = spec(f"[source]\n{ends}[sink]\n{ends}")
+    assert both.source == Source("rocketmq", {"topic": "t", "namesrvAddr": "n:9876"})
+    assert both.sink == Sink("rocketmq", {"topic": "t", "namesrvAddr": "n:9876"})
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -108,6 +123,16 @@ def test_what_is_left_out_is_the_usual() -> None:
          "clicks.toml:2: [source] format nsq knows no option topik; did you mean topic?"),
         ('topic = "t"', 'topic = "t"\nfetchBytes = "many"',
          "clicks.toml:3: [source] fetchBytes must be a positive whole number, not 'many'"),
+        ('topic = "t"', 'topic = "t"\nsubscribe = "t"',
+         "clicks.toml:3: [source] topic and subscribe are the same option: give one of them"),
+        ('topic = "t"', 'topic = "t"\nendingOffsets = "latest"',
+         "clicks.toml:3: [source] endingOffsets is for batch reads only: a stream has no end"),
+        ('topic = "u"', 'topic = "u"\nexactlyOnce = true\nwriterId = "w"',
+         "clicks.toml:7: [sink] writerId and writerBatch are for batch writes: a stream has its "
+         "query id and the numbers of its batches"),
+        ('topic = "u"', 'format = "rocketmq"\ntopic = "u"\nnamesrvAdr = "n:9876"',
+         "clicks.toml:7: [sink] format rocketmq knows no option namesrvadr; did you mean "
+         "namesrvAddr?"),
         ('topic = "t"', 'topic = ""', 'clicks.toml:2: [source] the option "topic" is missing'),
         ('topic = "t"', 'topic = {a = 1}',
          "clicks.toml:2: [source] topic is a text, a number, true or false, or a list of these"),
