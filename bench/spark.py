@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, action="append", help="default: 1, and 2")
     parser.add_argument("--per-batch", type=int, default=500_000, help="rows of a micro-batch")
+    parser.add_argument("--sink-rows", type=int, default=500_000, help="rows of a written batch")
     parser.add_argument("--only", action="append", default=[], help="cases that begin so")
     parser.add_argument("--kafka", type=Path, help="a folder with the jars of Kafka's broker")
     parser.add_argument("--connector", type=Path, help="one with those of Spark's Kafka connector")
@@ -166,8 +167,9 @@ class Bench:
             f"streaming to parquet, {self._given.per_batch:,} rows a micro-batch",
             {each.name: self._streaming(each) for each in self._sources},
         )
+        yield f"sink, {self._given.sink_rows:,} rows", self._sinks()
         yield (
-            f"ms of a micro-batch of {SMALL_ROWS} rows",
+            f"ms of a micro-batch of {SMALL_ROWS} rows (less is better)",
             {each.name: self._small(each) for each in self._sources},
         )
 
@@ -211,6 +213,30 @@ class Bench:
 
         return write
 
+    def _sinks(self) -> dict[str, Callable[[], float]]:
+        most = self._given.sink_rows
+        rows = self._spark.read.parquet(str(self._folder / "bound")).limit(most).cache()
+        assert rows.count() == most
+
+        def exactly_once() -> float:
+            self._scratch += 1
+            return self._rate(self._writing(rows, self._sources[0], {
+                "exactlyOnce": "true", "writerId": "bench", "writerBatch": str(self._scratch),
+            }), most)  # fmt: skip
+
+        found = {each.name: self._sink(rows, each, most) for each in self._sources}
+        return {"penstock": found.pop("penstock"), "once": exactly_once, **found}
+
+    def _sink(self, rows: DataFrame, source: Source, most: int) -> Callable[[], float]:
+        return lambda: self._rate(self._writing(rows, source, {}), most)
+
+    def _writing(self, rows: DataFrame, source: Source, more: dict[str, str]) -> Callable[[], None]:
+        bodies = rows.selectExpr(f"body as {source.body}")
+        return (
+            bodies.write.format(source.format).mode("append")
+            .options(**source.options, topic="sink", **more).save
+        )  # fmt: skip
+
     def _query(self, rows: DataFrame, to: str) -> list[Any]:
         query = (
             rows.writeStream.format("parquet").option("checkpointLocation", f"{to}-checkpoint")
@@ -219,10 +245,10 @@ class Bench:
         query.awaitTermination()
         return list(query.recentProgress)
 
-    def _rate(self, work: Callable[[], Any]) -> float:
+    def _rate(self, work: Callable[[], Any], rows: int | None = None) -> float:
         started = time.perf_counter()
         work()
-        return float(self._given.rows / (time.perf_counter() - started))
+        return float((rows or self._given.rows) / (time.perf_counter() - started))
 
     def _count(self, folder: str) -> None:
         found = self._spark.read.parquet(folder).count()
