@@ -297,6 +297,7 @@ class _Recovery:
         start = known.start
         if not starts_there or not any(known):
             start = next((first for first, _ in self._present), end)
+            start = min([start, *(segment.next_offset for segment in self.cut)])
         whole = max(end, known.end, self._synced)
         for first, next_ in self._damage.lost_ranges():
             self._present.add(first, next_)

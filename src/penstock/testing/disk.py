@@ -44,7 +44,10 @@ class _Inode:
 
     def write(self, position: int, data: bytes) -> None:
         self._put(position, data)
-        self.written = max(self.written, position + len(data))
+        end = position + len(data)
+        self.written = max(self.written, end)
+        pieces = [((a, min(b, position)), (max(a, end), b)) for a, b in self.lost]
+        self.lost = [(a, b) for pair in pieces for a, b in pair if a < b]
 
     def reserve(self, position: int, nbytes: int) -> None:
         self._put(position, bytes(nbytes))

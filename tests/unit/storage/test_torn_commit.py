@@ -187,3 +187,17 @@ def test_a_log_takes_nothing_when_the_cut_cannot_be_synced() -> None:
     disk.crash("written")
     disk.fail("sync", within=".log")
     assert reopen(disk, synced=3).failure is not None
+
+
+def test_a_commit_that_a_power_cut_took_from_the_start_of_a_log_is_no_damage_later() -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=200)
+    together = commit(0, 2, 2)
+    log.append(together)
+    after = fill(log, 9, 9)
+    path = log.segments[0].file.path
+    disk.cut(path, len(disk.content(path)) - len(together[1].raw))
+    end = reopen(disk, synced=0).next_offset
+    log = reopen(disk, synced=end)
+    assert everything(log) == frames(after)
+    assert not log.damage.pending

@@ -191,6 +191,22 @@ def test_after_a_failed_sync_no_later_one_helps(disk: FaultyDisk) -> None:
     assert disk.read_file("/d/f") == b"good\0\0\0\0more"
 
 
+def test_after_a_failed_sync_what_is_written_in_its_place_is_synced(disk: FaultyDisk) -> None:
+    file = disk.open("/d/f")
+    file.append(b"good")
+    file.sync()
+    file.append(b"lost")
+    disk.fail("sync")
+    with pytest.raises(StorageError):
+        file.sync()
+    file.truncate(5)
+    file.append(b"more")
+    file.sync()
+    disk.sync_directory("/d")
+    disk.crash(SystemChance(1))
+    assert disk.read_file("/d/f") == b"good\0more"
+
+
 def test_it_fills_up(disk: FaultyDisk) -> None:
     file = disk.open("/d/f")
     disk.fill(5)
