@@ -1,4 +1,4 @@
-"""How fast Spark reads and writes Penstock, beside Kafka and Parquet: ``python bench/spark.py``.
+"""Speed of Spark's reads from and writes to Penstock, beside Kafka and Parquet.
 
 The same messages lie in an nsqd, in Parquet and, with ``--kafka`` and ``--connector``, in a local
 Kafka. Every case is measured by turns, after a round that does not count and that compiles the

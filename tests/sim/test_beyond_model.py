@@ -174,6 +174,7 @@ class BeyondMachine(BrokerMachine):
             dropped = model.owed - needed
             assert not dropped & set(model.held)
             other = set(model.held) | set(model.not_before) | set(model.attempts)
+            other |= set(self.model.due)  # released deferrals wait in the order of their deadlines
             kept = needed & set(self.model.bodies) - other  # a power cut may have taken some
             fresh = dropped - other
             assert not fresh or not kept or max(fresh) < min(kept), "the oldest go first"

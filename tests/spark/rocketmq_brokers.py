@@ -75,7 +75,7 @@ class Brokers:
         )  # fmt: skip
 
     def lag(self, topic: str, group: str) -> dict[int, int]:
-        """What ``mqadmin consumerProgress`` shows: how far the group is behind, by queue."""
+        """The group's lag by queue, as ``mqadmin consumerProgress`` shows it."""
         body = self.ask(RequestCode.GET_CONSUME_STATS, consumerGroup=group, topic=topic).body
         table = fastjson.loads(body)["offsetTable"]
         return {

@@ -25,7 +25,7 @@ WAIT_S_MAX = 60
 
 
 def staged(http: str) -> list[dict[str, Any]]:
-    """What a node holds for writers."""
+    """The memory of writers at a node."""
     with urllib.request.urlopen(f"http://{http}/stage", timeout=30) as answer:
         found: list[dict[str, Any]] = json.load(answer)["writers"]
         return found

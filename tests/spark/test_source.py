@@ -188,7 +188,7 @@ def test_errors_name_what_is_missing(spark: SparkSession, server: FakeLogServer)
     ("options", "said"),
     [
         ({}, 'the option "topic" is missing'),
-        ({"topic": "t"}, "say where to read"),
+        ({"topic": "t"}, "say where the nodes are"),
         ({"topic": "t", "nsqd_http_address": "h:1", "minPartitions": "0"}, "minPartitions must be"),
         ({"topic": "t", "nsqd_http_address": "h:1", "colour": "red"}, "knows no option colour"),
     ],

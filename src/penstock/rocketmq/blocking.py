@@ -17,7 +17,7 @@ _READ_BYTES: Final = 256 * 1024
 
 
 class Account(NamedTuple):
-    """What signs requests where access rules are in force."""
+    """The key pair that signs requests where access rules are in force."""
 
     access_key: str
     secret_key: str

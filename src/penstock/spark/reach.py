@@ -52,7 +52,7 @@ class Asking:
 
     @property
     def implies_tls(self) -> bool:
-        """Whether another option than tls_v1 asks for TLS."""
+        """True if another option than tls_v1 asks for TLS."""
         files = self.tls_root_ca_file or self.tls_cert or self.tls_key
         return bool(files or self.tls_server_name or self.tls_insecure_skip_verify)
 

@@ -9,8 +9,6 @@ from typing import ClassVar, Self
 
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
-from penstock.net.address import split_host_port
-from penstock.spark.access import Access
 from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.options import (
@@ -23,20 +21,19 @@ from penstock.spark.options import (
     pattern,
     positive,
     printable,
-    seconds,
     text,
     texts,
     words,
 )
+from penstock.spark.reach import Reach
 from penstock.spark.timestamps import Timestamp, timestamp
 
-_FILE = "On every machine of the cluster"
 _OF_COLUMNS = ("columns", "includeorigin")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a reader needs to know. Addresses are ``host:port`` of HTTP, times are seconds."""
+@dataclass(frozen=True)
+class Settings(Reach):
+    """The options of a reader. Addresses are ``host:port`` of HTTP, times are seconds."""
 
     format: ClassVar[str] = "nsq"
     usual_columns: ClassVar[tuple[str, ...]] = COLUMNS
@@ -51,15 +48,6 @@ class Settings:
         "In its place: all topics whose whole name matches this regular expression (Python's), and"
         " those that come.",
         aliases=("subscribePattern",),
-    )  # fmt: skip
-    lookupd: tuple[str, ...] = option(
-        "lookupd_http_address", texts, (),
-        "nsqlookupd to ask for the nodes: `host:port` or a URL, several separated by commas. Either"
-        " this or the next.",
-    )  # fmt: skip
-    nodes: tuple[str, ...] = option(
-        "nsqd_http_address", texts, (),
-        "Nodes to read: `host:port`, or `https://host:port`, several separated by commas.",
     )  # fmt: skip
     starting: str | None = option(
         "startingOffsets", text, None,
@@ -143,44 +131,9 @@ class Settings:
         "`true`: leave out nodes that have no log to read, as Go's nsqd, with a warning.",
         shown="false",
     )  # fmt: skip
-    timeout_s: float = option(
-        "timeout", seconds, 10.0, "Seconds to wait for a node that does not answer.", shown="10"
-    )
     fetch_bytes: int = option(
         "fetchBytes", positive, 4 << 20, "Bytes of one fetch.", shown="4194304"
     )
-    tls_v1: bool | None = option(
-        "tls_v1", boolean, None,
-        "`true`: read over HTTPS. An `https://` address or another `tls_` option implies it.",
-        shown="false",
-    )  # fmt: skip
-    tls_root_ca_file: str = option(
-        "tls_root_ca_file", text, "",
-        f"Who may sign the nodes' certificates (PEM), else the system's authorities. {_FILE}.",
-    )  # fmt: skip
-    tls_cert: str = option("tls_cert", text, "", f"Our certificate (PEM). {_FILE}.")
-    tls_key: str = option(
-        "tls_key", text, "", f"Its key (PEM), where it is not in the same file. {_FILE}."
-    )
-    tls_server_name: str = option(
-        "tls_server_name",
-        text,
-        "",
-        "The name in the nodes' certificates, if it is not their host's.",
-    )
-    tls_insecure_skip_verify: bool = option(
-        "tls_insecure_skip_verify", boolean, False, "Accept any certificate.", shown="false"
-    )
-    https_port: int = option(
-        "nsqd_https_port", positive, 4152,
-        "HTTPS port of nodes that do not tell theirs; those with `--tls-required` do.",
-        shown="4152",
-    )  # fmt: skip
-    auth_secret: str = option(
-        "auth_secret", text, "",
-        "Sent with every request to nodes and nsqlookupd as `Authorization: Bearer <secret>`.",
-        secret=True,
-    )  # fmt: skip
     mode: str = option("mode", one_of("log"), "log", "`log`.", shown="log")
 
     @classmethod
@@ -196,8 +149,7 @@ class Settings:
         settings._require_topics()
         settings._require_one_position()
         settings._require_limits(fields)
-        settings._require_where()
-        settings._require_tls()
+        settings.require_reach()
         return settings
 
     @classmethod
@@ -234,36 +186,6 @@ class Settings:
         """The kind of the directories that know the nodes, and their addresses."""
         return "nsqlookupd", self.lookupd
 
-    @property
-    def access(self) -> Access:
-        """The part of it that says how nodes are asked."""
-        return Access(
-            timeout_s=self.timeout_s,
-            tls=self._wants_tls,
-            root_ca_file=self.tls_root_ca_file,
-            cert=self.tls_cert,
-            key=self.tls_key,
-            server_name=self.tls_server_name,
-            verify=not self.tls_insecure_skip_verify,
-            https_port=self.https_port,
-            auth_secret=self.auth_secret,
-        )
-
-    @property
-    def _wants_tls(self) -> bool:
-        return bool(self.tls_v1 or self._tls_given or _https(self.nodes))
-
-    @property
-    def _tls_given(self) -> bool:
-        files = self.tls_root_ca_file or self.tls_cert or self.tls_key
-        return bool(files or self.tls_server_name or self.tls_insecure_skip_verify)
-
-    def _require_tls(self) -> None:
-        if self.tls_v1 is False and (self._tls_given or _https(self.nodes)):
-            raise OptionError("tls_v1 is false, but other options ask for TLS: leave it out")
-        if self.tls_key and not self.tls_cert:
-            raise OptionError("tls_key is of no use without tls_cert")
-
     def _require_topics(self) -> None:
         if self.topics and self.pattern is not None:
             raise OptionError("give topic or topicPattern, not both")
@@ -292,30 +214,3 @@ class Settings:
             raise OptionError("maxTriggerDelay is of no use without minRecordsPerTrigger")
         if "group_prefix" in given and self.group is not None:
             raise OptionError("give group or groupIdPrefix, not both")
-
-    def _require_where(self) -> None:
-        if bool(self.lookupd) == bool(self.nodes):
-            raise OptionError(
-                "say where to read: lookupd_http_address or nsqd_http_address, one of the two "
-                "(host:port, several separated by commas)"
-            )
-        for address in self.nodes:
-            plain = address.removeprefix("https://")
-            _require_port("nsqd_http_address", address, plain, 4151)
-        for address in self.lookupd:
-            # nsqlookupd may also be given as a URL with a path of its own.
-            if "://" not in address:
-                _require_port("lookupd_http_address", address, address.partition("/")[0], 4161)
-
-
-def _https(addresses: tuple[str, ...]) -> bool:
-    return any(address.startswith("https://") for address in addresses)
-
-
-def _require_port(name: str, given: str, address: str, usual: int) -> None:
-    try:
-        split_host_port(address)
-    except ValueError:
-        raise OptionError(
-            f"{name} must be host:port, such as 127.0.0.1:{usual}, not {given!r}"
-        ) from None

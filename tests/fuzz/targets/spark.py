@@ -1,4 +1,4 @@
-"""What brokers send to Spark's executors."""
+"""Answers of brokers to Spark's executors."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     archive = ["pipeline", "run", "archive", "--topic", "t", "--to", "o", "--checkpoint", "c"]
     assert run(*archive) == 1
     said = capsys.readouterr().err
-    assert said.startswith("penstock: say where to read: --lookupd-http-address or")
+    assert said.startswith("penstock: say where the nodes are: --lookupd-http-address or")
     assert said.count("\n") == 1
 
 

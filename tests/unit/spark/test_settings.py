@@ -34,7 +34,7 @@ def test_names_are_case_insensitive_and_addresses_may_be_urls() -> None:
     ("options", "said"),
     [
         ({}, 'the option "topic" is missing'),
-        ({"topic": "t"}, "say where to read"),
+        ({"topic": "t"}, "say where the nodes are"),
         ({"topic": "t", "nsqd_http_address": "a:1", "lookupd_http_address": "b:1"}, "one of the"),
         ({"topic": "t", "nsqd_http_address": "a:1", "maxRecordsPerTrigger": "-4"}, "maxRecords"),
         ({"topic": "t", "nsqd_http_address": "a:1", "failOnDataLoss": "no"}, "true or false"),

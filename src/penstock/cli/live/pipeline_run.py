@@ -54,7 +54,7 @@ class PipelineRun:
 
     @property
     def active(self) -> bool:
-        """Whether a query still runs. Raises SourceError when one failed."""
+        """True while a query runs. Raises SourceError when one failed."""
         active = [query for query in self._queries if query.isActive]
         for query in self._queries:
             error = None if query in active else query.exception()
@@ -68,7 +68,7 @@ class PipelineRun:
 
     @property
     def at_rest(self) -> bool:
-        """Whether each query has ended a batch since ``ask_for_end``, or had none under way.
+        """True if each query has ended a batch since ``ask_for_end``, or had none under way.
 
         The next may have begun: it is planned again after the next start, and loses nothing.
         """

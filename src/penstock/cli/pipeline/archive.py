@@ -50,7 +50,7 @@ def run_archive(
 
 
 def in_flags(said: str) -> str:
-    """What the source says, in the words of this command's flags."""
+    """The source's message in the words of this command's flags."""
     for option, flag in _FLAGS.items():
         said = said.replace(option, flag)
     return said

@@ -60,12 +60,12 @@ def title(spec: Spec) -> str:
 
 
 def counted(read: int, written: int) -> str:
-    """How far a run got."""
+    """The rows of a run, as its last line has them."""
     return f"{read:,} rows read, {written:,} written"
 
 
 def last_line(spec: Spec, read: int, written: int, interrupted: bool) -> str:
-    """What is left on the screen after a clean end."""
+    """The last line on the screen after a clean end."""
     if read or written:
         return f"{counted(read, written)} to {spec.sink}"
     return "nothing read in this run" if interrupted else "nothing new to read"

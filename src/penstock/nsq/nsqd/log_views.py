@@ -45,7 +45,7 @@ class LogView(Protocol):
         ...
 
     def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """How far the groups of the topic are, by queue."""
+        """The offsets of the topic's groups, by queue."""
         ...
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:

@@ -21,7 +21,7 @@ _MESSAGES_MAX: Final = 65_536
 
 
 class RocketView:
-    """What nsqd asks for with ``dialect=rocketmq``."""
+    """The answers to nsqd's requests with ``dialect=rocketmq``."""
 
     dialect: Final = "rocketmq"
 

@@ -22,7 +22,7 @@ def _number(name: str, given: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings(Reach):
-    """What a poster needs to know. Where nodes are matters for dead letters only."""
+    """The options of the sink ``http``. Addresses of nodes serve dead letters only."""
 
     url: str = option(
         "url", text, "", "Endpoint for all bodies; a column `url` names one for each row."

@@ -90,7 +90,7 @@ class HttpStreamWriter(DataSourceStreamArrowWriter):
         """Nothing is left to do: what was posted is delivered."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """What was posted stays so."""
+        """Do nothing: bodies that were posted stay so."""
 
     def _rows(self, batch: pa.RecordBatch) -> list[tuple[str, bytes]]:
         bodies = batch.column(self._body).to_pylist()

@@ -155,7 +155,7 @@ def _value(value: Any) -> Any:
 
 
 def _same(wanted: Any, came: Any) -> bool:
-    """Whether a value is the wanted one; of a table the keys that are named count."""
+    """True if a value is the wanted one; of a table the keys that are named count."""
     if isinstance(wanted, Mapping) and isinstance(came, Mapping):
         return all(key in came and _same(value, came[key]) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(came, list):

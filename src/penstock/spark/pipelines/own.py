@@ -39,7 +39,7 @@ def _last_batch(names: Iterable[str]) -> int:
 
 
 def _files(spark: SparkSession, folder: str, log: str) -> list[str]:
-    """What is in ``folder/log``, found as Spark finds it: on any of Hadoop's file systems."""
+    """The content of ``folder/log``, found as Spark finds it: on any of Hadoop's file systems."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(folder, log)
     files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())

@@ -111,7 +111,7 @@ def _is_bad(json: str) -> Column:
 
 
 def _reason(json: str, body: str) -> Column:
-    """What is wrong with a bad row, for the person who will read it."""
+    """The reason that a row is bad, for the person who will read it."""
     from pyspark.sql import functions as F
 
     parsed = F.col(_PARSED)

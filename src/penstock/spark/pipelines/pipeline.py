@@ -96,7 +96,7 @@ class Pipeline:
         return frame
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """What goes to the sink, as a stream."""
+        """The rows for the sink, as a stream."""
         source = self.spec.source
         chosen = source.schema or any(key.lower() == "columns" for key in source.options)
         if source.format == "nsq" and not chosen:
@@ -104,7 +104,7 @@ class Pipeline:
         return self.transformed(spark, self._source(spark, source))
 
     def transformed(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
-        """What goes to the sink when these messages come; of a batch, too."""
+        """The rows for the sink that these messages make, as a stream or a batch."""
         rows = parse.columns(messages, self.spec.parse)
         if self.spec.query is None:
             return rows

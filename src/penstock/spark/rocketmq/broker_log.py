@@ -249,7 +249,7 @@ class BrokerLog:
 
 
 class _Run:
-    """What pulls have brought so far, one behind the other."""
+    """The messages of the pulls so far, one behind the other."""
 
     def __init__(self, offset: int) -> None:
         self.next = offset

@@ -151,7 +151,7 @@ class Publisher:
             client.publish_many(topic, publish_body(piece), delay_ms)
 
     def _takes_delays(self, client: WriteClient) -> bool:
-        """Whether the node knows delays of many messages; asked once a task."""
+        """True if the node knows delays of many messages; asked once a task."""
         if client.node not in self._delays_many:
             self._delays_many[client.node] = client.delays_many()
         return self._delays_many[client.node]

@@ -24,7 +24,7 @@ def _number(name: str, given: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings(Reach):
-    """What a writer needs to know."""
+    """The options of a writer."""
 
     topic: str | None = option(
         "topic", text, None,

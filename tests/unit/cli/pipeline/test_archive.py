@@ -17,7 +17,9 @@ def test_errors_use_the_words_of_the_flags(tmp_path: Path) -> None:
             run_archive(given, tmp_path, tmp_path, available_now=True, every="1s")
         return str(refused.value)
 
-    assert refuse().startswith("say where to read: --lookupd-http-address or --nsqd-http-address")
+    assert refuse().startswith(
+        "say where the nodes are: --lookupd-http-address or --nsqd-http-address"
+    )
     assert refuse(nsqd_http_address="nohost").startswith("--nsqd-http-address must be host:port")
     assert refuse(topic="").startswith("--topic is missing")
     # Spark was not started yet, and this first look has a timeout of its own.

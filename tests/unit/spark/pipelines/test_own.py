@@ -1,4 +1,4 @@
-"""What belongs to one pipeline: its group, its sink's folder."""
+"""Possessions of one pipeline: its group, its sink's folder."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from penstock.spark.sink.settings import OF_SPARK
 
 @dataclass(frozen=True)
 class Settings(Asking):
-    """What a writer needs to know."""
+    """The options of a writer."""
 
     topic: str | None = option(
         "topic", text, None,
@@ -58,7 +58,7 @@ class Settings(Asking):
         return settings
 
     def directory(self) -> RocketmqSettings:
-        """The same of a source, which finds brokers and asks them. Raises OptionError."""
+        """The options of a source, which finds brokers and asks them. Raises OptionError."""
         given = {
             "topic": self.topic or "*",
             "namesrvAddr": self.namesrv,
