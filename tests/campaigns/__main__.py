@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from . import clocks, damage, faults, full, kill, power, soak
+from . import clocks, damage, faults, full, kill, power, soak, spark
 from .mounts import enter_private_mounts
 from .report import Result, end_at_interrupt
 
@@ -53,10 +53,15 @@ async def _soak(size: int, chosen: argparse.Namespace, rng: random.Random) -> Re
     return await soak.soak(60.0 * size, 30.0, Path(chosen.table), rng)
 
 
+async def _spark(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    return await spark.kills_under_spark(size, rng)
+
+
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
     "kill": (_kill, "kills"), "power": (_power, "power cuts"), "faults": (_faults, "failing calls"),
     "damage": (_damage, "flipped bits a file"), "full": (_full, "times full"),
     "clocks": (_clocks, "jumps"), "soak": (_soak, "minutes"),
+    "spark": (_spark, "kills"),
 }  # fmt: skip
 """The campaigns, each with the unit of its size."""
 MOUNTING: Final = ("power", "full")

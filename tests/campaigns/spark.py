@@ -1,0 +1,220 @@
+"""Spark's queries while driver, workers, sources and sinks are killed in turn: what promises to be
+exact is exact, and nothing is missing anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+import penstock.arrow
+from penstock.net.http_client import request
+from penstock.testing.daemons import Daemon, run_mqbroker, run_mqnamesrv
+from penstock.testing.ledger import Ledger
+from tests.crash import load
+from tests.crash.rocketmq_client import Connection
+
+from .driver import Driver
+from .feeds import QUEUES, Feed, NsqFeed, RocketmqFeed
+from .node import Node, run_node
+from .queries import ARCHIVES, COPIES, NSQ, PLACES, QUERIES, ROCKETMQ, exported
+from .report import Result, explained, progress, say
+
+FLAGS: Final = ("--max-bytes-per-file=4194304",)
+CALM_S_MAX: Final = 1.0
+"""Longest time from the moment when all queries get on to the next kill."""
+DOWN_S_MAX: Final = 2.0
+PROGRESS_S_MAX: Final = 400.0
+STARTS_MAX: Final = 6
+"""How often the driver is started again until all queries get on."""
+POLL_S: Final = 0.1
+WAYS: Final = ("nsqd_http_address", "namesrvAddr")
+"""The ways to read RocketMQ's queues: a Penstock node's log, or a broker's own protocol."""
+LOSS: Final = ("failOnDataLoss", "is lost", "another query", "set aside")
+"""Words of errors that no kill may cause; others only end the driver, which is started again."""
+
+
+class Attack:
+    """The programs, and what befalls them."""
+
+    def __init__(self, stack: ExitStack, folder: Path, rng: random.Random) -> None:
+        self._rng = rng
+        self._folder = folder
+        self.source = stack.enter_context(run_node(*FLAGS))
+        self.sinks = [stack.enter_context(run_node(*FLAGS)) for _ in range(2)]
+        namesrv = stack.enter_context(run_mqnamesrv())
+        self.broker = stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
+        self.driver = Driver(folder)
+        stack.callback(self.driver.kill)
+        self.way = rng.choice(WAYS)
+        brokers = {WAYS[0]: self.broker.http, WAYS[1]: namesrv.rocketmq}
+        places = {
+            NSQ: {"nsqd_http_address": self.source.http},
+            ROCKETMQ: {self.way: brokers[self.way]},
+            "sinks": {"nsqd_http_address": ",".join(node.http for node in self.sinks)},
+        }
+        (folder / PLACES).write_text(json.dumps(places))
+        self.victims: dict[str, Callable[[], Awaitable[None]]] = {
+            "driver": self._kill_driver, "worker": self._kill_worker,
+            "source": lambda: self._kill_daemon(self.source),
+            "sink": lambda: self._kill_daemon(self._rng.choice(self.sinks)),
+            "mqbroker": lambda: self._kill_daemon(self.broker),
+        }  # fmt: skip
+        self.kills: Counter[str] = Counter()
+        self.in_batch: Counter[str] = Counter()
+        """Kills, by query, that met it between the plan of a batch and its commit."""
+        self.ended = 0
+        """How often the driver ended by itself after a kill."""
+        self.faults: list[str] = []
+
+    async def prepare(self) -> None:
+        """Make the topics, with a channel that keeps what is written."""
+        for node, topic in [(self.source, NSQ), *((n, t) for n in self.sinks for t in COPIES)]:
+            await _post(node, f"/topic/create?topic={topic}")
+            await _post(node, f"/channel/create?topic={topic}&channel=ch")
+        connection = await Connection.open(self.broker.port)
+        await connection.make_topic(ROCKETMQ, QUEUES)
+        connection.close()
+
+    async def get_on(self) -> None:
+        """Wait until each query has committed a batch from now on; start the driver again if it has
+        ended.
+        """
+        before = self.driver.batches("commits")
+        starts = 0
+        async with asyncio.timeout(PROGRESS_S_MAX):
+            while any(
+                last <= before[name] for name, last in self.driver.batches("commits").items()
+            ):
+                if not self.driver.is_running:
+                    starts += 1
+                    assert starts <= STARTS_MAX, (
+                        f"the driver does not run:\n{self.driver.log[-3000:]}"
+                    )
+                    self._restart()
+                await asyncio.sleep(POLL_S)
+
+    def _restart(self) -> None:
+        if self.driver.has_started:
+            self.ended += 1
+            said = [line for line in self.driver.log.splitlines() if line.startswith("FAILED")]
+            say("; ".join(said) or f"the driver ended:\n{self.driver.log[-2000:]}")
+            self.faults += [line for line in said if any(word in line for word in LOSS)]
+        self.driver.start()
+
+    async def strike(self, victim: str) -> None:
+        """Kill this one, at a moment by chance, and start it again."""
+        await asyncio.sleep(self._rng.uniform(0, CALM_S_MAX))
+        planned, done = self.driver.batches("offsets"), self.driver.batches("commits")
+        self.in_batch.update(name for name in QUERIES if planned[name] > done[name])
+        await self.victims[victim]()
+        self.kills[victim] += 1
+
+    async def _kill_driver(self) -> None:
+        await asyncio.to_thread(self.driver.kill)
+        self.driver.start()
+
+    async def _kill_worker(self) -> None:
+        async with asyncio.timeout(PROGRESS_S_MAX):
+            while self.driver.is_running:
+                if self.driver.kill_worker(self._rng):
+                    return
+                await asyncio.sleep(POLL_S)
+
+    async def _kill_daemon(self, daemon: Daemon) -> None:
+        await asyncio.to_thread(daemon.kill)
+        await asyncio.sleep(self._rng.uniform(0, DOWN_S_MAX))
+        await asyncio.to_thread(daemon.start)
+
+    async def check(self, feeds: dict[str, Feed]) -> dict[str, int]:
+        """Read all there is, and hold each query against the ledger; the rows of each."""
+        await asyncio.to_thread(self.driver.kill)
+        await asyncio.to_thread(self.driver.finish)
+        rows = {}
+        for name, topic in QUERIES.items():
+            ledger = copy.deepcopy(feeds[topic].ledger)
+            await self._read(name, ledger)
+            report = ledger.report()
+            rows[name] = report.seen + report.duplicates
+            missing = await feeds[topic].stored() - report.seen
+            doubled = report.duplicates if name != "copied" else 0
+            if missing or doubled or report.lost or report.invented:
+                self.faults.append(f"{name}: {missing} of those stored are missing; {report}")
+        return rows
+
+    async def _read(self, name: str, ledger: Ledger) -> None:
+        if name in ARCHIVES:
+            table = await asyncio.to_thread(pq.read_table, exported(self._folder, name))
+            _see(ledger, table.to_batches())
+        elif name == "exact":  # as a consumer gets them
+            drained = load.Load(ledger, self._rng, topic=name)
+            await asyncio.gather(*map(drained.drain, self.sinks))
+        else:
+            addresses = [node.http for node in self.sinks]
+            _see(ledger, penstock.arrow.read(name, columns=["body"], nsqd_http_address=addresses))
+
+
+def _see(ledger: Ledger, batches: Iterable[Any]) -> None:
+    for batch in batches:
+        for body in batch.column("body").to_pylist():
+            ledger.see(body)
+
+
+async def _post(node: Node, path: str) -> None:
+    answer = await request("POST", f"http://{node.http}{path}", 60.0)
+    assert answer.status == 200, (path, answer.status, answer.body)
+
+
+async def kills_under_spark(rounds: int, rng: random.Random) -> Result:
+    """Kill one of the programs each round, in turn, while producers and queries go on."""
+    found: list[str] = []
+    rows: dict[str, int] = {}
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as name, ExitStack() as stack:
+        attack = Attack(stack, Path(name), rng)
+        feeds = {
+            NSQ: NsqFeed(attack.source, NSQ, rng),
+            ROCKETMQ: RocketmqFeed(attack.broker, ROCKETMQ, rng),
+        }
+        try:
+            await attack.prepare()
+            await _rounds(attack, feeds, rounds)
+            rows = await attack.check(feeds)
+        except Exception as error:
+            found = explained(error)
+        found += attack.faults
+    acknowledged = sum(feed.ledger.report().acknowledged for feed in feeds.values())
+    return Result(
+        "kills under Spark's queries", f"{attack.kills.total()} kills ({_counts(attack.kills)})",
+        f"{acknowledged} acknowledged; rows: {_counts(rows)}; kills in mid-batch: "
+        f"{_counts(attack.in_batch)}; {attack.ended} times the driver ended by itself; queues by "
+        f"{attack.way}", found,
+    )  # fmt: skip
+
+
+async def _rounds(attack: Attack, feeds: dict[str, Feed], rounds: int) -> None:
+    victims = list(attack.victims)
+    producers = [asyncio.ensure_future(feed.run()) for feed in feeds.values()]
+    try:
+        for number in progress(rounds, lambda: _counts(attack.kills)):
+            await attack.get_on()
+            await attack.strike(victims[(number - 1) % len(victims)])
+        await attack.get_on()
+    finally:
+        for producer in producers:
+            producer.cancel()
+        ends = await asyncio.gather(*producers, return_exceptions=True)
+    attack.faults += [line for end in ends if isinstance(end, Exception) for line in explained(end)]
+
+
+def _counts(counted: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counted.items())
