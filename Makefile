@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ campaign-clocks: install  ## a clock that jumps by days, 100 times, with libfake
 
 campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tasks (MINUTES=n)
 	$(CAMPAIGN) soak $(or $(MINUTES),120)
+
+campaign-spark: install  ## kill driver, workers, sources and sinks of Spark's queries, 100 times (ROUNDS=n)
+	$(CAMPAIGN) spark $(or $(ROUNDS),100)
 
 sim: install  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import clocks, damage, faults, full, kill, power, soak
+from tests.campaigns import clocks, damage, faults, full, kill, power, soak, spark
 from tests.campaigns.report import Result
 
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
@@ -69,3 +69,7 @@ async def test_churn_is_looked_at(tmp_path: Path, rng: random.Random) -> None:
     result = await asyncio.wait_for(soak.soak(4.0, 1.0, table, rng), 120)
     assert len(table.read_text().splitlines()) >= 3
     assert "all found" in str(result)
+
+
+async def test_queries_of_spark_survive_kills_of_all_they_need(rng: random.Random) -> None:
+    holds(await spark.kills_under_spark(5, rng))
