@@ -21,7 +21,7 @@ from tests.crash.rocketmq_client import Connection
 from .node import Node
 
 BATCH_MAX: Final = 200
-REST_S_MAX: Final = 0.1
+REST_S_MAX: Final = 0.3
 RETRY_S: Final = 0.05
 SECONDS_MAX: Final = 60.0
 QUEUES: Final = 2
