@@ -40,6 +40,15 @@ def left_over(environment: dict[str, str], within_s: float) -> dict[int, str]:
     return marked(environment)
 
 
+def below(pid: int) -> list[int]:
+    """The children of a process, and theirs."""
+    children: list[int] = []
+    with suppress(OSError):  # it ended meanwhile
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            children += map(int, (thread / "children").read_text().split())
+    return children + [each for child in children for each in below(child)]
+
+
 def children_cpu_s() -> float:
     """Seconds of processor time of all children that have ended and were waited for: the cost of a
     program, however busy the machine is.

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tests.processes import below
+
 from .queries import QUERIES, checkpoint
 
 FINISH_S_MAX: Final = 900.0
@@ -64,7 +66,7 @@ class Driver:
         """SIGKILL to the program, its JVM and all below, and wait for its end."""
         if self._process is None:
             return
-        for pid in (self._process.pid, *_below(self._process.pid)):
+        for pid in (self._process.pid, *below(self._process.pid)):
             _kill(pid)
         self._process.wait()
         self._process = None
@@ -75,7 +77,7 @@ class Driver:
         """
         if self._process is None:
             return False
-        pids = [pid for jvm in _children(self._process.pid) for pid in _below(jvm)]
+        pids = [pid for pid in below(self._process.pid) if _runs_python(pid)]
         if pids:
             _kill(rng.choice(pids))
         return bool(pids)
@@ -89,18 +91,10 @@ def _last(folder: Path) -> int:
     return max((int(path.name) for path in folder.glob("*") if path.name.isdecimal()), default=-1)
 
 
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError):  # it ended meanwhile
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (thread / "children").read_text().split())
-    return found
-
-
-def _below(pid: int) -> list[int]:
-    """The children of a process, and theirs."""
-    children = _children(pid)
-    return children + [each for child in children for each in _below(child)]
+def _runs_python(pid: int) -> bool:
+    with suppress(OSError):
+        return b"\0-m\0pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def _kill(pid: int) -> None:

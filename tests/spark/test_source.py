@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock.spark.errors import explain
+from tests.processes import below
 from tests.spark.fake_log_server import FIRST_ID, FakeLogServer
 
 if TYPE_CHECKING:
@@ -82,6 +86,24 @@ def test_batch_read_between_offsets_of_several_queues(
     frame = read(spark, server, "t", startingOffsets=start, endingOffsets=end)
     rows = sorted((row.queue, row.offset) for row in frame.select("queue", "offset").collect())
     assert rows == [(0, o) for o in range(30, 40)] + [(1, o) for o in range(1990, 2000)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_process_that_is_killed_beside_the_driver_is_named(
+    spark: SparkSession, server: FakeLogServer, tmp_path: Path
+) -> None:
+    fill(server, "t")
+    query = (
+        spark.readStream.format("nsq").options(topic="t", nsqd_http_address=server.address).load()
+        .writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    )  # fmt: skip
+    query.processAllAvailable()
+    for pid in below(os.getpid()):
+        if b"python_streaming_source_runner" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    with pytest.raises(Exception, match="STREAM_FAILED") as failed:
+        query.awaitTermination(60)
+    assert explain(failed.value).startswith("a Python process of the query ended before")
 
 
 def test_an_empty_topic_is_an_empty_frame(spark: SparkSession, server: FakeLogServer) -> None:

@@ -40,6 +40,16 @@ _CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
 # What py4j puts around the message of an exception in Java: a line before it, and its class.
 _CALLED = re.compile(r"^An error occurred while calling .*\n")
 _CLASS = re.compile(r"^: (?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
+# All that Spark says of a Python process beside the driver that did not live to answer.
+_UNANSWERED = (
+    "java.io.EOFException",
+    "java.net.SocketException: Connection reset",
+    "java.net.SocketException: Broken pipe",
+)
+_PROCESS_ENDED = (
+    "a Python process of the query ended before it had answered (killed, or out of memory); start "
+    "the query again, it goes on where it was"
+)
 
 
 def explain(error: BaseException) -> str:
@@ -50,6 +60,8 @@ def explain(error: BaseException) -> str:
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
+    if str(getattr(error, "_cause", "")).partition("\n")[0] in _UNANSWERED:
+        return _PROCESS_ENDED
     text = _CLASS.sub("", _CALLED.sub("", text))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _CONDITION.sub("", lines[0]) if lines else type(error).__name__

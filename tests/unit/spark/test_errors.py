@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.spark.errors import SourceError, explain
 
 WALL = """[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call):
@@ -31,3 +33,10 @@ def test_nothing_of_py4j_stands_before_an_error_of_java() -> None:
         "\tat org.apache.spark.Foo"
     )
     assert explain(RuntimeError(wall)) == "Python worker failed to connect back."
+
+
+@pytest.mark.parametrize("cause", ["io.EOFException", "net.SocketException: Connection reset"])
+def test_a_process_that_ended_without_a_word_is_named(cause: str) -> None:
+    error = RuntimeError("[STREAM_FAILED] Query [id = 1] terminated (no cause message)")
+    error._cause = RuntimeError(f"java.{cause}\n\nJVM stacktrace:\n")  # type: ignore[attr-defined]
+    assert explain(error).startswith("a Python process of the query ended before it had answered")
