@@ -69,7 +69,7 @@ class Routes(Directory):
         return self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, f"topic {topic}")
 
     def _ask(self, code: RequestCode, fields: Mapping[str, str], what: str) -> Any:
-        """The answer of the first name server that gives one; None for a topic that is not there."""
+        """The answer of the first name server that gives one; None for an unknown topic."""
         answer = persist(
             lambda: self._first_answer(code, fields),
             f"no name server answers for {what}",
