@@ -281,7 +281,15 @@ class _Recovery:
         name = os.path.basename(segment.file.path)
         damage = Damage(name, STEPPED_OVER, position + bad.start, nbytes, first, next_)
         is_loss = first < next_ and (first < self._synced or not self._knows_synced)
+        is_loss = is_loss and self._is_new(first, next_)
         self._damage.report(damage, data[bad.start : bad.end], is_loss=is_loss)
+
+    def _is_new(self, first: int, next_: int) -> bool:
+        """True unless all these messages are known to be lost, perhaps by several pieces."""
+        known = RangeSet()
+        for lost in self._damage.lost_ranges():
+            known.add(*lost)
+        return any(missing(known, first, next_))
 
     @property
     def _synced(self) -> int:
