@@ -228,10 +228,11 @@ class Log:
         self._unwritten_bytes = 0
 
     def _write_segments(self, batches: Sequence[Batch]) -> None:
-        active = self._segments[-1]
+        active, first = self._segments[-1], batches[0].first_offset
         nbytes = sum([len(batch.raw) for batch in batches])
-        if active.size and active.size + nbytes > self.options.max_bytes_per_file:
-            active = self._rotate(batches[0].first_offset)
+        is_full = active.size + nbytes > self.options.max_bytes_per_file
+        if is_full and active.first_offset < first:  # else the next one would have the same name
+            active = self._rotate(first)
         active.append(batches)
 
     def _rotate(self, first_offset: int) -> Segment:

@@ -218,3 +218,19 @@ def test_what_was_lost_in_pieces_is_no_new_loss_as_a_whole() -> None:
     log = reopen(disk, synced=end)
     assert everything(log) == frames(after)
     assert not log.damage.pending
+
+
+def test_a_segment_of_damage_alone_is_written_on_however_large_it_is() -> None:
+    """The next segment would have its name, and two would write to one file."""
+    disk = new_disk()
+    log = new_log(disk)
+    (first,) = fill(log, 2)
+    log.append(commit(2, 2, 2)[:1])
+    disk.overwrite(FIRST, b"\xff" * len(first.raw))
+    log = reopen(disk, synced=0)
+    assert log.segments[0].size == len(first.raw)
+    log.options = LogOptions(max_bytes_per_file=len(first.raw))
+    more = [*fill(log, 2), *fill(log, 2)]
+    assert len({segment.file.path for segment in log.segments}) == len(log.segments)
+    assert everything(log) == frames(more)
+    assert everything(reopen(disk, synced=0)) == frames(more)
