@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
@@ -17,7 +15,8 @@ from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.letters import Letters
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
-from tests.sim.test_broker_model import _BODY_AT, _ID, _PROFILES, SECOND, BrokerMachine
+from tests.sim.profiles import profile
+from tests.sim.test_broker_model import _BODY_AT, _ID, SECOND, BrokerMachine
 
 
 class BeyondMachine(BrokerMachine):
@@ -44,7 +43,7 @@ class BeyondMachine(BrokerMachine):
     @rule()
     def publish_dead_letters(self) -> None:
         for channel in self.topic.channels.values():
-            if channel.spent.count:
+            if channel.spent.count and channel not in self.parcels:
                 self.begin_move(channel)
 
     @precondition(lambda self: self.parcels)
@@ -238,5 +237,4 @@ class BeyondMachine(BrokerMachine):
 
 
 def test_what_nsq_has_not_does_what_the_model_does() -> None:
-    profile = _PROFILES[os.environ.get("PENSTOCK_SIM", "ci")]
-    run_state_machine_as_test(BeyondMachine, settings=profile)
+    run_state_machine_as_test(BeyondMachine, settings=profile())

@@ -6,12 +6,11 @@ short search, which tells the story as it was.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -36,6 +35,7 @@ from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 from tests.sim.model import GRAIN_NS, Held, ModelChannel, ModelTopic
+from tests.sim.profiles import profile
 
 SECOND = 10**9
 TIMEOUT = 5 * SECOND
@@ -690,25 +690,5 @@ class BrokerMachine(RuleBasedStateMachine):
         channel.remove_consumer(reader.consumer)
 
 
-_BASE = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    print_blob=True,
-)
-_PROFILES = {
-    # To make a story shorter takes minutes, which CI does not have.
-    "ci": settings(
-        _BASE,
-        max_examples=700,
-        stateful_step_count=50,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-    ),
-    "nightly": settings(_BASE, max_examples=20_000, stateful_step_count=100),
-}
-
-
 def test_broker_does_what_the_model_does() -> None:
-    profile = _PROFILES[os.environ.get("PENSTOCK_SIM", "ci")]
-    run_state_machine_as_test(BrokerMachine, settings=profile)
+    run_state_machine_as_test(BrokerMachine, settings=profile())

@@ -31,7 +31,7 @@ class Routes(Directory):
         self._timeout_s = access.timeout_s
 
     def topics_at(self) -> Mapping[str, list[str]]:
-        """As for any directory; name servers keep no connection until they are asked again."""
+        """Look the topics up, then drop the connections: the next question may be far off."""
         try:
             return super().topics_at()
         finally:
