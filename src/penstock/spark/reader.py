@@ -5,7 +5,8 @@ Nothing here needs Spark: ``penstock.arrow`` reads with it as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +20,8 @@ from penstock.spark.planning import Split
 from penstock.spark.settings import Settings
 
 _FETCH_BYTES_MIN = 64 << 10
+Decoded: TypeAlias = tuple[pa.RecordBatch, int]
+"""Messages of a split, and the offset behind them."""
 # Of this process: a Python worker of Spark serves many tasks.
 _once = Once()
 
@@ -40,26 +43,43 @@ def restrict(
 def read_split(
     split: Split | None, columns: Sequence[str], settings: Settings
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a split, one record batch a fetch."""
-    if split is None:
-        return
-    position = split.start
-    while position < split.end:
+    """The messages of a split, one record batch a fetch. Raises SourceError."""
+
+    def decode(buffer: bytes, position: int, split: Split) -> Decoded | None:
+        parts = list(wanted_parts(buffer, position, split.end))
+        if settings.fail_on_data_loss:
+            _require_dense(split, position, parts)
+        if not parts:
+            return None
+        behind = parts[-1].batch.first_offset + parts[-1].last
+        return record_batch(parts, split.origin, columns), behind
+
+    return walk(split, settings, decode)
+
+
+def walk(
+    split: Split | None,
+    settings: Settings,
+    decode: Callable[[bytes, int, Split], Decoded | None],
+) -> Iterator[pa.RecordBatch]:
+    """Fetch a split piece by piece. ``decode`` gives the messages of a piece and the offset behind
+    them, None if there is no message left. Raises SourceError.
+    """
+    position = split.start if split is not None else 0
+    while split is not None and position < split.end:
         try:
-            buffer = fetch(split, position, fetch_bytes(split, position, settings), settings)
+            data = fetch(split, position, fetch_bytes(split, position, settings), settings)
         except LostError as lost:
             if settings.fail_on_data_loss:
                 raise
             _once.warn(f"{lost} (skipped)")
             position = split.end if lost.resume is None else lost.resume
             continue
-        parts = list(wanted_parts(buffer, position, split.end))
-        if settings.fail_on_data_loss:
-            _require_dense(split, position, parts)
-        if not parts:
+        decoded = decode(data, position, split)
+        if decoded is None:
             return
-        yield record_batch(parts, split.origin, columns)
-        position = parts[-1].batch.first_offset + parts[-1].last
+        batch, position = decoded
+        yield batch
 
 
 def fetch_bytes(split: Split, position: int, settings: Settings) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from math import inf
 from typing import Final
 
@@ -14,6 +12,7 @@ from penstock.nsq.client.lookup import topics_of_nodes
 from penstock.nsq.client.writes import WriteClient
 from penstock.spark.access import Access, connect_as, persist, secured
 from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.sink.idle import Idle
 from penstock.spark.sink.settings import Settings
 
 _AVOID_NS: Final = 5 * SECOND
@@ -63,35 +62,14 @@ class Nodes:
         return sorted(node.http_address for node in found)
 
 
-class Connections:
-    """The connections of one task, each for one thread at a time; use as a context manager."""
+class Connections(Idle[WriteClient]):
+    """The connections of one task to nodes."""
 
     def __init__(self, access: Access, port_timeout_s: float = inf) -> None:
-        """A silent node's HTTPS port is asked for ``port_timeout_s`` seconds at most."""
-        self._access = access
-        self._patience = access.hurried(port_timeout_s)
-        self._idle: dict[str, deque[WriteClient]] = {}
-
-    def _connect(self, address: str) -> WriteClient:
-        return connect_as(WriteClient, secured(address, self._patience), self._access)
-
-    def __enter__(self) -> Connections:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
-
-    @contextmanager
-    def to(self, address: str) -> Iterator[WriteClient]:
-        """A connection to a node. Raises SourceError when the node does not tell its HTTPS port."""
-        idle = self._idle.setdefault(address, deque())
-        try:
-            client = idle.pop()
-        except IndexError:
-            client = self._connect(address)
-        try:
-            yield client
-        finally:
-            idle.append(client)
+        """A silent node's HTTPS port is asked for ``port_timeout_s`` seconds at most; `to` raises
+        SourceError for a node that does not tell it.
+        """
+        patience = access.hurried(port_timeout_s)
+        super().__init__(
+            lambda address: connect_as(WriteClient, secured(address, patience), access)
+        )

@@ -13,18 +13,19 @@ import pyarrow as pa
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import MILLISECOND
+from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.spark.access import why
 from penstock.spark.errors import SinkError
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.routes import Routes
+from penstock.spark.sink.idle import Idle
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.pieces import Piece
 from penstock.spark.sink.piles import Piles
 from penstock.spark.sink.publishing import published
 from penstock.spark.sink.rocketmq.bodies import batch_of
-from penstock.spark.sink.rocketmq.links import Links
 from penstock.spark.sink.rocketmq.queues import NEW_TOPIC_QUEUES, NoQueuesError, Queue, Queues
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
@@ -56,7 +57,7 @@ def publish_rows(
     access = directory.access
     assert isinstance(access, BrokerAccess)
     queues = Queues(Routes(directory))
-    with closing(queues), Links(access) as links, InFlight(settings.in_flight) as requests:
+    with closing(queues), Idle(access.link) as links, InFlight(settings.in_flight) as requests:
         publisher = Publisher(settings, reader.partition, queues, links)
         try:
             for key, piece in _to_send(batches, reader, settings.request_bytes):
@@ -80,7 +81,9 @@ def _to_send(
 class Publisher:
     """Sends to the queues by turns, or to that of a key; for several threads."""
 
-    def __init__(self, settings: Settings, partition: int, queues: Queues, links: Links) -> None:
+    def __init__(
+        self, settings: Settings, partition: int, queues: Queues, links: Idle[RemotingLink]
+    ) -> None:
         self._settings = settings
         self._partition = partition
         self._queues = queues
