@@ -36,6 +36,7 @@ class BeyondMachine(BrokerMachine):
         name = data.draw(st.sampled_from(sorted(self.model.channels)))
         self.topic.configure_channel(ChannelSettings(name, most))
         self.model.channels[name].max_attempts = most
+        self.least = min(self.least, most or self.least)
         self.progress_written()
         self.dispatch()
 
@@ -60,6 +61,7 @@ class BeyondMachine(BrokerMachine):
     def open(self) -> None:
         super().open()
         self.parcels: dict[Channel, tuple[Parcel, set[int]]] = {}
+        self.least = getattr(self, "least", 1000)  # the lowest limit of attempts so far
         self.skipped = getattr(self, "skipped", False)  # the topic has dropped what it held itself
 
     def end_move(self, channel: Channel, taken: bool) -> None:
@@ -96,7 +98,7 @@ class BeyondMachine(BrokerMachine):
             assert offset not in model.held
             if offset not in model.uncertain:
                 assert attempts == model.attempts[offset]
-            assert attempts >= model.max_attempts > 0
+            assert attempts >= self.least  # the limit may have been raised meanwhile
             moved.add(offset)
         assert channel not in self.parcels, "one move at a time"
         self.parcels[channel] = parcel, moved

@@ -144,7 +144,7 @@ class Progress:
         self.settings = TopicSettings()
         self.clock: ClockRecord | None = None
         self.channel_settings: dict[str, ChannelSettings] = {}
-        self.deleted: set[str] = set()  # channels
+        self.deleted: set[str] = set()  # channels, for certain
         self._deferred: dict[str, dict[int, Deferral]] = {}
         self._gaps = 0
         self._gaps_seen: dict[str, int] = {}  # by the newest record of a channel
@@ -154,18 +154,22 @@ class Progress:
     def replay(cls, records: Iterable[bytes], gaps: Collection[int] = ()) -> Progress:
         """Replay the records in order.
 
-        Directly before each record whose number is in ``gaps``, others may be missing; messages
-        that those may have deferred count as unfinished. Raises StorageError for a record of an
-        unknown kind.
+        Directly before each record whose number is in ``gaps``, others may be missing, behind the
+        last one if it is their number; messages that those may have deferred count as unfinished.
+        Raises StorageError for a record of an unknown kind.
         """
         progress = cls()
-        for number, data in enumerate(records):
-            progress._gaps += number in gaps
+        number = 0
+        for number, data in enumerate(records, 1):
+            if number - 1 in gaps:
+                progress._pass_gap()
             try:
                 progress._apply(_decoder.decode(data))
             except MALFORMED as error:
                 # It is whole, by its checksum, but not of this version.
                 raise StorageError(f"cursor journal holds an unknown record: {error}") from error
+        if number in gaps:
+            progress._pass_gap()
         return progress
 
     def end(self) -> int:
@@ -196,6 +200,10 @@ class Progress:
         for _, first, next_, _ in self.deferred(channel):
             owed.add(first, next_)
         return [found for first, next_ in doubts for found in missing(owed, first, next_)]
+
+    def _pass_gap(self) -> None:
+        self._gaps += 1
+        self.deleted.clear()  # a record that is missing may have made a channel of that name
 
     def _apply(self, record: Record) -> None:
         match record:

@@ -228,7 +228,7 @@ class _Recovery:
         before = expected
         for batch, start in zip(found.batches, found.positions, strict=True):
             if batch.is_part or self._torn.is_open:
-                self._torn.look(batch, segment.place(position + start))
+                self._torn.look(batch, segment.place(position + start, batch.first_offset))
             segment.note(batch, position + start)
             self._present.add(batch.first_offset, batch.next_offset)
             expected = batch.next_offset

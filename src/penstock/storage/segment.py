@@ -100,9 +100,9 @@ class Segment:
         self.index.note(batch.first_offset, position, self.last_timestamp_ns)
         self.next_offset = batch.next_offset
 
-    def place(self, position: int) -> Place:
-        """The place at a file position where the next batch may begin."""
-        return Place(position, self.next_offset, self.last_timestamp_ns, len(self.index))
+    def place(self, position: int, next_offset: int) -> Place:
+        """The place at a file position where the batch at that offset begins."""
+        return Place(position, next_offset, self.last_timestamp_ns, len(self.index))
 
     def cut(self, place: Place) -> None:
         """Forget all from a place on, in the file as well. Raises StorageError."""

@@ -246,3 +246,9 @@ def test_records_of_earlier_versions_have_no_numbers() -> None:
 
 def test_deleted_channels_are_known() -> None:
     assert replay(channel(), GoneRecord("c", None)).deleted == {"c"}
+
+
+def test_a_deleted_channel_may_have_been_made_again_by_a_missing_record() -> None:
+    assert gapped(channel(), GoneRecord("c", None), None, GoneRecord("d", None)).deleted == {"d"}
+    assert gapped(channel(), GoneRecord("c", None), None).deleted == set()
+    assert gapped(channel(), None, GoneRecord("c", None)).deleted == {"c"}

@@ -172,7 +172,7 @@ def test_a_new_segment_has_no_old_index(disk: FaultyDisk) -> None:
 def test_a_cut_brings_back_what_the_segment_was(disk: FaultyDisk) -> None:
     made = segment(disk)
     made.append([make(0, b"a", timestamp_ns=50)])
-    place, content = made.place(made.size), disk.content(PATH)
+    place, content = made.place(made.size, made.next_offset), disk.content(PATH)
     made.append([make(1, bytes(BLOCK_BYTES), timestamp_ns=60), make(2, b"c", timestamp_ns=70)])
     assert len(made.index) == 2
     made.cut(place)

@@ -234,3 +234,17 @@ def test_a_segment_of_damage_alone_is_written_on_however_large_it_is() -> None:
     assert len({segment.file.path for segment in log.segments}) == len(log.segments)
     assert everything(log) == frames(more)
     assert everything(reopen(disk, synced=0)) == frames(more)
+
+
+def test_a_part_of_a_commit_goes_although_what_stood_before_it_was_lost() -> None:
+    """It was not synced, while the lost messages were."""
+    disk = new_disk()
+    log = new_log(disk)
+    (first,), (second,) = fill(log, 2), fill(log, 2)
+    log.append(commit(4, 2, 2)[:1])
+    disk.overwrite(FIRST, b"\xff" * len(second.raw), len(first.raw))
+    log = reopen(disk, synced=4)
+    assert everything(log) == frames([first])
+    assert log.next_offset == 4
+    after = fill(log, 3)
+    assert everything(reopen(disk, synced=4)) == frames([first, *after])
