@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_logs() -> None:
+    """Keep pytest's handler of logs as it is; PySpark's loggers set the format of any they get."""
+    from pyspark.logger.logger import PySparkLogger
+
+    PySparkLogger.addHandler = logging.Logger.addHandler  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session")
