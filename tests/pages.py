@@ -1,0 +1,33 @@
+"""The pages of the documentation: their headings, and the anchors that these have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+_HEADING = re.compile(r"^#{1,6} (.+)$")
+
+
+def lines_of_text(page: Path) -> Iterator[str]:
+    """The lines of a page that are not in a block of code."""
+    in_code = False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code:
+            yield line
+
+
+def headings(page: Path) -> list[str]:
+    """The texts of a page's headings, without their marks."""
+    return [found[1] for line in lines_of_text(page) if (found := _HEADING.match(line))]
+
+
+def anchor(heading: str) -> str:
+    """The anchor that the site's generator gives a heading."""
+    words = re.sub(r"[^\w\s-]", "", heading.lower())
+    return re.sub(r"[-\s]+", "-", words).strip("-")
