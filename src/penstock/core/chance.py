@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Chance(Protocol):
-    """What the brokers need of randomness: sampling, jitter, choosing a peer."""
+    """Randomness for the brokers: sampling, jitter, choosing a peer."""
 
     def below(self, limit: int) -> int:
         """A whole number in [0, limit); limit must be positive."""

@@ -44,7 +44,7 @@ def dumps(value: Any, *, sort_keys: bool = False) -> bytes:
 
 
 def _prepared(value: Any) -> Any:
-    """The same value, with what msgspec would write differently from Go made final."""
+    """Make final what msgspec would write differently from Go."""
     kind = type(value)
     if kind is str:
         return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
@@ -98,7 +98,7 @@ class Kind(enum.Enum):
 
 
 Schema = Kind | list["Schema"] | Mapping[str, "Schema"]
-"""What a value must be: a kind, a list (its one item is the schema of the items), or a struct."""
+"""The form of a value: a kind, a list (its one item is the schema of the items), or a struct."""
 
 _ZERO: dict[Kind, Any] = {Kind.STRING: "", Kind.BOOL: False, Kind.INT: 0, Kind.INT32: 0}
 _LIMIT = {Kind.INT: 1 << 63, Kind.INT32: 1 << 31}

@@ -1,4 +1,4 @@
-"""What decoders raise for bytes that are not what they should be."""
+"""Exceptions that decoders raise for bytes that are not what they should be."""
 
 from __future__ import annotations
 

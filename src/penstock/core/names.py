@@ -12,7 +12,7 @@ _NAME_BYTES = re.compile(rb"[.a-zA-Z0-9_-]+(?:#ephemeral)?")
 
 
 def is_valid_name(name: str | bytes) -> bool:
-    """Whether `name` is 1 to 64 allowed bytes, with `#ephemeral` counted."""
+    """True if `name` has 1 to 64 allowed bytes, `#ephemeral` included."""
     if len(name) > MAX_NAME_LENGTH:
         return False
     # fullmatch, because `$` would let a trailing newline pass.
@@ -22,5 +22,5 @@ def is_valid_name(name: str | bytes) -> bool:
 
 
 def is_ephemeral(name: str) -> bool:
-    """Whether the topic or channel lives in memory only and goes with its last user."""
+    """True if the topic or channel lives in memory only and goes with its last user."""
     return name.endswith(EPHEMERAL_SUFFIX)

@@ -23,7 +23,7 @@ _FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class Kind:
-    """How one kind of value is read and shown; the base is a plain string."""
+    """One kind of value, with the way to read and to show it; the base is a plain string."""
 
     placeholder = "string"  # what the usage text shows after the flag
     is_switch = False  # a switch may stand without a value, meaning true
@@ -38,7 +38,7 @@ class Kind:
         return value if isinstance(value, str) else _toml_text(value)
 
     def accumulate(self, earlier: Any, value: Any) -> Any:
-        """What a flag given again holds; `earlier` is None the first time, most keep the last."""
+        """The value of a flag given again; `earlier` is None the first time, most keep the last."""
         return value
 
     def show(self, value: Any) -> str:
@@ -145,7 +145,7 @@ class Duration(Kind):
 
 
 class _List(Kind):
-    """What lists have in common: a placeholder and how repeated flags add up."""
+    """Common base of lists: a placeholder, and repeated flags that add up."""
 
     placeholder = "value"
 

@@ -29,7 +29,7 @@ OptionsT = TypeVar("OptionsT", bound="Options")
 
 
 class Option:
-    """What is known of one option; `name` is the attribute it became."""
+    """One option; `name` is the attribute it became."""
 
     __slots__ = ("default", "factory", "flag", "help", "hidden", "key", "kind", "name")
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 EXACT: Final = 1024
-"""So many different numbers are kept before any is dropped."""
+"""The most different numbers that are kept before any is dropped."""
 RANK_ERROR: Final = 0.01
 _BUFFER: Final = 512
 _STEP: Final = 8 * RANK_ERROR  # in the middle it is worth 2 * RANK_ERROR of the weight: see _scale
@@ -76,7 +76,7 @@ class Summary:
         return Summary(values, low, own, high)
 
     def __len__(self) -> int:
-        """How many numbers are kept."""
+        """The number of numbers that are kept."""
         return len(self._values)
 
     def quantile(self, q: float) -> float:
@@ -91,7 +91,7 @@ class Summary:
         return float(self._values[np.argmin(worst)])
 
     def pruned(self) -> Summary:
-        """The same with as few numbers as the promised error allows."""
+        """A summary of the same numbers with as few kept as the promised error allows."""
         starts = self._scale(self._low + self._own)
         ends = self._scale(self._high)
         place, last = 0, len(starts) - 1
@@ -137,7 +137,7 @@ class Quantiles:
             self._weights.clear()
 
     def summary(self) -> Summary:
-        """What came up to now."""
+        """The summary of all numbers up to now."""
         if not self._values:
             return self._summary
         return Summary.merged([self._summary, Summary.exact(self._values, self._weights)])

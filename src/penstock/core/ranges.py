@@ -17,7 +17,7 @@ class RangeSet:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many numbers, not ranges."""
+        """The number of numbers, not of ranges."""
         return self._count
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""What went wrong with a connection or a file, as a line of the log says it."""
+"""Reasons why a connection or a file failed, in the words of a line of the log."""
 
 from __future__ import annotations
 

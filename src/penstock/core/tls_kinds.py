@@ -10,7 +10,7 @@ from penstock.core.quote import quote
 
 
 class TlsRequired(enum.IntEnum):
-    """Who must use TLS; the numbers are the ones NSQ shows in its configuration answers."""
+    """Duty to use TLS; the numbers are the ones NSQ shows in its configuration answers."""
 
     NO = 0
     EXCEPT_HTTP = 1
