@@ -36,7 +36,7 @@ class Gate:
         return _Door(self)
 
     def lets_in(self, handle: int) -> bool:
-        """Whether the connection with this file handle may stay.
+        """True if the connection with this file handle may stay.
 
         The system gives out the lowest free number, so a high one means that few are left.
         """
@@ -73,7 +73,7 @@ class _Door(asyncio.Protocol):
 
 
 def file_limit() -> int:
-    """How many files this process may have open, connections included."""
+    """The most files that this process may have open, connections included."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

@@ -1,4 +1,4 @@
-"""How long the garbage collector held the process up, as Go's runtime tells it."""
+"""Pauses of the garbage collector, in the figures of Go's runtime."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class AnswerReader:
         self.status = 0
         self.done = False
         self.reusable = False
-        """Whether the connection can take another request; known when done."""
+        """True if the connection can take another request; known when done."""
         self._is_head = method == "HEAD"
         self._max_body = max_body
         self._discard = discard
@@ -50,7 +50,7 @@ class AnswerReader:
 
     @property
     def began(self) -> bool:
-        """Whether anything came at all."""
+        """True if anything came at all."""
         return self._unread < 2 * self._max_body + _HEAD_MAX
 
     @property

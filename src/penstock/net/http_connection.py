@@ -32,9 +32,9 @@ MAX_PIPELINED = 64
 STALL_S = 60.0
 """A request not complete after this long is refused, unless its body still flows."""
 STALL_BYTES = 64 * 1024
-"""What must have come of a body in that time for it to flow."""
+"""Bytes of a body that must have come in that time for it to flow."""
 LINGER_S = 0.5
-"""How long the rest of a refused request is read away, so that its sender sees the answer."""
+"""Time in which the rest of a refused request is read away, so that its sender sees the answer."""
 _FLUSH_PIECES = 512
 _FLUSH_BYTES = 16 * 1024
 

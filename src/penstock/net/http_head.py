@@ -24,14 +24,14 @@ class BadRequest(Exception):
 
 
 def bad_line(version: str) -> BadRequest:
-    """What Go answers to a first line it does not take, in which the parser found this version."""
+    """Go's answer to a bad first line, in which the parser found this version."""
     if version[0] > "1":
         return BadRequest("505 HTTP Version Not Supported: unsupported protocol version")
     return BadRequest()
 
 
 class Head:
-    """What the lines before the body say."""
+    """The lines before the body: method, target, version and headers."""
 
     __slots__ = ("_target", "headers", "is_http10", "keep_alive", "method", "path", "query",
                  "repeated")  # fmt: skip

@@ -44,7 +44,7 @@ class Later(Struct, eq=False):
 
 
 def later_of(answer: object, failed: Callable[[BaseException], Response]) -> Later:
-    """What any handler returned, as a Later; `failed` makes the response to an error."""
+    """Turn the answer of any handler into a Later; `failed` makes the response to an error."""
     if isinstance(answer, Later):
         return answer
     later = Later()

@@ -24,7 +24,7 @@ class Request(Struct, eq=False):
 
     head: Head
     param: str
-    """What stood at the place of `:name` in the route's path."""
+    """The text at the place of `:name` in the route's path."""
     body: bytes
     _remote: Callable[[], str]
     begun: Any = None
@@ -45,7 +45,7 @@ class Request(Struct, eq=False):
 
     @property
     def query(self) -> bytes:
-        """What follows `?`, as it came."""
+        """The text after `?`, as it came."""
         return self.head.query
 
     @property
@@ -60,7 +60,7 @@ class Request(Struct, eq=False):
 
 
 class Response:
-    """What a handler answers; one that never changes may be made once and returned every time."""
+    """A handler's answer; one that never changes may be made once and returned every time."""
 
     __slots__ = ("body", "content_type", "date", "headers", "size", "start", "status", "tail",
                  "whole")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which handler answers which path and method, with the redirects that Go's httprouter makes."""
+"""Routes from paths and methods to handlers, with the redirects that Go's httprouter makes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_MAX_BODY = 1 << 20
 
 
 class ErrorPages:
-    """What the server answers by itself; a dialect overrides these to speak in its own way."""
+    """Answers of the server itself; a dialect overrides these to speak in its own way."""
 
     def not_found(self) -> Response:
         return text("404 page not found\n", 404)
@@ -45,7 +45,7 @@ class ErrorPages:
 
 
 class Route:
-    """What the server needs to know to answer one kind of request."""
+    """One kind of request: its handler, and the limits that the server applies to it."""
 
     __slots__ = ("begin", "handler", "is_safe", "max_body", "quiet", "too_large")
 

@@ -69,4 +69,4 @@ class Stream(Response):
 
 
 def _nothing() -> None:
-    """What is left to call after the end."""
+    """Do nothing: the call that is left after the end."""

@@ -18,7 +18,7 @@ from penstock.net.layers import Bytes, Layer, LayerError, Layers
 from penstock.net.tls import TlsError, TlsLayer
 
 HANDSHAKE_S = 5.0
-"""What a TLS handshake may take, from its beginning."""
+"""Seconds that a TLS handshake may take, from its beginning."""
 _GATHERED_MAX = 64 * 1024
 """Plain bytes that are gathered for the end of the pass; more go out at once."""
 

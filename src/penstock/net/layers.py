@@ -1,4 +1,4 @@
-"""What may lie between a socket and a protocol: layers that turn bytes into other bytes, stacked.
+"""Layers between a socket and a protocol, stacked: each turns bytes into other bytes.
 
 No I/O happens here, so the same layers serve servers and clients, asyncio's and blocking ones:
 
@@ -44,14 +44,14 @@ class Layer(ABC):
 
     @abstractmethod
     def send(self, data: Bytes) -> bytes:
-        """What to send for these plain bytes, so that the peer can read all of them."""
+        """Encode plain bytes, so that the peer can read all of them."""
 
     def take_output(self) -> bytes:
-        """What is to be sent for other reasons than ``send``: an alert, for instance."""
+        """Bytes to be sent for other reasons than ``send``: an alert, for instance."""
         return b""
 
     def end(self) -> bytes:
-        """What tells the peer that nothing more will come."""
+        """Bytes that tell the peer that nothing more will come."""
         return b""
 
 
@@ -88,17 +88,17 @@ class Layers:
 
     @property
     def eof(self) -> bool:
-        """Whether one of the layers has ended; ask when ``read`` gives nothing more."""
+        """True if one of the layers has ended; ask when ``read`` gives nothing more."""
         return any(layer.eof for layer in self._layers)
 
     def send(self, data: Bytes) -> Bytes:
-        """What to send for these plain bytes."""
+        """Encode plain bytes through all layers."""
         for layer in reversed(self._layers):
             data = layer.send(data)
         return data
 
     def take_output(self) -> bytes:
-        """What the outermost layer has to say by itself; the inner ones never have."""
+        """Bytes that the outermost layer has to send by itself; the inner ones never have any."""
         return self._layers[0].take_output() if self._layers else b""
 
     def end(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What this process uses of the machine: memory, processor, files.
+"""This process's use of the machine: memory, processor, files.
 
 The figures are those that Linux and glibc keep. Where one cannot be had it is 0 (or, for the limit
 of open files, none): a figure that is missing must not stop anybody from looking at the others.
@@ -46,7 +46,7 @@ def open_files() -> int:
 
 
 def open_files_max() -> int | None:
-    """How many are allowed; None when there is no limit."""
+    """The most open files that are allowed; None when there is no limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if limit == resource.RLIM_INFINITY else limit
 

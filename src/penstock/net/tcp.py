@@ -114,7 +114,7 @@ def _opened(family: int, place: object) -> socket.socket:
 
 
 def _set_options(sock: socket.socket) -> None:
-    """What Go sets by itself; Linux hands these on to the accepted sockets."""
+    """Set the options that Go sets by itself; Linux hands them on to accepted sockets."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -33,7 +33,7 @@ class TlsError(LayerError):
 
 
 class ClientAuth(enum.Enum):
-    """What a server wants to see of its clients (the words of ``--tls-client-auth-policy``)."""
+    """The certificate that clients must show (the words of ``--tls-client-auth-policy``)."""
 
     NONE = ""
     ANY = "require"
@@ -43,7 +43,7 @@ class ClientAuth(enum.Enum):
 
     @classmethod
     def of(cls, word: str) -> ClientAuth:
-        """As upstream, a word that is none of these asks for nothing."""
+        """Parse a word of the policy; as in Go's nsqd, any other word asks for nothing."""
         return cls(word) if word in ("require", "require-verify") else cls.NONE
 
 
@@ -233,7 +233,7 @@ class TlsLayer(Layer):
         return True
 
     def cut_short(self) -> TlsError:
-        """What it is when the peer ends the connection before the handshake is done."""
+        """The error for a peer that ends the connection before the handshake is done."""
         return TlsError("EOF" if self._head == b"" else "unexpected EOF")
 
     def read(self) -> bytes:
@@ -274,7 +274,7 @@ class TlsLayer(Layer):
 
     @property
     def version(self) -> str:
-        """Such as ``TLSv1.3``."""
+        """The version agreed upon, ``TLSv1.3`` for example."""
         return self._ssl.version() or ""
 
     @property
@@ -289,7 +289,7 @@ class TlsLayer(Layer):
 
     @property
     def protocol(self) -> str:
-        """What ALPN has chosen; nothing, usually."""
+        """The protocol that ALPN has chosen; usually none."""
         return self._ssl.selected_alpn_protocol() or ""
 
     @property
@@ -348,7 +348,7 @@ _ALERTS = {
 
 
 def go_words(error: ssl.SSLError | ssl.CertificateError) -> str:
-    """What OpenSSL has to say, in Go's words where there are any."""
+    """OpenSSL's reason, in Go's words where there are any."""
     reason = getattr(error, "reason", None) or ""
     _, is_alert, alert = reason.partition("_ALERT_")
     if is_alert:

@@ -23,7 +23,7 @@ _NOT_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an
 def over_tls(
     tls: ServerTls, factory: Callable[[], asyncio.Protocol], log: logging.Logger
 ) -> Callable[[], asyncio.Protocol]:
-    """The same protocol, which sees its connection once the handshake is done."""
+    """Wrap a factory, so that its protocol sees its connection once the handshake is done."""
     return lambda: _TlsDoor(tls, factory, log)
 
 

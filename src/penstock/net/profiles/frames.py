@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 STACKS_MAX: Final = 20_000
 """Different stacks that a profile tells apart."""
 FURTHER_STACKS: Final = Frame("(further stacks)", "", 0, 0)
-"""What stands for all the others."""
+"""The frame that stands for all the others."""
 
 
 class Stack(NamedTuple):

@@ -1,4 +1,4 @@
-"""What is in memory and where it was allocated, as far as `tracemalloc` was told to watch.
+"""Memory by the place of its allocation, as far as `tracemalloc` was told to watch.
 
 Watching makes every allocation several times slower, so it is off unless somebody asks for a while
 of it; what was allocated before is not seen then. The environment's PYTHONTRACEMALLOC=16 watches

@@ -14,7 +14,7 @@ from penstock.net.profiles.frames import Frame
 
 
 class ValueType(NamedTuple):
-    """What a value is and its unit: ("cpu", "nanoseconds")."""
+    """A value's kind and unit: ("cpu", "nanoseconds")."""
 
     kind: str
     unit: str
