@@ -61,7 +61,7 @@ assert _HEADER.size == HEADER_BYTES == _PREFIX.size + _CHECKED.size
 
 
 class Dialect(IntEnum):
-    """Which protocol's frames a batch holds."""
+    """The protocol whose frames a batch holds."""
 
     NSQ = 0
     ROCKETMQ = 1

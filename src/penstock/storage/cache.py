@@ -50,7 +50,7 @@ class Block:
 
 BlockKey = tuple[int, int, int]  # segment serial, block number, end position
 Kept = Block | Outline
-"""What is known of a block: all of it, or where its batches start."""
+"""A block as far as it is known: all of it, or the places where its batches start."""
 
 
 class BlockCache:
@@ -85,7 +85,7 @@ class BlockCache:
 
 
 class _Recent:
-    """What is known of blocks in the order of its use, and how much that is."""
+    """Known blocks in the order of their use, and their size."""
 
     __slots__ = ("_nbytes", "_nbytes_max", "known")
 

@@ -20,7 +20,7 @@ from penstock.storage.temporary import temporary_path
 
 RESERVED_MAX: Final = 1024 * 1024
 RESERVED_MIN: Final = 64 * 1024
-"""What is reserved is at most as much as there is already; a shorter file gets nothing."""
+"""Files that are shorter get nothing reserved, longer ones at most as much as they have already."""
 
 _REWRITE_BYTES: Final = 1024 * 1024
 

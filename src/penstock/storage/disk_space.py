@@ -1,4 +1,4 @@
-"""How full the file system is that holds a path."""
+"""Free and used space of the file system that holds a path."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class DiskSpace(NamedTuple):
 
     @property
     def used_share(self) -> float:
-        """Which part is used of what there is to use, in hundredths, rounded up as ``df`` does."""
+        """The used part of the usable space, in hundredths, rounded up as ``df`` does."""
         usable = self.used + self.free
         return -(-self.used * 100 // usable) / 100 if usable else 0.0

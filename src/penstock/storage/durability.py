@@ -1,4 +1,4 @@
-"""What an acknowledged publish has survived to by the time its producer hears OK."""
+"""Levels of durability: how far a publish has come by the time its producer hears OK."""
 
 from __future__ import annotations
 

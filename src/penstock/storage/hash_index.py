@@ -1,4 +1,4 @@
-"""Which messages of a log carry a key: the hashes of keys, with the offsets that have them.
+"""An index of a log's messages by key: the hashes of keys, with the offsets that have them.
 
 Theory of operation. Rows (32-bit hash, offset) are added in the order of offsets, kept in memory
 and written in chunks to ``<first offset>.keys`` files beside the log's segments, 8 bytes a row.
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_ROWS: Final = 16 * 1024
 CHUNK_MESSAGES: Final = 1 << 20
-"""So many messages without a key are covered by a chunk without rows."""
+"""The number of messages without a key that a chunk without rows covers."""
 FILE_BYTES: Final = 2 * 1024 * 1024
 _SUFFIX: Final = ".keys"
 _MAGIC: Final = b"PSK1"
@@ -92,7 +92,7 @@ class HashIndex:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, log: ReadableLog) -> HashIndex:
-        """What is on the disk, as far as it is whole and belongs to what the log holds.
+        """Open the index on the disk, as far as it is whole and belongs to what the log holds.
 
         Raises StorageError.
         """
@@ -283,7 +283,7 @@ def _chunks(data: bytes, first: int, owner: int) -> Iterator[_Chunk]:
 
 
 def _belongs(chunk: _Chunk, log: ReadableLog) -> bool:
-    """Whether the log holds what the chunk was made from.
+    """True if the log holds what the chunk was made from.
 
     A log that lost its newest messages in a power cut may have got others at their offsets.
     """

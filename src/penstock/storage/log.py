@@ -60,7 +60,7 @@ def _never_set(_offset: int) -> int:
 
 @dataclass(slots=True)
 class LogOptions:
-    """How a queue's log behaves. Sizes in bytes unless named otherwise."""
+    """Options of a queue's log. Sizes in bytes unless named otherwise."""
 
     max_bytes_per_file: int = 100 * 1024 * 1024
     mem_queue_size: int = 10_000  # messages of the tail
@@ -68,7 +68,7 @@ class LogOptions:
 
 
 class ReadableLog(Protocol):
-    """What a channel needs of a log, on disk or in memory."""
+    """The interface of a log, on disk or in memory, that a channel needs."""
 
     id_base: int
 
@@ -468,7 +468,7 @@ class Log:
 
     @property
     def trimmable(self) -> bool:
-        """Whether there is anything that ``trim`` might delete."""
+        """True if there is anything that ``trim`` might delete."""
         return len(self._segments) > 1
 
     def trim(

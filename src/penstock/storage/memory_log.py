@@ -50,7 +50,7 @@ class MemoryLog:
         return self._tail.nbytes
 
     def append(self, batches: Sequence[Batch]) -> None:
-        """As ``Log.append``; cannot fail."""
+        """Append batches, like ``Log.append``; cannot fail."""
         for batch in batches:
             assert batch.first_offset >= self.next_offset
             self._tail.append(batch)
@@ -59,7 +59,7 @@ class MemoryLog:
 
     @property
     def wants_compaction(self) -> bool:
-        """Whether it holds much more than was needed when it was compacted last."""
+        """True if it holds much more than was needed when it was compacted last."""
         return self._held > self._compact_at
 
     def compact(self, needed: RangeSet) -> None:
@@ -71,7 +71,7 @@ class MemoryLog:
         self._start_offset = self.next_offset if first is None else first
 
     def batches_at(self, offset: int) -> BatchRun:
-        """As ``Log.batches_at``."""
+        """Consecutive batches from an offset on, like ``Log.batches_at``."""
         batches: Sequence[Batch] = self._tail.batches
         place = self._tail.find(offset)
         if place is None:
@@ -81,13 +81,13 @@ class MemoryLog:
         return batches, place
 
     def batch_at(self, offset: int) -> Batch | None:
-        """As ``Log.batch_at``."""
+        """The batch at an offset, like ``Log.batch_at``."""
         place = self._tail.find(offset)
         batch = None if place is None else self._tail.batches[place]
         return batch if batch is not None and offset < batch.next_offset else None
 
     def read_raw(self, offset: int, nbytes: int) -> list[memoryview]:
-        """As ``Log.read_raw``."""
+        """Whole batches as they are stored, like ``Log.read_raw``."""
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRangeError("memory", 0, offset, self.start_offset, self.next_offset)
         batches, place = self.batches_at(offset)
@@ -100,20 +100,20 @@ class MemoryLog:
         return pieces
 
     def offset_at(self, timestamp_ns: int) -> int:
-        """As ``Log.offset_at``."""
+        """The first offset at or after a time, like ``Log.offset_at``."""
         for batch in self._tail.batches:
             if batch.timestamp_ns >= timestamp_ns:
                 return batch.first_offset
         return self.next_offset
 
     def bytes_from(self, offset: int) -> int:
-        """As ``Log.bytes_from``."""
+        """The approximate size of the batches from an offset on, like ``Log.bytes_from``."""
         batches, place = self.batches_at(offset)
         return sum(len(batch.raw) for batch in batches[place:])
 
     @property
     def trimmable(self) -> bool:
-        """As ``Log.trimmable``."""
+        """True if there is anything to trim, like ``Log.trimmable``."""
         return self._held > 0
 
     def trim(

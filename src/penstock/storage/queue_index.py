@@ -41,7 +41,7 @@ from penstock.storage.queue_rebuild import IndexedLog, Rebuild, Stated, batches_
 logger = logging.getLogger(__name__)
 
 CHUNK_MESSAGES: Final = 4096
-"""So many messages of a queue are written as one chunk."""
+"""The number of messages of a queue that are written as one chunk."""
 LAG_MAX: Final = 65_536
 """No queue keeps a message in memory only that is so far behind the log's end: it bounds what the
 next start reads again."""

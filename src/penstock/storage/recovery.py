@@ -45,7 +45,7 @@ WINDOW_BYTES: Final = 16 * 1024 * 1024
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening a log found. Sizes in bytes."""
+    """Findings of opening a log. Sizes in bytes."""
 
     torn: int = 0
     damaged: int = 0

@@ -1,4 +1,4 @@
-"""How long consumed messages stay for replay."""
+"""Retention: the time or size for which consumed messages stay for replay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Retention:
     nbytes: int = 0
 
     def expired(self, age_ns: int, nbytes_without: int) -> bool:
-        """Whether a consumed segment of this age goes from a queue of this size without it."""
+        """True if a consumed segment of this age goes from a queue of this size without it."""
         if not self.time_ns and not self.nbytes:
             return True
         too_old = bool(self.time_ns) and age_ns > self.time_ns

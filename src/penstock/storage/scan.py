@@ -35,7 +35,7 @@ class Scan:
 
     @property
     def torn(self) -> bool:
-        """Whether the buffer ends in damage: bytes behind the last valid batch."""
+        """True if the buffer ends in damage: bytes behind the last valid batch."""
         return bool(self.damage) and self.damage[-1].start == self.end
 
     def refuse_from(self, offset: int) -> None:

@@ -203,7 +203,7 @@ class Segment:
         return self.block(number, cache).batch(offset)
 
     def encode_index(self) -> bytes:
-        """What the index file says of the segment as it is now."""
+        """The content of the index file for the segment as it is now."""
         return self.index.encode(self.file.size, self.next_offset, self.last_timestamp_ns,
                                  self.first_id)  # fmt: skip
 

@@ -106,7 +106,7 @@ class Store:
         return log, journal, report
 
     def open_queues(self, topic: str, log: Log, stated: Stated, *, several: bool = False) -> Queues:
-        """Which queues the topic's log has; ``several`` makes an index for more than one.
+        """Open the queues of a topic's log; ``several`` makes an index for more than one.
 
         Raises StorageError.
         """
