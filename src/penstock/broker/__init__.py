@@ -1,1 +1,1 @@
-"""What a broker is, in neither dialect: topics, channels, groups. Bytes and time are handed in."""
+"""The broker in neither dialect: topics, channels, groups. Bytes and time are handed in."""

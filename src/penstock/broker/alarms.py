@@ -1,4 +1,4 @@
-"""Which channel must look at its deadlines next: one heap for the whole broker."""
+"""The channel that must look at its deadlines next: one heap for the whole broker."""
 
 from __future__ import annotations
 

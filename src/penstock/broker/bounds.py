@@ -1,4 +1,4 @@
-"""How much a topic may hold, and what happens to what is too much.
+"""Bounds of a topic: the most that it may hold, and the fate of what is too much.
 
 What counts is what somebody still needs: what waits in the topic itself, and with it what the
 fullest of its channels has not finished: waiting, in flight and deferred. Bytes are those of the
@@ -14,7 +14,7 @@ from penstock.core.errors import StorageError
 
 
 class Overflow(Enum):
-    """What a full topic does with a publish."""
+    """The fate of a publish to a full topic."""
 
     REFUSE = "refuse"
     DROP_OLDEST = "drop-oldest"

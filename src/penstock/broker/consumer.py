@@ -21,7 +21,7 @@ class Delivery(Struct):
 
 
 class Locality(IntEnum):
-    """How near a consumer is; the nearer ones are served first (NSQ reference 3.11)."""
+    """The distance of a consumer; the nearer ones are served first (NSQ reference 3.11)."""
 
     ZONE = 0
     REGION = 1
@@ -69,5 +69,5 @@ class Consumer:
         return self.flights.count
 
     def room(self) -> int:
-        """How many messages it takes now."""
+        """The number of messages that it takes now."""
         return self.ready - self.flights.count if self.writable else 0

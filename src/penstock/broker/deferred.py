@@ -138,7 +138,7 @@ class Deferred:
         return entry
 
     def _over(self, row: int) -> DeferredRange:
-        """What is in a row, which is not deferred any more."""
+        """The range of a row, which is not deferred any more."""
         entry = self._range(row)
         self._counts[row] = 0
         self._changes[entry.first] = None
@@ -249,7 +249,7 @@ class Deferred:
     # --- keeping -------------------------------------------------------------------------------
 
     def collect(self, everything: bool) -> tuple[bool, list[DeferredRange], list[int]]:
-        """What to write down since the last call: (reset, added, first offsets of what is over).
+        """Changes since the last call: (reset, added, first offsets of what is over).
 
         With ``everything``, or after ``clear``, it is a reset and all that waits.
         """

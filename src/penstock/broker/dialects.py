@@ -31,7 +31,7 @@ _nsq_writer_loaders: list[Callable[[], Writer]] = []
 
 
 def register_reader(dialect: Dialect, load: Callable[[], Reader]) -> None:
-    """How to get the reader of a dialect when it is needed."""
+    """Hand in the function that loads a dialect's reader once it is needed."""
     _reader_loaders[dialect] = load
     _readers.pop(dialect, None)
 
@@ -42,7 +42,7 @@ def register_stated(dialect: Dialect, load: Callable[[], Stated]) -> None:
 
 
 def register_nsq_writer(load: Callable[[], Writer]) -> None:
-    """How to get the writer of NSQ's batches when it is needed."""
+    """Hand in the function that loads the writer of NSQ's batches once it is needed."""
     _nsq_writer_loaders[:] = [load]
 
 
@@ -76,7 +76,7 @@ def nsq_view(batch: Batch) -> Batch:
 
 
 def nsq_raw(raw: memoryview) -> memoryview:
-    """The same for a batch as it is stored."""
+    """The bytes of a batch in NSQ's dialect, made from a batch as it is stored."""
     if raw[DIALECT_AT] == _NSQ:
         return raw
     return _nsq_views.of(Batch.parse(raw, verify=False)).raw

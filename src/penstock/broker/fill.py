@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Fill(NamedTuple):
-    """What a topic or one of its channels holds."""
+    """The content of a topic or of one of its channels, in messages and bytes."""
 
     messages: int
     nbytes: int
 
     def surplus(self, bounds: Bounds) -> int:
-        """How many messages are too many; of bytes that are too many, the messages they make."""
+        """The number of messages that are too many; bytes that are too many count as messages."""
         messages = self.messages - bounds.max_depth if bounds.max_depth else 0
         over = self.nbytes - bounds.max_bytes if bounds.max_bytes else 0
         if over > 0 and self.messages:
@@ -32,7 +32,7 @@ class Fill(NamedTuple):
 
 
 def fill_of(topic: Topic) -> Fill:
-    """What a topic and the fullest of its channels hold."""
+    """The fill of a topic: of its fullest channel, or of what waits in the topic itself."""
     size = mean_bytes(topic.log)
     fills = [fill_of_channel(topic.log, channel, size) for channel in topic.channels.values()]
     fills.append(fill_waiting(topic))
@@ -40,12 +40,12 @@ def fill_of(topic: Topic) -> Fill:
 
 
 def fill_waiting(topic: Topic) -> Fill:
-    """What waits in the topic itself, for channels to come or for a pause to end."""
+    """Messages that wait in the topic itself, for channels to come or for a pause to end."""
     return Fill(topic.log.append_offset - topic.head, topic.log.bytes_from(topic.head))
 
 
 def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -> Fill:
-    """What one channel needs, with what waits in the topic for it."""
+    """Messages that one channel needs, with those that wait in the topic for it."""
     skipped = len(channel.skips)
     ahead = log.append_offset - channel.cursor
     behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
@@ -55,5 +55,5 @@ def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -
 
 
 def mean_bytes(log: Log | MemoryLog) -> float:
-    """What a message of the log takes, on the average."""
+    """The average size of a message in the log."""
     return log.nbytes / max(1, log.append_offset - log.start_offset)

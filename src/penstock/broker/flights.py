@@ -25,7 +25,7 @@ class Odd(NamedTuple):
 
 
 class Flights:
-    """What one consumer holds: fresh ranges (first delivery) and odd messages."""
+    """Messages in flight to one consumer: fresh ranges (first delivery) and odd messages."""
 
     __slots__ = ("_deadlines", "_firsts", "_nexts", "_odd_heap", "count", "odd", "timeout_ns")
 
@@ -149,7 +149,7 @@ class Flights:
         del self._firsts[place], self._nexts[place], self._deadlines[place]
 
     def _covers(self, first: int, next_: int) -> bool:
-        """Whether fresh ranges hold all of ``[first, next_)``."""
+        """True if fresh ranges hold all of ``[first, next_)``."""
         firsts, nexts = self._firsts, self._nexts
         place = bisect_right(firsts, first) - 1
         if place < 0 or first >= nexts[place]:

@@ -1,4 +1,4 @@
-"""What a dialect with consumer groups of its own tells about them, for statistics of all kinds."""
+"""Figures of a dialect's consumer groups, for statistics of all kinds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 ROCKETMQ_PREFIX: Final = "rocketmq:"
-"""What RocketMQ's groups are called among the groups that hold a topic's log."""
+"""The prefix of RocketMQ's groups among the groups that hold a topic's log."""
 
 
 class GroupMember(Struct):

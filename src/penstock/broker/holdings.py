@@ -1,4 +1,4 @@
-"""What a channel still has to do: the messages it owes, and in which state each of them is.
+"""The messages that a channel owes its consumers, and the state of each of them.
 
 A channel is a cursor over the topic's log, no queue of its own. Offsets below the cursor have been
 delivered once; those that are not finished yet are somewhere: in flight to a consumer, requeued,
@@ -115,7 +115,7 @@ class Holdings:
 
     @property
     def backend_depth(self) -> int:
-        """How many of them are beyond the memory queue."""
+        """The number of waiting messages that are beyond the memory queue."""
         return 0 if self.bounded else max(0, self.depth - self._options.mem_queue_size)
 
     @property
@@ -216,7 +216,7 @@ class Holdings:
         return self.head if skip is None else min(self.head, skip[0])
 
     def _lose(self, count: int) -> None:
-        """So many messages are damaged in the log: nobody can have them."""
+        """Count messages that are damaged in the log: nobody can have them."""
         self.lost_count += count
 
     # --- what comes again ----------------------------------------------------------------------
@@ -293,7 +293,7 @@ class Holdings:
     # --- keeping progress ----------------------------------------------------------------------
 
     def record(self, everything: bool) -> ChannelRecord:
-        """What the journal has to know; ``everything`` when the journal starts anew."""
+        """The channel's record for the journal; ``everything`` when the journal is rewritten."""
         self.changed = False
         self._serial += 1
         to_wall = self._wall_ahead_ns()

@@ -1,4 +1,4 @@
-"""What is written down of channels and groups, so that a restart goes on where they were.
+"""Records of channels and groups, so that a restart goes on where they were.
 
 One record a change, newest last. A channel's record holds its cursor and the few ranges that differ
 from "below it done, above it waiting"; of deferrals, of which there may be a million, only what was
@@ -71,7 +71,7 @@ class WritersRecord(msgspec.Struct, array_like=True, tag="e"):
 
 
 class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
-    """What was set for one channel; None: as the flags say."""
+    """Settings of one channel; None: as the flags say."""
 
     name: str
     max_attempts: int | None = None
@@ -79,7 +79,7 @@ class ChannelSettings(msgspec.Struct, array_like=True, tag="m"):
 
 
 class TopicSettings(msgspec.Struct, array_like=True, tag="b"):
-    """What was set for the topic; None: as the flags say."""
+    """Settings of the topic; None: as the flags say."""
 
     max_depth: int | None = None
     max_bytes: int | None = None
@@ -131,7 +131,7 @@ def encode_record(record: Record) -> bytes:
 
 
 class Progress:
-    """What the records of a journal add up to."""
+    """The sum of a journal's records."""
 
     def __init__(self) -> None:
         self.head: int | None = None

@@ -1,4 +1,4 @@
-"""What a dialect hands to a topic to be published."""
+"""Records: messages that a dialect hands to a topic to be published."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Records(Protocol):
 
     @property
     def note(self) -> bytes:
-        """What is stored behind their frames; then they have a batch of their own, and ``stride``
+        """Bytes to store behind their frames; then they have a batch of their own, and ``stride``
         is 0. Mostly nothing.
         """
         ...

@@ -374,7 +374,7 @@ class Topic:
 
     @property
     def backend_depth(self) -> int:
-        """How many of them are beyond the memory queue."""
+        """The number of waiting messages that are beyond the memory queue."""
         return 0 if self.ephemeral else max(0, self.depth - self._options.mem_queue_size)
 
     def pause(self) -> None:
@@ -453,7 +453,7 @@ class Topic:
 
     @property
     def bounds(self) -> Bounds:
-        """What the topic may hold."""
+        """The bounds in force: the topic's settings, or else the defaults."""
         own, default = self.settings, self._bounds
         return Bounds(
             default.max_depth if own.max_depth is None else own.max_depth,
@@ -502,7 +502,7 @@ class Topic:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to write down."""
+        """True if there is something to write down."""
         return (
             self._changed
             or self._save_failed
