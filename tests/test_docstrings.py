@@ -1,0 +1,58 @@
+"""A docstring's first line stands by itself: a noun phrase or an imperative."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "penstock"
+FLOORS = ("core", "net", "storage", "broker")
+"""The floors that the rule is kept on; the docstrings of the others are older than it."""
+BANNED = re.compile(r"(What|Who|How|Whether|Which|The same|As|So many|Such)\b")
+MODULES = sorted(module for floor in FLOORS for module in (SOURCE / floor).rglob("*.py"))
+
+
+def name(module: Path) -> str:
+    return module.relative_to(SOURCE).as_posix()
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """The docstrings of a module, its classes and functions, and those below its assignments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if text := ast.get_docstring(node):
+                yield text
+            yield from _below_assignments(node.body)
+
+
+def _below_assignments(body: list[ast.stmt]) -> Iterator[str]:
+    for before, node in pairwise(body):
+        match before, node:
+            case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+                yield text
+
+
+def banned(source: str) -> list[str]:
+    """The first lines that begin with a word that needs another sentence before it."""
+    return [text.splitlines()[0] for text in docstrings(source) if BANNED.match(text)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_first_lines_stand_by_themselves(module: Path) -> None:
+    assert banned(module.read_text(encoding="utf-8")) == []
+
+
+def test_banned_beginnings_are_found() -> None:
+    source = (
+        '"""What a module is."""\n'
+        'LIMIT = 1\n"""So many are kept."""\n'
+        "class Asset:\n"
+        '    """Assets, as they are."""\n'
+        '    def is_open(self):\n        """Whether it is."""\n'
+    )
+    assert sorted(banned(source)) == ["So many are kept.", "What a module is.", "Whether it is."]
