@@ -22,13 +22,14 @@ FLOORS = {
     "net": 1,
     "storage": 2,
     "broker": 3,
-    "nsq": 4,
-    "rocketmq": 4,
-    "spark": 5,
-    "admin": 6,
-    "arrow": 6,
-    "cli": 7,
-    "testing": 8,
+    "node": 4,
+    "nsq": 5,
+    "rocketmq": 5,
+    "spark": 6,
+    "admin": 7,
+    "arrow": 7,
+    "cli": 8,
+    "testing": 9,
 }
 WEB = SOURCE / "admin" / "web"
 WEB_FILES = sorted(path for path in WEB.rglob("*") if path.suffix in (".js", ".css", ".html"))

@@ -25,10 +25,10 @@ from penstock.net.http import HttpServer
 from penstock.net.loop import StopRequested, interruptible
 from penstock.net.tasks import spawn
 from penstock.net.tls_server import over_tls
+from penstock.node.commits import Commits
 from penstock.nsq.nsqd import lookup, metadata
 from penstock.nsq.nsqd.auth import GuardedSession
 from penstock.nsq.nsqd.auth_servers import AuthServers
-from penstock.nsq.nsqd.commits import Commits
 from penstock.nsq.nsqd.companion import Companion
 from penstock.nsq.nsqd.dead_letters import DeadLetters
 from penstock.nsq.nsqd.housekeeping import Housekeeping

@@ -14,8 +14,8 @@ import pytest
 import uvloop
 
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.node.commits import AT_ONCE
 from penstock.nsq.nsqd import daemon
-from penstock.nsq.nsqd.commits import AT_ONCE
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 

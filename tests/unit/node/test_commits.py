@@ -23,17 +23,16 @@ from penstock.core.errors import (
     TooManyFilesError,
 )
 from penstock.core.units import SECOND
-from penstock.nsq.nsqd import commits
-from penstock.nsq.nsqd.commits import FEW, MANY, Commits
-from penstock.nsq.nsqd.sync_place import SyncPlace
+from penstock.node import commits
+from penstock.node.commits import FEW, MANY, Commits
+from penstock.node.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk, FaultyFile
-
-from .conftest import TIMEOUT_S
+from tests.unit.nsq.nsqd.conftest import TIMEOUT_S
 
 
 class Bench:

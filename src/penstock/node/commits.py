@@ -21,7 +21,7 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import DiskFullError, ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.nsq.nsqd.sync_place import SyncPlace
+from penstock.node.sync_place import SyncPlace
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
 

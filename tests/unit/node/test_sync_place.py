@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.nsq.nsqd.sync_place import SHORT_NS, SyncPlace
+from penstock.node.sync_place import SHORT_NS, SyncPlace
 from penstock.testing.clock import FakeClock
 
-from .conftest import TIMEOUT_S
+from tests.unit.nsq.nsqd.conftest import TIMEOUT_S
 
 
 class Disk:
