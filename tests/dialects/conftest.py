@@ -12,17 +12,19 @@ import pytest
 
 from penstock.broker.topic import Topic
 from penstock.cli.dialects import register_dialects
-from penstock.cli.rocketmq_companion import RocketCompanion
 from penstock.nsq.client import LogClient, Message
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from tests import nsqds
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -39,21 +41,24 @@ class Both:
         self._options = options
         self._closing: list[Callable[[], None]] = []
         self._clients: list[RawClient] = []
-        self._companion: RocketCompanion | None = None
+        self._rocketmq: RocketBroker | None = None
         self.settings: dict[str, Any] = {}
         self.nsqd: Nsqd
 
     def start(self) -> None:
         register_dialects()
-        self._companion = RocketCompanion(self._settings())
-        self._start_nsqd(self._companion)
+        self._loop.run(self._start(self._settings()))
 
-    def _start_nsqd(self, *companions: RocketCompanion) -> None:
+    async def _start(self, settings: BrokerSettings | None) -> None:
         options = NsqdOptions(
             data_path=str(self._path), tcp_address="127.0.0.1:0", http_address="127.0.0.1:0",
             **self._options,
         )  # fmt: skip
-        self.nsqd = self._loop.run(Nsqd.start(options, companions=companions))
+        node = await open_node(options)
+        self.nsqd = await Nsqd.open(node, options)
+        if settings is not None:
+            self._rocketmq = await RocketBroker.start(settings, node)
+        node.start()
 
     def _settings(self) -> BrokerSettings:
         settings = BrokerSettings()
@@ -74,26 +79,27 @@ class Both:
             client.close()
         self._closing.clear()
         self._clients.clear()
-        self._loop.run(self.nsqd.close())
+        if self._rocketmq is not None:
+            self._loop.run(self._rocketmq.close())
+            self._rocketmq = None
+        self._loop.run(nsqds.stop(self.nsqd))
 
     def restart(self) -> None:
         self.stop()
         self.start()
 
-    def stop_companion(self) -> None:
+    def stop_rocketmq(self) -> None:
         """Start anew as a plain nsqd."""
         self.stop()
-        self._companion = None
-        self._start_nsqd()
+        self._loop.run(self._start(None))
 
     @property
     def node(self) -> Node:
-        assert self._companion is not None
-        assert self._companion.broker is not None
-        return self._companion.broker.node
+        assert self._rocketmq is not None
+        return self._rocketmq.node
 
     def topic(self, name: str) -> Topic:
-        return self.nsqd.broker.topics[name]
+        return self.nsqd.node.broker.topics[name]
 
     def run(self, work: Coroutine[Any, Any, Any]) -> None:
         """Something in the node's own loop."""
@@ -111,26 +117,26 @@ class Both:
 
     def publish(self, topic: str, *bodies: bytes) -> None:
         """One MPUB."""
-        with Producer(f"127.0.0.1:{self.nsqd.tcp_port}") as producer:
+        with Producer(f"127.0.0.1:{self.nsqd.ports.tcp}") as producer:
             producer.multi_publish(topic, bodies)
 
     def consumer(self, topic: str, channel: str = "c", **more: Any) -> Consumer:
         """A consumer of a channel, which is there from now on."""
         self.http("POST", f"/topic/create?topic={topic}")
         self.http("POST", f"/channel/create?topic={topic}&channel={channel}")
-        address = f"127.0.0.1:{self.nsqd.tcp_port}"
+        address = f"127.0.0.1:{self.nsqd.ports.tcp}"
         consumer = Consumer(topic, channel, nsqd_tcp_addresses=[address], **more)
         self._closing.append(consumer.close)
         return consumer
 
     def log(self) -> LogClient:
-        client = LogClient(f"127.0.0.1:{self.nsqd.http_port}")
+        client = LogClient(f"127.0.0.1:{self.nsqd.ports.http}")
         self._closing.append(client.close)
         return client
 
     def http(self, method: str, path: str, body: Any = None) -> Any:
         """The body of an answer, which must be 200: JSON, or text that is none."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.nsqd.http_port, timeout=SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.nsqd.ports.http, timeout=SECONDS)
         try:
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
@@ -143,9 +149,8 @@ class Both:
     # --- RocketMQ's side -----------------------------------------------------------------------
 
     def client(self) -> RawClient:
-        assert self._companion is not None
-        assert self._companion.broker is not None
-        self._clients.append(RawClient(self._companion.broker.port))
+        assert self._rocketmq is not None
+        self._clients.append(RawClient(self._rocketmq.port))
         return self._clients[-1]
 
     def make_topic(self, client: RawClient, topic: str, queues: int = 4) -> None:

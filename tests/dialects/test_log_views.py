@@ -20,7 +20,7 @@ def log(both: Both) -> LogClient:
     both.publish("t", b"nsq 0", b"nsq 1")
     for number in range(3):
         both.send(client, "t", b"one %d" % number, queue=1)
-    both._closing.append((log := LogClient(f"127.0.0.1:{both.nsqd.http_port}",
+    both._closing.append((log := LogClient(f"127.0.0.1:{both.nsqd.ports.http}",
                                            dialect="rocketmq")).close)  # fmt: skip
     return log
 
@@ -91,8 +91,8 @@ def test_a_group_is_among_the_consumer_offsets_and_holds_the_log(
 
 
 def test_a_node_without_rocketmq_says_so(both: Both, log: LogClient) -> None:
-    both.stop_companion()
-    reader = LogClient(f"127.0.0.1:{both.nsqd.http_port}", dialect="rocketmq")
+    both.stop_rocketmq()
+    reader = LogClient(f"127.0.0.1:{both.nsqd.ports.http}", dialect="rocketmq")
     with pytest.raises(NoDialect, match="DIALECT_NOT_SPOKEN"):
         reader.offsets("t")
     reader.close()

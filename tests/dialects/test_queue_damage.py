@@ -25,7 +25,7 @@ def let_go(both: Both) -> None:
 
     async def trim() -> None:
         topic = both.topic(TOPIC)
-        await both.nsqd.commits.settle(topic)  # a log is not trimmed while it is synced
+        await both.nsqd.node.commits.settle(topic)  # a log is not trimmed while it is synced
         topic.log.sync()  # type: ignore[union-attr]
         topic.retention = Retention()
         assert topic.trim(Retention()) > 0
@@ -92,4 +92,4 @@ def test_a_queue_of_which_nothing_is_left_goes_on_where_its_consumers_are(
     assert message.body == b"next"
     answer = both.pull(client, TOPIC, 0, both.node.store.bounds(TOPIC, 0)[0])
     assert answer.code == ResponseCode.SUCCESS
-    assert both.nsqd.broker.health is not None
+    assert both.nsqd.node.broker.health is not None

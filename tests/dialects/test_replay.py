@@ -116,7 +116,7 @@ def test_percentiles_know_when_rocketmqs_messages_were_stored(both: Both) -> Non
 
 def test_a_plain_nsqd_reads_what_rocketmq_left_behind(both: Both) -> None:
     fill(both, "t")
-    both.stop_companion()
+    both.stop_rocketmq()
     assert bodies(both.consumer("t", max_in_flight=9), 5) == EXPECTED
     assert both.http("GET", "/stats?format=json&topic=t")["topics"][0]["depth"] == 0
     both.publish("t", b"more")

@@ -76,7 +76,7 @@ def test_lag_for_prometheus(both: Both) -> None:
 
 def test_a_plain_nsqd_says_nothing_of_groups(both: Both) -> None:
     prepare(both)
-    both.stop_companion()
+    both.stop_rocketmq()
     stats = both.http("GET", "/stats?format=json")
     assert "producer_groups" not in stats
     assert all("consumer_groups" not in topic for topic in stats["topics"])

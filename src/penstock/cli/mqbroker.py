@@ -9,7 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
     from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.rocketmq.broker.daemon import RocketBroker
     from penstock.rocketmq.broker.settings import BrokerSettings
 
 PREFIX: Final = "[mqbroker] "
@@ -62,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
-    """The nsqd whose topics the broker has; its ports are closed unless they are wanted."""
+    """The options of the broker's node, and of NSQ's ports over it where they are wanted."""
     from penstock.core.units import HOUR, MILLISECOND
     from penstock.nsq.nsqd.options import NsqdOptions
 
@@ -81,36 +84,58 @@ def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
 
 
 async def _serve(settings: BrokerSettings, log_level: int) -> int:
+    from contextlib import AsyncExitStack
+
     from penstock.cli.dialects import register_dialects
-    from penstock.cli.rocketmq_companion import RocketCompanion
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
     from penstock.net.loop import calm_garbage_collector, stop_requested
-    from penstock.nsq.nsqd.daemon import Nsqd
     from penstock.storage.disk import OsDisk
 
     register_dialects()
     _log.info("%s", _introduction(settings))
-    if not (settings.nsq_tcp_address or settings.nsq_http_address):
-        # What the nsqd beneath does is news only to those who use it.
-        logging.getLogger("penstock.nsqd").setLevel(max(log_level, logging.WARNING))
-    companion = RocketCompanion(settings)
     try:
         OsDisk().make_directory(settings.store_path_root_dir)
     except PenstockError as error:
         die(PREFIX, f"cannot make storePathRootDir - {error}")
     try:
-        nsqd = await Nsqd.start(nsqd_options(settings, log_level), companions=(companion,))
+        async with AsyncExitStack() as running:
+            broker = await _start(settings, log_level, running)
+            await broker.registered()  # who waits for the line may ask name servers next
+            print(_success(settings, broker.address), flush=True)
+            calm_garbage_collector()
+            await stop_requested()
     except PenstockError as error:
         die(PREFIX, _reason(error, settings))
-    assert companion.broker is not None
-    await companion.broker.node.registered()  # who waits for the line may ask name servers next
-    print(_success(settings, companion.broker.address), flush=True)
-    calm_garbage_collector()
-    await stop_requested()
-    await nsqd.close()
     _log.info("bye")
     return 0
+
+
+async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitStack) -> RocketBroker:
+    """Open the store and the ports. Raises PenstockError with one line for the user."""
+    from penstock.cli.starting import starting
+    from penstock.nsq.nsqd.daemon import Nsqd, log_versions
+    from penstock.nsq.nsqd.data_path import open_node
+    from penstock.rocketmq.broker.daemon import RocketBroker
+
+    options = nsqd_options(settings, log_level)
+    with_nsq = bool(options.tcp_address or options.http_address)
+    if with_nsq:
+        log_versions(options)
+    else:
+        # Events of the node beneath are news only to those who use NSQ's ports.
+        for name in ("penstock.node", "penstock.nsqd"):
+            logging.getLogger(name).setLevel(max(log_level, logging.WARNING))
+    with starting("the broker cannot start"):
+        node = await open_node(options)
+        running.push_async_callback(node.close)
+        if with_nsq:
+            nsqd = await Nsqd.open(node, options)
+            running.push_async_callback(nsqd.close)
+    broker = await RocketBroker.start(settings, node)
+    running.push_async_callback(broker.close)
+    node.start()
+    return broker
 
 
 def _introduction(settings: BrokerSettings) -> str:
@@ -125,7 +150,7 @@ def _introduction(settings: BrokerSettings) -> str:
 
 
 def _reason(error: BaseException, settings: BrokerSettings) -> str:
-    """Why the broker does not start, for those who know nothing of the nsqd beneath."""
+    """Reason why the broker does not start, in terms of its own properties."""
     from penstock.core.errors import LockedError
 
     cause: BaseException | None = error
@@ -134,7 +159,7 @@ def _reason(error: BaseException, settings: BrokerSettings) -> str:
             return (f"another broker or nsqd uses the store {settings.store_path_root_dir}: stop "
                     "it, or set storePathRootDir")  # fmt: skip
         cause = cause.__cause__
-    return str(error).replace("failed to instantiate nsqd", "the broker cannot start")
+    return str(error)
 
 
 def _success(settings: BrokerSettings, address: str) -> str:

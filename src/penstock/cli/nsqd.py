@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,12 @@ from penstock.core.options import load
 from penstock.nsq.version import version_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from contextlib import AsyncExitStack
 
-    from penstock.nsq.nsqd.companion import Companion
     from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.rocketmq.broker.settings import BrokerSettings
+
+_log = logging.getLogger("penstock.nsqd")
 
 
 def main() -> None:
@@ -31,30 +34,53 @@ def main() -> None:
 
 
 async def _serve(options: NsqdOptions) -> int:
+    from contextlib import AsyncExitStack
+
     from penstock.cli.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
     from penstock.net.loop import calm_garbage_collector, stop_requested
-    from penstock.nsq.nsqd.daemon import Nsqd
 
     register_dialects()
     try:
-        nsqd = await Nsqd.start(options, companions=_companions(options))
+        async with AsyncExitStack() as running:
+            await _start(options, running)
+            calm_garbage_collector()
+            await stop_requested()
     except PenstockError as error:
         die(options.log_prefix, str(error))
-    calm_garbage_collector()
-    await stop_requested()
-    await nsqd.close()
     return 0
 
 
-def _companions(options: NsqdOptions) -> Sequence[Companion]:
-    """Brokers of other dialects, whose code is loaded when the flags ask for them."""
-    if not options.rocketmq_address:
-        return ()
-    from penstock.cli.rocketmq_companion import companions
+async def _start(options: NsqdOptions, running: AsyncExitStack) -> None:
+    """Open the data path and the ports. Raises PenstockError with one line for the user."""
+    from penstock.cli.starting import starting
+    from penstock.nsq.nsqd.daemon import Nsqd, log_versions
+    from penstock.nsq.nsqd.data_path import open_node
 
-    return companions(options)
+    log_versions(options)
+    settings = _rocketmq_settings(options)
+    running.callback(_log.info, "NSQ: bye")
+    with starting("failed to instantiate nsqd"):
+        node = await open_node(options)
+        running.push_async_callback(node.close)
+        nsqd = await Nsqd.open(node, options)
+        running.push_async_callback(nsqd.close)
+    if settings is not None:
+        from penstock.rocketmq.broker.daemon import RocketBroker
+
+        rocketmq = await RocketBroker.start(settings, node)
+        running.push_async_callback(rocketmq.close)
+    node.start()
+
+
+def _rocketmq_settings(options: NsqdOptions) -> BrokerSettings | None:
+    """The settings of RocketMQ's port, whose code is loaded when the flags ask for it."""
+    if not options.rocketmq_address:
+        return None
+    from penstock.cli.rocketmq_port import rocketmq_settings
+
+    return rocketmq_settings(options)
 
 
 if __name__ == "__main__":

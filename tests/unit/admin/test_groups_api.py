@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.net.http_client import post
-from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
+from tests import nsqds
 from tests.unit.admin.conftest import TIMEOUT_S, StartAdmin, Two, topic
 
 GROUP = {"group_name": "g", "committed": {"0": 2}, "lag": 3, "rate": 1.0, "progress": None}
@@ -41,8 +41,8 @@ async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
 async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
     options = NsqdOptions(data_path=str(tmp_path), tcp_address="", http_address="127.0.0.1:0",
                           broadcast_address="127.0.0.1")  # fmt: skip
-    nsqd = await Nsqd.start(options)
-    address = f"127.0.0.1:{nsqd.http_port}"
+    nsqd = await nsqds.start(options)
+    address = f"127.0.0.1:{nsqd.ports.http}"
     try:
         running = await admin(nsqd_http_addresses=(address,))
         await post(f"http://{address}/mpub?topic=t", TIMEOUT_S, b"a\nb\nc")
@@ -55,7 +55,7 @@ async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
         await post(f"http://{address}/log/group/progress{query}", TIMEOUT_S, told)
         (group,) = (await running.get("/api/groups?topic=t"))["groups"]
     finally:
-        await nsqd.close()
+        await nsqds.stop(nsqd)
     assert (group["group"], group["lag"], group["kind"]) == ("g", 2, "log")
     assert (group["stale"], group["expires_in"], group["owner"]) == (False, None, "q1")
     (node,) = group["nodes"]

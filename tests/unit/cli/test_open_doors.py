@@ -16,7 +16,7 @@ from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.testing.daemons import run_nsqd
 from tests.conformance.certificates import Certificates
-from tests.unit.cli.test_rocketmq_companion import rocketmq_port
+from tests.unit.cli.test_rocketmq_port import rocketmq_port
 from tests.unit.rocketmq.raw_client import RawClient
 
 TLS = {"tls.server.mode": "enforcing", "tls.server.certPath": "c", "tls.server.keyPath": "k"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
@@ -12,31 +13,28 @@ from penstock.core.units import parse_duration
 from penstock.net.http import Response
 from penstock.nsq.http_api import ApiError, Query, json_response
 
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
-
 _NUMBER = re.compile(r"[0-9]{1,19}")
 NUMBER_MAX: Final = (1 << 63) - 1
 _POSITIONS = ("offset", "from", "timestamp_ns", "since")
 
 
-def topic_named(nsqd: Nsqd, name: str) -> Topic:
+def topic_named(topics: Mapping[str, Topic], name: str) -> Topic:
     """The topic of that name; ApiError 404."""
-    topic = nsqd.broker.topics.get(name)
+    topic = topics.get(name)
     if topic is None:
         raise ApiError(404, "TOPIC_NOT_FOUND")
     return topic
 
 
-def existing_topic(nsqd: Nsqd, query: Query) -> Topic:
+def existing_topic(topics: Mapping[str, Topic], query: Query) -> Topic:
     """The topic that is asked for; ApiError 400 or 404."""
-    return topic_named(nsqd, query.topic())
+    return topic_named(topics, query.topic())
 
 
-def existing_channel(nsqd: Nsqd, query: Query) -> tuple[Topic, Channel]:
+def existing_channel(topics: Mapping[str, Topic], query: Query) -> tuple[Topic, Channel]:
     """The channel that is asked for, and its topic; ApiError 400 or 404."""
     name, channel_name = query.topic_and_channel()
-    topic = topic_named(nsqd, name)
+    topic = topic_named(topics, name)
     channel = topic.channels.get(channel_name)
     if channel is None:
         raise ApiError(404, "CHANNEL_NOT_FOUND")

@@ -11,21 +11,19 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from penstock.core.quote import quote
 from penstock.net.address import host_of
 from penstock.net.tasks import spawn
 from penstock.nsq.nsqd.auth_servers import AuthServers
 from penstock.nsq.nsqd.connection import Handlers
+from penstock.nsq.nsqd.context import Context
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.auth import Credentials, auth_answer
 from penstock.nsq.protocol.authorizations import Authorizations
 from penstock.nsq.protocol.events import Auth, Event, Failure, MpubLine, Publish, Subscribe
 from penstock.nsq.protocol.frames import response
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +39,10 @@ Granted = Callable[[Authorizations | None], None]
 class GuardedSession(Session):
     """A client's connection, and what the auth servers let it do."""
 
-    def __init__(self, nsqd: Nsqd, servers: AuthServers) -> None:
-        super().__init__(nsqd)
+    def __init__(
+        self, context: Context, sessions: dict[Session, None], servers: AuthServers
+    ) -> None:
+        super().__init__(context, sessions)
         self._servers = servers
         self._secret = b""
         self._expires_ns = 0
@@ -121,7 +121,7 @@ class GuardedSession(Session):
 
     def _take(self, granted: Authorizations) -> None:
         self.authorizations = granted
-        self._expires_ns = self.nsqd.clock.monotonic_ns() + granted.ttl_ns
+        self._expires_ns = self.clock.monotonic_ns() + granted.ttl_ns
         self._publishes_to.clear()
 
     # --- asking --------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import base64
 import codecs
 import re
 import struct
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -22,6 +22,7 @@ from penstock.broker.dead_letters import are_letters, decode_origins
 from penstock.broker.deferred import DeferredRange
 from penstock.broker.dialects import nsq_view
 from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.ids import format_id
 from penstock.core.malformed import MALFORMED
@@ -37,9 +38,6 @@ from penstock.nsq.nsqd.api_arguments import (
 from penstock.nsq.nsqd.write_down import write_down
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.batch import Batch
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 LIMIT: Final = 100
 LIMIT_MAX: Final = 1000
@@ -66,8 +64,9 @@ class Found(NamedTuple):
 class BrowseApi:
     """The browsing endpoints of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, topics: Mapping[str, Topic], clock: Clock) -> None:
+        self._topics = topics
+        self._clock = clock
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/topic/peek", self._peek_topic)
@@ -85,17 +84,17 @@ class BrowseApi:
         Also of topics with names that are not NSQ's, such as RocketMQ's dead letters.
         """
         query = Query.parse(request.query)
-        topic = topic_named(self._nsqd, query.required("topic"))
+        topic = topic_named(self._topics, query.required("topic"))
         page = _Page(query, topic)
-        page.fill(self._logged(topic, page), self._nsqd)
+        page.fill(self._logged(topic, page), self._clock)
         return {"topic": topic.name, **page.answer()}
 
     def _dead_letters(self, request: Request) -> Any:
         """Those messages of a topic that came as dead letters, with where they came from."""
         query = Query.parse(request.query)
-        topic = existing_topic(self._nsqd, query)
+        topic = existing_topic(self._topics, query)
         page = _Page(query, topic, dead_letters=True)
-        page.fill(self._logged(topic, page), self._nsqd)
+        page.fill(self._logged(topic, page), self._clock)
         return {"topic": topic.name, **page.answer()}
 
     def _logged(self, topic: Topic, page: _Page) -> Iterator[Found]:
@@ -110,7 +109,7 @@ class BrowseApi:
     def _peek_channel(self, request: Request) -> Any:
         """What a channel still needs, in the order of the log, with its state."""
         query = Query.parse(request.query)
-        topic, channel = existing_channel(self._nsqd, query)
+        topic, channel = existing_channel(self._topics, query)
         page = _Page(query, topic)
         if page.newest:
             stretches = browse.newest(channel, page.limit)
@@ -121,7 +120,7 @@ class BrowseApi:
             for first, next_, state, attempts, deadline in stretches
             for offset in range(first, next_)
         )
-        page.fill(found, self._nsqd)
+        page.fill(found, self._clock)
         return {"topic": topic.name, "channel": channel.name, **page.answer()}
 
     # --- deferred messages ---------------------------------------------------------------------
@@ -129,25 +128,25 @@ class BrowseApi:
     def _deferred(self, request: Request) -> Any:
         """The deferred messages of a channel, those that come next first."""
         query = Query.parse(request.query)
-        topic, channel = existing_channel(self._nsqd, query)
+        topic, channel = existing_channel(self._topics, query)
         page = _Page(query, topic, by_deadline=True)
         entries = channel.deferred.soonest(page.limit + 1, page.after)
         found = (Found(e.first, State.DEFERRED.value, e.attempts, e.deadline) for e in entries)
-        page.fill(found, self._nsqd)
+        page.fill(found, self._clock)
         return {"topic": topic.name, "channel": channel.name, "count": channel.deferred_count,
                 **page.answer()}  # fmt: skip
 
     def _cancel(self, request: Request) -> Any:
-        topic, channel = existing_channel(self._nsqd, Query.parse(request.query))
+        topic, channel = existing_channel(self._topics, Query.parse(request.query))
         offsets = _wanted(request, topic)
         return self._settled(topic, offsets, channel.cancel_deferred(offsets), "cancelled")
 
     def _release(self, request: Request) -> Any:
-        topic, channel = existing_channel(self._nsqd, Query.parse(request.query))
+        topic, channel = existing_channel(self._topics, Query.parse(request.query))
         offsets = _wanted(request, topic)
         released = channel.release_deferred(offsets)
         answer = self._settled(topic, offsets, released, "released")
-        channel.dispatch(self._nsqd.clock.monotonic_ns())
+        channel.dispatch(self._clock.monotonic_ns())
         return answer
 
     def _settled(
@@ -193,10 +192,10 @@ class _Page:
         else:
             raise ApiError(400, "INVALID_ARG_FROM")
 
-    def fill(self, found: Iterable[Found], nsqd: Nsqd) -> None:
+    def fill(self, found: Iterable[Found], clock: Clock) -> None:
         """Read messages until the page is full. ApiError 500 when the disk cannot be read."""
         reader = browse.PageReader(self._log)
-        now, wall = nsqd.clock.monotonic_ns(), nsqd.clock.wall_ns()
+        now, wall = clock.monotonic_ns(), clock.wall_ns()
         last = None
         try:
             for looked_at, each in enumerate(found):

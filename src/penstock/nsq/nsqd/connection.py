@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
@@ -20,14 +20,12 @@ from penstock.net.budget import TurnShare
 from penstock.net.layered import LayeredTransport
 from penstock.net.layers import LayerError
 from penstock.net.tls import TlsLayer
+from penstock.nsq.nsqd.context import Context
 from penstock.nsq.nsqd.outbox import Outbox
 from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.events import Event, Failure, MpubLine, Nop, Publish, Ready
 from penstock.nsq.protocol.frames import HEARTBEAT_FRAME, error
 from penstock.nsq.protocol.identify import Identity
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 logger = logging.getLogger(__name__)
 
@@ -50,13 +48,16 @@ class Connection(asyncio.Protocol):
     handlers: ClassVar[Handlers] = {}
     """By type of event, what handles it."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self.nsqd = nsqd
-        self.reader = CommandReader(nsqd.limits, expect_magic=True, tls_required=nsqd.tls_required)
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.clock = context.node.clock
+        self.reader = CommandReader(
+            context.limits, expect_magic=True, tls_required=context.tls_required
+        )
         self.tls: TlsLayer | None = None
         self.compression = ""  # or "snappy", "deflate"
-        self.connected_ns = nsqd.clock.wall_ns()
-        self._heard_ns = nsqd.clock.monotonic_ns()
+        self.connected_ns = self.clock.wall_ns()
+        self._heard_ns = self.clock.monotonic_ns()
         self._greeted = False
         self._owed = 0  # publishes that are not answered yet
         self._held: Event | None = None  # the next to be handled
@@ -66,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._ended = False
         self._blocked_since: int | None = None
         self._beat: asyncio.TimerHandle | None = None
-        self._share = TurnShare(nsqd.turns, self._on_turn, self._on_late)
+        self._share = TurnShare(context.node.turns, self._on_turn, self._on_late)
 
     # --- asyncio's side ------------------------------------------------------------------------
 
@@ -75,12 +76,12 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         self.remote_address = show_address(transport.get_extra_info("peername") or "")
         ip = self.remote_address.rpartition(":")[0].strip("[]")
-        self.identity = Identity.unknown(ip, self.nsqd.limits)
+        self.identity = Identity.unknown(ip, self.context.limits)
         self.outbox = Outbox(self.transport, self.identity.output_buffer_size,
                              self.identity.output_buffer_timeout)  # fmt: skip
         logger.info("TCP: new client(%s)", self.remote_address)
         loop = asyncio.get_running_loop()
-        patience_s = self.nsqd.options.magic_timeout / SECOND
+        patience_s = self.context.options.magic_timeout / SECOND
         self._beat = loop.call_later(patience_s, self._on_no_magic)
 
     def layered(self) -> LayeredTransport:
@@ -139,7 +140,7 @@ class Connection(asyncio.Protocol):
         logger.info("PROTOCOL(V2): [%s] exiting ioloop", self.remote_address)
 
     def pause_writing(self) -> None:
-        self._blocked_since = self.nsqd.clock.monotonic_ns()
+        self._blocked_since = self.clock.monotonic_ns()
         self._set_writable(False)
 
     def resume_writing(self) -> None:
@@ -199,11 +200,11 @@ class Connection(asyncio.Protocol):
             event = self.reader.next_event()
         if not self._greeted and self.reader.greeted:
             self._greeted = True
-            self._heard_ns = self.nsqd.clock.monotonic_ns()
+            self._heard_ns = self.clock.monotonic_ns()
             self._schedule_beat(self.identity.heartbeat_interval)
         if event is None:
             return
-        self._heard_ns = self.nsqd.clock.monotonic_ns()
+        self._heard_ns = self.clock.monotonic_ns()
         handlers, next_event = self.handlers, self.reader.next_event
         while event is not None:
             kind = type(event)
@@ -339,7 +340,7 @@ class Connection(asyncio.Protocol):
 
     def _on_beat(self) -> None:
         interval = self.identity.heartbeat_interval
-        now = self.nsqd.clock.monotonic_ns()
+        now = self.clock.monotonic_ns()
         if self._blocked_since is not None and now - self._blocked_since > interval:
             logger.error("client(%s) - does not read, closing", self.remote_address)
             self.transport.abort()
@@ -366,7 +367,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def _on_no_magic(self) -> None:
-        patience = format_duration(self.nsqd.options.magic_timeout)
+        patience = format_duration(self.context.options.magic_timeout)
         logger.error("client(%s) - no protocol magic within %s", self.remote_address, patience)
         self._greeted = True  # enough was said
         self.close()

@@ -7,15 +7,13 @@ Deleting or emptying the topic accepts its damage, too.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from penstock.broker.topic import Topic
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import topic_named
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -23,8 +21,8 @@ logger = logging.getLogger("penstock.nsqd")
 class DamageApi:
     """The endpoints of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self._topics = topics
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/damage", self._damage)
@@ -33,13 +31,13 @@ class DamageApi:
     def _damage(self, request: Request) -> Any:
         """The damage of one topic or, without ``topic``, of all damaged topics."""
         wanted = Query.parse(request.query).get("topic") or ""
-        topics = self._nsqd.broker.topics
+        topics = self._topics
         shown = [{"topic_name": name, **damage_of(topics[name])} for name in sorted(topics)
                  if wanted in ("", name)]  # fmt: skip
         return {"topics": [each for each in shown if len(each) > 1]}
 
     def _accept(self, request: Request) -> None:
-        topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
+        topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
         accepted = list(topic.damage.pending)
         if not topic.accept_damage():
             raise ApiError(500, "INTERNAL_ERROR")

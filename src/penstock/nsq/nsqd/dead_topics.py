@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from penstock.broker.topic import Topic
 from penstock.net.http import Request
 from penstock.nsq.dead_letters.topics import CHANNEL, is_named_so, is_rocketmq
 
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
-
 
 class DeadTopics:
     """The endpoint of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self._topics = topics
 
     def handle(self, request: Request) -> Any:
         """``channel`` is null until the first letter was sent again."""
-        topics = self._nsqd.broker.topics
+        topics = self._topics
         targets = {
             channel.dead_letter_topic
             for topic in topics.values()

@@ -1,32 +1,30 @@
 """Groups in /stats, beside NSQ's keys.
 
-With a companion of another dialect a topic has ``consumer_groups`` and the whole
+With a dialect that has groups a topic has ``consumer_groups`` and the whole
 ``producer_groups``. A topic whose log is read over HTTP has ``log_groups``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
+from penstock.broker.group_figures import ConsumerGroup, GroupMember
 from penstock.core.units import MILLISECOND, SECOND, format_duration
-
-if TYPE_CHECKING:
-    from penstock.broker.group_figures import ConsumerGroup, GroupMember
-    from penstock.nsq.nsqd.companion import Companion
-    from penstock.nsq.nsqd.log_groups import LogGroup
+from penstock.node.dialect import Dialect
+from penstock.node.log_groups import LogGroup
 
 
 def consumer_groups(
-    companions: Sequence[Companion], topic: str, name: str, *, with_clients: bool
+    dialects: Sequence[Dialect], topic: str, name: str, *, with_clients: bool
 ) -> list[dict[str, Any]]:
     """The groups of a topic, or the one of that name."""
     return [
         _consumer_group(group, with_clients)
-        for companion in companions
-        for group in companion.consumer_groups(topic)
+        for dialect in dialects
+        for group in dialect.consumer_groups(topic)
         if name in ("", group.name)
     ]
 
@@ -62,13 +60,13 @@ def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
     ]
 
 
-def producer_groups(companions: Sequence[Companion]) -> list[dict[str, Any]]:
+def producer_groups(dialects: Sequence[Dialect]) -> list[dict[str, Any]]:
     """All groups of producers with their connections."""
     return [
         {"group_name": group.name, "client_count": len(group.members),
          "clients": _clients(group.members)}
-        for companion in companions
-        for group in companion.producer_groups()
+        for dialect in dialects
+        for group in dialect.producer_groups()
     ]  # fmt: skip
 
 
@@ -120,7 +118,7 @@ def log_lines(topic: dict[str, Any]) -> list[str]:
 
 
 def producer_lines(stats: dict[str, Any]) -> list[str]:
-    """The groups of producers as lines for people; none on a node without a companion."""
+    """The groups of producers as lines for people; none on a node without a dialect."""
     if not stats.get("producer_groups"):
         return []
     lines = ["\nProducer groups:\n"]

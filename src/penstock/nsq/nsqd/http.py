@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import __version__
 from penstock.broker.channel import Channel
@@ -30,18 +30,18 @@ from penstock.nsq.nsqd.damage_api import DamageApi
 from penstock.nsq.nsqd.dead_topics import DeadTopics
 from penstock.nsq.nsqd.log_api import LogApi
 from penstock.nsq.nsqd.log_group_api import LogGroupApi
+from penstock.nsq.nsqd.lookup import Lookup
+from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.prometheus import Metrics
 from penstock.nsq.nsqd.refusals import refusal
 from penstock.nsq.nsqd.replay_api import ReplayApi
 from penstock.nsq.nsqd.settings_api import SettingsApi
 from penstock.nsq.nsqd.stage_api import StageApi
+from penstock.nsq.nsqd.stat_sources import StatSources
 from penstock.nsq.nsqd.write_down import check_written, write_down, write_names
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.version import NSQ_VERSION
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 _OK = text_response("OK")
 _PONG = plain_response("OK")
@@ -51,16 +51,24 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 class NsqdApi:
     """The handlers of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, sources: StatSources, lookup: Lookup, ports: Ports, hostname: str) -> None:
+        self._sources = sources
+        self._node = sources.node
+        self._options = sources.options
+        self._limits = sources.options.limits()
+        self._registry = self._node.registry
+        self._topics = self._node.broker.topics
+        self._lookup = lookup
+        self._ports = ports
+        self._hostname = hostname
 
     def router(self) -> NsqRouter:
         """The routes of nsqd."""
-        options = self._nsqd.options
+        options, node, topics = self._options, self._node, self._topics
         router = NsqRouter(Guard.of(options, options.broadcast_address))
         router.add("GET", "/ping", self._ping)
         router.v1("GET", "/info", self._info)
-        router.v1("GET", "/stats", partial(packed_stats.handle, self._nsqd))
+        router.v1("GET", "/stats", partial(packed_stats.handle, self._sources))
         router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
                   quiet=True)  # fmt: skip
         router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True,
@@ -74,18 +82,19 @@ class NsqdApi:
         router.v1("POST", "/channel/empty", self._empty_channel)
         router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
-        ConfigApi(self._nsqd).add_routes(router)
-        LogApi(self._nsqd).add_routes(router)
-        LogGroupApi(self._nsqd).add_routes(router)
-        StageApi(self._nsqd).add_routes(router)
-        ReplayApi(self._nsqd).add_routes(router)
-        SettingsApi(self._nsqd).add_routes(router)
-        DamageApi(self._nsqd).add_routes(router)
-        BrowseApi(self._nsqd).add_routes(router)
-        router.v1("GET", "/deadletters/topics", DeadTopics(self._nsqd).handle)
+        ConfigApi(options, self._lookup, self._ports).add_routes(router)
+        LogApi(node, self._ports, options.broadcast_address).add_routes(router)
+        LogGroupApi(node).add_routes(router)
+        stage = StageApi(self._registry, self._sources.staged_parts, node.clock)
+        stage.add_routes(router, options.max_body_size)
+        ReplayApi(self._registry, node.clock).add_routes(router)
+        SettingsApi(topics).add_routes(router)
+        DamageApi(topics).add_routes(router)
+        BrowseApi(topics, node.clock).add_routes(router)
+        router.v1("GET", "/deadletters/topics", DeadTopics(topics).handle)
         add_debug_pages(router, index="/debug/pprof/")
         if options.metrics:
-            router.add("GET", "/metrics", Metrics(self._nsqd).handle, quiet=True)
+            router.add("GET", "/metrics", Metrics(self._sources).handle, quiet=True)
         router.add("PUT", "/debug/setblockrate", _set_block_rate)
         router.add("POST", "/debug/freememory", free_memory)
         return router
@@ -93,18 +102,18 @@ class NsqdApi:
     # --- looking -------------------------------------------------------------------------------
 
     def _ping(self, request: Request) -> Response:
-        health = self._nsqd.health
+        health = self._node.health
         return _PONG if health == "OK" else plain_response(health, 500)
 
     def _info(self, request: Request) -> Any:
-        nsqd, options = self._nsqd, self._nsqd.options
+        options = self._options
         return {
             "version": NSQ_VERSION,
             "broadcast_address": options.broadcast_address,
-            "hostname": nsqd.hostname,
-            "http_port": nsqd.http_port,
-            "tcp_port": nsqd.tcp_port,
-            "start_time": nsqd.started_ns // SECOND,
+            "hostname": self._hostname,
+            "http_port": self._ports.http,
+            "tcp_port": self._ports.tcp,
+            "start_time": self._node.started_ns // SECOND,
             "max_heartbeat_interval": options.max_heartbeat_interval,
             "max_output_buffer_size": options.max_output_buffer_size,
             "max_output_buffer_timeout": options.max_output_buffer_timeout,
@@ -145,12 +154,12 @@ class NsqdApi:
             return error
 
     def _topic_to_publish(self, query: Query) -> Topic:
-        topic = self._nsqd.broker.topics.get(query.get("topic") or "")
+        topic = self._topics.get(query.get("topic") or "")
         return self._made(query.topic("INVALID_TOPIC")) if topic is None else topic
 
     def _made(self, name: str) -> Topic:
         try:
-            return self._nsqd.topic(name)
+            return self._registry.topic(name)
         except StorageError as error:
             raise refusal(error) from None
 
@@ -160,18 +169,18 @@ class NsqdApi:
             return 0
         milliseconds = int(defer) if _INTEGER.fullmatch(defer) else -1
         delay = milliseconds * MILLISECOND
-        if not 0 <= delay <= self._nsqd.limits.max_req_timeout:
+        if not 0 <= delay <= self._limits.max_req_timeout:
             raise ApiError(400, "INVALID_DEFER")
         return delay
 
     def _text_bodies(self, body: bytes) -> Bodies | None:
         try:
-            return Bodies.from_lines(body, self._nsqd.limits.max_msg_size)
+            return Bodies.from_lines(body, self._limits.max_msg_size)
         except ProtocolError:
             raise ApiError(413, "MSG_TOO_BIG") from None
 
     def _binary_bodies(self, body: bytes) -> Bodies:
-        limits = self._nsqd.limits
+        limits = self._limits
         try:
             return Bodies.from_mpub(body, limits.max_msg_size, limits.max_body_size)
         except ProtocolError as error:
@@ -179,7 +188,7 @@ class NsqdApi:
 
     def _publish(self, topic: Topic, bodies: Bodies, delay: int) -> Later:
         answer = _Published()
-        self._nsqd.commits.publish(topic, bodies, delay, answer.committed)
+        self._node.commits.publish(topic, bodies, delay, answer.committed)
         return answer
 
     # --- administration ------------------------------------------------------------------------
@@ -188,32 +197,32 @@ class NsqdApi:
         self._made(Query.parse(request.query).topic("INVALID_TOPIC"))
 
     async def _delete_topic(self, request: Request) -> None:
-        topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
+        topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
         try:
-            await self._nsqd.delete_topic(topic)
+            await self._registry.delete_topic(topic)
         except StorageError:
             raise ApiError(500, "INTERNAL_ERROR") from None
 
     def _empty_topic(self, request: Request) -> None:
-        topic = topic_named(self._nsqd, Query.parse(request.query).topic("INVALID_TOPIC"))
+        topic = topic_named(self._topics, Query.parse(request.query).topic("INVALID_TOPIC"))
         topic.empty()
         check_written(topic)
 
     async def _pause_topic(self, pause: bool, request: Request) -> None:
-        topic = topic_named(self._nsqd, Query.parse(request.query).required("topic"))
+        topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
         if pause:
             topic.pause()
         else:
             topic.unpause()
-            self._nsqd.distribute(topic)
+            self._registry.distribute(topic)
         check_written(topic)
-        await write_names(self._nsqd.metadata)
+        await write_names(self._node.topic_list)
 
     async def _delete_channel(self, request: Request) -> None:
         topic, channel = self._existing_channel(request)
-        self._nsqd.delete_channel(topic, channel)
+        self._registry.delete_channel(topic, channel)
         check_written(topic)
-        await write_names(self._nsqd.metadata)
+        await write_names(self._node.topic_list)
 
     def _empty_channel(self, request: Request) -> None:
         topic, channel = self._existing_channel(request)
@@ -224,16 +233,16 @@ class NsqdApi:
         channel = self._existing_channel(request)[1]
         if pause:
             channel.pause()
-            for session in self._nsqd.sessions:
+            for session in self._sources.sessions:
                 if session.channel is channel:
                     session.outbox.flush()
         else:
             channel.unpause()
-            channel.dispatch(self._nsqd.clock.monotonic_ns())
-        await write_names(self._nsqd.metadata)
+            channel.dispatch(self._node.clock.monotonic_ns())
+        await write_names(self._node.topic_list)
 
     def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
-        return existing_channel(self._nsqd, Query.parse(request.query))
+        return existing_channel(self._topics, Query.parse(request.query))
 
 
 class _Published(Later, eq=False):

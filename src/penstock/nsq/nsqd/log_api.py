@@ -8,20 +8,20 @@ got it commits as a group (``log_group_api``). What queues and messages are is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.ids import format_id
 from penstock.net.address import join_host_port
 from penstock.net.http import Request, Response
+from penstock.node.dialect import LogView
+from penstock.node.node import Node
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, all_values
 from penstock.nsq.nsqd.api_arguments import number, out_of_range, topic_named
-from penstock.nsq.nsqd.log_views import NSQ_VIEW, LogView, queue_named, view_for
+from penstock.nsq.nsqd.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.nsq.nsqd.many_topics import check_number, names_in
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.nsq.nsqd.ports import Ports
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -30,8 +30,11 @@ FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
 class LogApi:
     """The /log endpoints of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, node: Node, ports: Ports, broadcast_address: str) -> None:
+        self._topics = node.broker.topics
+        self._dialects = node.dialects
+        self._ports = ports
+        self._address = broadcast_address
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/log/offsets", self._offsets, quiet=True)
@@ -41,11 +44,10 @@ class LogApi:
 
     @property
     def _node(self) -> str:
-        nsqd = self._nsqd
-        return join_host_port(nsqd.options.broadcast_address, nsqd.broadcast_http_port)
+        return join_host_port(self._address, self._ports.broadcast_http)
 
     def _view(self, query: Query) -> LogView:
-        return view_for(self._nsqd.companions, query)
+        return view_for(self._dialects, query)
 
     def _offsets(self, request: Request) -> Any:
         """Bounds of the topic's queues and how far its groups are; of each topic if several are
@@ -72,7 +74,7 @@ class LogApi:
 
     def _bounds_or_error(self, name: str, view: LogView) -> dict[str, Any]:
         try:
-            return _bounds(topic_named(self._nsqd, name), view)
+            return _bounds(topic_named(self._topics, name), view)
         except ApiError as error:
             return {"topic": name, **error.content}
 
@@ -119,7 +121,7 @@ class LogApi:
             raise ApiError(500, "INTERNAL_ERROR") from None
 
     def _topic(self, query: Query) -> Topic:
-        return topic_named(self._nsqd, query.required("topic"))
+        return topic_named(self._topics, query.required("topic"))
 
     def _queue(self, query: Query, view: LogView, topic: Topic) -> int:
         queue = queue_named(view, topic, query.get("queue") or "0")

@@ -6,7 +6,7 @@ Retention waits for a group. One that names its owner is taken by no other while
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,15 +14,14 @@ from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
 from penstock.net.http import Request
+from penstock.node.dialect import LogView
+from penstock.node.log_groups import QueryProgress
+from penstock.node.node import Node
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import topic_named
-from penstock.nsq.nsqd.log_groups import QueryProgress
-from penstock.nsq.nsqd.log_views import LogView, queue_named, view_for
+from penstock.nsq.nsqd.log_views import queue_named, view_for
 from penstock.nsq.nsqd.many_topics import change_each, names_in, offsets_in
 from penstock.nsq.nsqd.write_down import write_down
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 GROUPS_MAX: Final = 1000
 GROUP_MAX: Final = 256
@@ -39,8 +38,11 @@ class GroupCommit(msgspec.Struct):
 class LogGroupApi:
     """The endpoints of groups of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, node: Node) -> None:
+        self._topics = node.broker.topics
+        self._dialects = node.dialects
+        self._groups = node.log_groups
+        self._clock = node.clock
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("POST", "/log/commit", self._commit, quiet=True)
@@ -51,16 +53,16 @@ class LogGroupApi:
     def _commit(self, request: Request) -> Any:
         """Move a group, or make it at the start of the log where no offset is given."""
         query = Query.parse(request.query)
-        view = view_for(self._nsqd.companions, query)
+        view = view_for(self._dialects, query)
         topics = offsets_in(request, query)
         if topics is None:
-            topic = topic_named(self._nsqd, query.required("topic"))
+            topic = topic_named(self._topics, query.required("topic"))
             self._move(view, topic, _group_of(query), _owner_of(query), _offsets_of_one(request))
             return {}
         group, owner = _group_of(query), _owner_of(query)
 
         def move(name: str) -> bool:
-            return self._move(view, topic_named(self._nsqd, name), group, owner, topics[name])
+            return self._move(view, topic_named(self._topics, name), group, owner, topics[name])
 
         return change_each(topics, move)
 
@@ -76,7 +78,7 @@ class LogGroupApi:
         is_new = group not in topic.groups
         if is_new and len(topic.groups) >= GROUPS_MAX:
             raise ApiError(400, "TOO_MANY_GROUPS")
-        rival = self._nsqd.log_groups.rival(topic, group, owner)
+        rival = self._groups.rival(topic, group, owner)
         if rival is not None:
             raise ApiError(409, "GROUP_IN_USE", owner=rival.owner, seconds=rival.seconds)
         given = _checked(view, topic, offsets)
@@ -85,23 +87,23 @@ class LogGroupApi:
         except ValueError:
             raise ApiError(400, "INVALID_ARG_GROUP") from None
         # An owner that asks for the group without moving it learns whether it may, no more.
-        self._nsqd.log_groups.moved(topic, group, owner if offsets else None)
+        self._groups.moved(topic, group, owner if offsets else None)
         if is_new:  # a kill must not let go of what it holds from now on
             write_down(topic)
         return is_new
 
     def _delete(self, request: Request) -> Any:
         query = Query.parse(request.query)
-        view = view_for(self._nsqd.companions, query)
+        view = view_for(self._dialects, query)
         names = names_in(request, query)
         if names is None:
-            topic = topic_named(self._nsqd, query.required("topic"))
+            topic = topic_named(self._topics, query.required("topic"))
             self._forget(view, topic, query.required("group"))
             return None
         group = query.required("group")
 
         def forget(name: str) -> bool:
-            self._forget(view, topic_named(self._nsqd, name), group)
+            self._forget(view, topic_named(self._topics, name), group)
             return True
 
         return change_each(names, forget)
@@ -110,13 +112,13 @@ class LogGroupApi:
         _check_there(topic, group)
         view.forget(topic, group)
         topic.delete_group(group)
-        self._nsqd.log_groups.deleted(topic, group)
+        self._groups.deleted(topic, group)
         write_down(topic)  # else a kill would restore a reader that keeps the log
 
     def _tell_progress(self, request: Request) -> Any:
         """Keep what the reader of a group has done last, for those who look."""
         query = Query.parse(request.query)
-        topic = topic_named(self._nsqd, query.required("topic"))
+        topic = topic_named(self._topics, query.required("topic"))
         group = query.required("group")
         _check_there(topic, group)
         try:
@@ -125,8 +127,8 @@ class LogGroupApi:
             raise ApiError(400, "INVALID_BODY") from None
         if not progress.query.isprintable():
             raise ApiError(400, "INVALID_BODY")
-        progress.at = round(self._nsqd.clock.wall_ns() / SECOND, 3)
-        self._nsqd.log_groups.told(topic, group, progress)
+        progress.at = round(self._clock.wall_ns() / SECOND, 3)
+        self._groups.told(topic, group, progress)
         return {}
 
 

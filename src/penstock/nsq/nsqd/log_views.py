@@ -1,63 +1,20 @@
-"""The log as readers of a dialect see it: queues with dense offsets, messages in its form.
+"""NSQ's view of the log, and the choice of a view for a request.
 
-For NSQ's a topic is one queue, which is its log. A companion of another dialect has a view, too;
-the argument ``dialect`` of a request asks for it.
+A topic is one queue for NSQ, which is its log. Other dialects on the node have views, too;
+the argument ``dialect`` of a request asks for one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final
 
 from penstock.broker.dialects import nsq_raw
+from penstock.broker.topic import Topic
+from penstock.node.dialect import Dialect, Extent, LogView
 from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.nsqd.api_arguments import offset_at
-
-if TYPE_CHECKING:
-    from penstock.broker.topic import Topic
-    from penstock.nsq.nsqd.companion import Companion
-    from penstock.storage.batch import Buffer
-
-
-Extent: TypeAlias = tuple[int, int, int]
-"""A queue's first offset, the one its next message will get, and about how many bytes it has."""
-
-
-class LogView(Protocol):
-    """One dialect's view. Queues are numbered from 0 on; offsets are of queues."""
-
-    @property
-    def dialect(self) -> str: ...
-
-    def queue_count(self, topic: Topic) -> int: ...
-
-    def extent(self, topic: Topic, queue: int) -> Extent: ...
-
-    def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
-        """Messages from an offset on, at least one unless it is the end.
-
-        Raises OffsetOutOfRangeError, StorageError.
-        """
-        ...
-
-    def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
-        """The first offset published at or after a time. Raises StorageError or ApiError."""
-        ...
-
-    def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """The offsets of the topic's groups, by queue."""
-        ...
-
-    def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:
-        """Take how far a group is; from where on the log is to be held for it, None: not moved.
-
-        Raises ValueError for a name that no group can have.
-        """
-        ...
-
-    def forget(self, topic: Topic, group: str) -> None:
-        """The group is deleted."""
-        ...
+from penstock.storage.batch import Buffer
 
 
 class NsqView:
@@ -84,6 +41,7 @@ class NsqView:
         return body
 
     def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
+        """ApiError 500 on a bad disk."""
         return offset_at(topic, timestamp_ns)
 
     def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
@@ -99,15 +57,14 @@ class NsqView:
 NSQ_VIEW: Final[LogView] = NsqView()
 
 
-def view_for(companions: Sequence[Companion], query: Query) -> LogView:
+def view_for(dialects: Sequence[Dialect], query: Query) -> LogView:
     """The view that a request asks for; ApiError 400 when this node does not speak the dialect."""
     dialect = query.get("dialect")
     if dialect is None or dialect == NSQ_VIEW.dialect:
         return NSQ_VIEW
-    for companion in companions:
-        view = companion.log_view()
-        if view is not None and view.dialect == dialect:
-            return view
+    for each in dialects:
+        if each.log_view.dialect == dialect:
+            return each.log_view
     raise ApiError(400, "DIALECT_NOT_SPOKEN")
 
 

@@ -16,21 +16,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from penstock.broker.channel import Channel
+from penstock.broker.topic import Topic
 from penstock.core.gojson import dumps
 from penstock.core.units import SECOND
 from penstock.net.http import Request, Response
 from penstock.nsq.http_api import NSQ_HEADER, Query
 from penstock.nsq.nsqd import group_stats, stats
+from penstock.nsq.nsqd.stat_sources import StatSources
 from penstock.nsq.version import NSQ_VERSION
-
-if TYPE_CHECKING:
-    from penstock.broker.channel import Channel
-    from penstock.broker.topic import Topic
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 FIGURES: Final = (
     "depth", "backend_depth", "in_flight_count", "deferred_count", "message_count",
@@ -39,32 +37,32 @@ FIGURES: Final = (
 _JSON: Final = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)
 
 
-def handle(nsqd: Nsqd, request: Request) -> Response:
+def handle(sources: StatSources, request: Request) -> Response:
     """GET /stats: packed where that is asked for, else as NSQ has it."""
     query = Query.parse(request.query)
     if query.get("format") != "json" or query.get("packed") != "true":
-        return stats.handle(nsqd, request)
-    known, wanted = nsqd.broker.topics, query.get("topic") or ""
+        return stats.handle(sources, request)
+    known, wanted = sources.node.broker.topics, query.get("topic") or ""
     topics = [known[name] for name in sorted(known) if wanted in ("", name)]
-    return Response(200, packed(nsqd, topics), headers=_JSON)
+    return Response(200, packed(sources, topics), headers=_JSON)
 
 
-def packed(nsqd: Nsqd, topics: Sequence[Topic]) -> bytes:
+def packed(sources: StatSources, topics: Sequence[Topic]) -> bytes:
     """The answer about these topics."""
     channels = [[topic.channels[name] for name in sorted(topic.channels)] for topic in topics]
     flat = [each for of_topic in channels for each in of_topic]
     whole = [list(topic.channels.values()) for topic in topics]
-    quantiles = nsqd.options.e2e_processing_latency_percentiles
+    quantiles = sources.options.e2e_processing_latency_percentiles
     answer = {
         "packed": _rows(topics, flat),
         "figures": FIGURES,
         "topics": [topic.name for topic in topics],
         "channels": [[each.name for each in of_topic] for of_topic in channels],
         "latencies": _latencies([*whole, *([each] for each in flat)], quantiles),
-        "groups": msgspec.Raw(dumps([told for each in topics if (told := _groups(nsqd, each))])),
+        "groups": msgspec.Raw(dumps([told for each in topics if (told := _groups(sources, each))])),
         "version": NSQ_VERSION,
-        "health": nsqd.health,
-        "start_time": nsqd.started_ns // SECOND,
+        "health": sources.node.health,
+        "start_time": sources.node.started_ns // SECOND,
     }
     return msgspec.json.encode(answer)
 
@@ -92,12 +90,14 @@ def _latencies(
     return found
 
 
-def _groups(nsqd: Nsqd, topic: Topic) -> dict[str, Any]:
+def _groups(sources: StatSources, topic: Topic) -> dict[str, Any]:
     """The groups of a topic; empty when there is none."""
     found = {
         "consumer_groups": group_stats.consumer_groups(
-            nsqd.companions, topic.name, "", with_clients=False
+            sources.node.dialects, topic.name, "", with_clients=False
         ),
-        "log_groups": group_stats.log_groups(nsqd.log_groups.of(topic), "") if topic.groups else [],
+        "log_groups": group_stats.log_groups(sources.node.log_groups.of(topic), "")
+        if topic.groups
+        else [],
     }
     return {"topic_name": topic.name, **found} if any(found.values()) else {}

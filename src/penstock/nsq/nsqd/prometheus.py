@@ -12,7 +12,7 @@ import gc
 import math
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import penstock
 from penstock.broker.channel import Channel
@@ -22,10 +22,8 @@ from penstock.core.quantiles import Summary
 from penstock.core.units import SECOND
 from penstock.net import process
 from penstock.net.http import Request, Response
+from penstock.nsq.nsqd.stat_sources import StatSources
 from penstock.nsq.version import NSQ_VERSION
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 _PIECE: Final = 100
 """Channels between two breathers of the event loop: about a millisecond of work."""
@@ -87,8 +85,9 @@ _LATENCY_HELP: Final = "Time from publish to finish; quantiles are of the time w
 class Metrics:
     """The page of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, sources: StatSources) -> None:
+        self._sources = sources
+        self._node = sources.node
 
     async def handle(self, request: Request) -> Response:
         """GET /metrics."""
@@ -103,18 +102,17 @@ class Metrics:
         return Response(200, body, CONTENT_TYPE)
 
     def _of_nsqd(self) -> Iterator[Metric]:
-        nsqd = self._nsqd
-        topics = nsqd.broker.topics
+        topics = self._node.broker.topics
         versions = {"version": NSQ_VERSION, "penstock": penstock.__version__,
                     "python": platform.python_version()}  # fmt: skip
         yield _single("nsqd_build_info", "Versions; the value is always 1.", 1, versions)
         yield _single(
             "nsqd_healthy",
             "1 unless writing failed or damage is pending.",
-            nsqd.health == "OK",
+            self._node.health == "OK",
         )
         yield _single("nsqd_topics", "Topics.", len(topics))
-        staged = nsqd.staged_parts.parts
+        staged = self._sources.staged_parts.parts
         yield _single("nsqd_staged_batches", "Batches staged and not committed.", len(staged))
         yield _single("nsqd_staged_bytes", "Bytes of their parts.", staged.nbytes)
         yield _single("nsqd_staged_bytes_max", "The most bytes that may be staged.",
@@ -123,16 +121,16 @@ class Metrics:
                       sum(len(topic.channels) for topic in topics.values()))  # fmt: skip
 
     def _of_connections(self) -> Iterator[Metric]:
-        nsqd = self._nsqd
-        yield _single("nsqd_connections", "Open TCP connections.", len(nsqd.sessions))
+        sessions = self._sources.sessions
+        yield _single("nsqd_connections", "Open TCP connections.", len(sessions))
         yield _single("nsqd_tls_connections", "Those of them that use TLS.",
-                      sum(session.is_tls for session in nsqd.sessions))  # fmt: skip
+                      sum(session.is_tls for session in sessions))  # fmt: skip
         compressed = Metric("nsqd_compressed_connections", "gauge", "Those that are compressed.")
-        compressions = [session.compression for session in nsqd.sessions]
+        compressions = [session.compression for session in sessions]
         for kind in ("snappy", "deflate"):
             compressed.add(compressions.count(kind), labels({"compression": kind}))
         yield compressed
-        servers = nsqd.auth_servers
+        servers = self._sources.auth_servers
         if servers is not None:
             for what, help, count in (
                 ("queries", "Clients that auth servers were asked about.", servers.query_count),
@@ -142,7 +140,7 @@ class Metrics:
                 yield _single(f"nsqd_auth_{what}_total", help, count)
 
     def _of_memory(self) -> Iterator[Metric]:
-        for what, budget in zip(("request", "answer"), self._nsqd.memory, strict=True):
+        for what, budget in zip(("request", "answer"), self._node.memory, strict=True):
             for name, help, value in (
                 ("bytes", f"Memory held by {what}s under way.", budget.used),
                 ("bytes_max", f"Limit set by {budget.flag}; 0: any number.", budget.limit),
@@ -161,11 +159,11 @@ class Metrics:
             ("process_max_fds", "Limit of open file handles.",
              math.inf if limit is None else limit),
             ("process_start_time_seconds", "Start, in seconds since 1970.",
-             self._nsqd.started_ns / SECOND),
+             self._node.started_ns / SECOND),
         ):  # fmt: skip
             yield _single(name, help, value)
         yield from _garbage_collections()
-        pauses = self._nsqd.gc_pauses
+        pauses = self._sources.gc_pauses
         metric = Metric("python_gc_pause_seconds", "summary",
                         "How long collections took; quantiles are of the last 256.")  # fmt: skip
         quantiles = [(each, pauses.percentile(each * 100) / SECOND) for each in (0.95, 0.99, 1)]
@@ -178,7 +176,7 @@ class Metrics:
         topic_latency = Metric("nsqd_topic_e2e_latency_seconds", "summary", _LATENCY_HELP)
         channel_latency = Metric("nsqd_channel_e2e_latency_seconds", "summary", _LATENCY_HELP)
         done = 0
-        for topic in list(self._nsqd.broker.topics.values()):
+        for topic in list(self._node.broker.topics.values()):
             own = {"topic": topic.name}
             shown = labels(own)
             for metric, (_, _, _, topic_value) in zip(of_topic, _TOPIC, strict=True):
@@ -201,8 +199,8 @@ class Metrics:
         age = Metric("nsqd_log_group_age_seconds", "gauge",
                      "Seconds since a log group moved last or had nothing to read.")  # fmt: skip
         found = False
-        for topic in [each for each in self._nsqd.broker.topics.values() if each.groups]:
-            for group in self._nsqd.log_groups.of(topic):
+        for topic in [each for each in self._node.broker.topics.values() if each.groups]:
+            for group in self._node.log_groups.of(topic):
                 shown = labels({"topic": topic.name, "group": group.name})
                 lag.add(group.lag, shown)
                 age.add(group.age, shown)
@@ -211,20 +209,20 @@ class Metrics:
         return [lag, age] if found else []
 
     async def _of_groups(self) -> list[Metric]:
-        """Consumer groups of other dialects; none without a companion."""
+        """Consumer groups of other dialects; none without such a dialect."""
         lag = Metric("nsqd_group_lag", "gauge", "Messages behind a consumer group's offsets.")
         rate = Metric("nsqd_group_rate", "gauge", "Messages a second that it got, of a minute.")
         members = Metric("nsqd_group_members", "gauge", "Connected members.")
-        companions = self._nsqd.companions
-        for number, topic in enumerate(list(self._nsqd.broker.topics) if companions else ()):
-            for group in [g for each in companions for g in each.consumer_groups(topic)]:
+        dialects = self._node.dialects
+        for number, topic in enumerate(list(self._node.broker.topics) if dialects else ()):
+            for group in [g for each in dialects for g in each.consumer_groups(topic)]:
                 shown = labels({"topic": topic, "group": group.name})
                 lag.add(group.lag, shown)
                 rate.add(group.rate, shown)
                 members.add(len(group.members), shown)
             if number % _PIECE == 0:
                 await asyncio.sleep(0)
-        return [lag, rate, members] if companions else []
+        return [lag, rate, members] if dialects else []
 
     def _latency(
         self, metric: Metric, pairs: Mapping[str, str], channels: Iterable[Channel]
@@ -236,7 +234,7 @@ class Metrics:
         summary = Summary.merged([each.summary() for each in measured])
         quantiles = [
             (each, summary.quantile(each) / SECOND if summary.count else math.nan)
-            for each in self._nsqd.options.e2e_processing_latency_percentiles
+            for each in self._sources.options.e2e_processing_latency_percentiles
         ]
         total = sum(each.total_ns for each in measured)
         metric.summarize(pairs, quantiles, total / SECOND, sum(each.count for each in measured))

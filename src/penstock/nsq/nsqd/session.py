@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from penstock.core.errors import StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.connection import Connection, Handlers
+from penstock.nsq.nsqd.context import Context
 from penstock.nsq.nsqd.delivery import frames_of
 from penstock.nsq.nsqd.layering import Layering
 from penstock.nsq.nsqd.topology import locality
@@ -47,9 +48,6 @@ from penstock.nsq.protocol.frames import CLOSE_WAIT_FRAME, OK_FRAME, error, resp
 from penstock.nsq.protocol.identify import identify, negotiate
 from penstock.storage.batch import Buffer
 
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
-
 logger = logging.getLogger(__name__)
 
 _UINT64 = (1 << 64) - 1
@@ -61,8 +59,13 @@ class Session(Connection):
     authorizations: Authorizations | None = None
     """What the auth servers said; None before AUTH, or without such servers."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        super().__init__(nsqd)
+    def __init__(self, context: Context, sessions: dict[Session, None]) -> None:
+        """While it is connected it is among the ``sessions``."""
+        super().__init__(context)
+        self._sessions = sessions
+        self._registry = context.node.registry
+        self._topics = context.node.broker.topics
+        self._commits = context.node.commits
         self.reader.announce_mpub = True
         self.topic: Topic | None = None
         self.channel: Channel | None = None
@@ -76,12 +79,12 @@ class Session(Connection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.nsqd.sessions[self] = None
+        self._sessions[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._tell_kept_back()
         super().connection_lost(exc)
-        self.nsqd.sessions.pop(self, None)
+        self._sessions.pop(self, None)
 
     # --- commands ------------------------------------------------------------------------------
 
@@ -90,7 +93,7 @@ class Session(Connection):
         if event.command == "MPUB":
             topic, self._mpub_topic = self._mpub_topic, None
         else:
-            topic = self.nsqd.broker.topics.get(name)
+            topic = self._topics.get(name)
         if topic is None:
             topic = self._make_topic(name, event.command)
             if topic is None:
@@ -98,19 +101,19 @@ class Session(Connection):
         self._owed += 1
         self.pub_counts[name] = self.pub_counts.get(name, 0) + bodies.count
         done = partial(self._published, event.command, self._told + self._owed)
-        self.nsqd.commits.publish(topic, bodies, event.delay_ns, done)
+        self._commits.publish(topic, bodies, event.delay_ns, done)
 
     def _on_mpub_line(self, event: MpubLine) -> None:
         """Find or create the topic of an MPUB before its body is read, as upstream does.
 
         If the topic is deleted before the body is complete, it stays deleted and the MPUB fails.
         """
-        topic = self.nsqd.broker.topics.get(event.topic)
+        topic = self._topics.get(event.topic)
         self._mpub_topic = self._make_topic(event.topic, "MPUB") if topic is None else topic
 
     def _make_topic(self, name: str, command: str) -> Topic | None:
         try:
-            return self.nsqd.topic(name)
+            return self._registry.topic(name)
         except StorageError as failure:
             self._fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
             return None
@@ -159,7 +162,7 @@ class Session(Connection):
 
     def _on_requeue(self, event: Requeue) -> None:
         _, channel, consumer = self._subscribed()
-        longest = self.nsqd.limits.max_req_timeout
+        longest = self.context.limits.max_req_timeout
         delay = max(0, min(event.delay_ns, longest))
         if delay != event.delay_ns and self._may_log():
             logger.info("PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
@@ -188,22 +191,22 @@ class Session(Connection):
 
     def _on_subscribe(self, event: Subscribe) -> None:
         try:
-            topic = self.nsqd.topic(event.topic)
+            topic = self._registry.topic(event.topic)
         except StorageError as failure:
             self._fail(f"E_SUB_FAILED SUB failed {failure}")
             return
         if topic.exiting:  # a channel made now would go with it at once
             self._fail("E_SUB_FAILED SUB failed exiting")
             return
-        channel = self.nsqd.channel(topic, event.channel)
-        limit = self.nsqd.options.max_channel_consumers
+        channel = self._registry.channel(topic, event.channel)
+        limit = self.context.options.max_channel_consumers
         if limit and len(channel.consumers) >= limit:
             self._fail(f"E_SUB_FAILED SUB failed consumers for {topic.name}:{channel.name} "
                        f"exceeds limit of {limit}")  # fmt: skip
             return
         self.consumer = Consumer(self._deliver, self.identity.msg_timeout,
                                  self.identity.sample_rate,
-                                 locality(self.identity, self.nsqd.options))  # fmt: skip
+                                 locality(self.identity, self.context.options))  # fmt: skip
         channel.add_consumer(self.consumer)
         self.topic, self.channel = topic, channel
         self.reader.state = State.SUBSCRIBED
@@ -211,8 +214,8 @@ class Session(Connection):
 
     def _on_identify(self, event: Identify) -> None:
         try:
-            self.identity = identify(event.body, self.nsqd.limits, self.identity)
-            outcome = negotiate(self.identity, self.nsqd.features, self.nsqd.limits)
+            self.identity = identify(event.body, self.context.limits, self.identity)
+            outcome = negotiate(self.identity, self.context.features, self.context.limits)
         except ProtocolError as failure:
             self._fail(failure.text)
             return
@@ -222,7 +225,7 @@ class Session(Connection):
         self._schedule_beat(self.identity.heartbeat_interval)
         self.outbox.send(response(outcome.response))
         if outcome.tls_v1 or outcome.deflate or outcome.snappy:
-            Layering(self, outcome, self.nsqd.tls).begin()
+            Layering(self, outcome, self.context.tls).begin()
 
     def _on_auth(self, event: Auth) -> None:
         self._fail("E_AUTH_DISABLED AUTH disabled")
@@ -284,14 +287,14 @@ class Session(Connection):
             self.consumer.writable = writable
             self.channel.refresh(self.consumer)
             if writable:
-                self.channel.dispatch(self.nsqd.clock.monotonic_ns())
+                self.channel.dispatch(self.clock.monotonic_ns())
 
     def _leave(self) -> None:
         if self.channel is not None and self.consumer is not None:
             assert self.topic is not None
             channel, self.channel = self.channel, None
             channel.remove_consumer(self.consumer)
-            self.nsqd.consumer_left(self.topic, channel)
+            self._registry.consumer_left(self.topic, channel)
 
     # --- looking -------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ left out, or null, is as the flags say, 0 switches off.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,9 +24,6 @@ from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import existing_channel, existing_topic
 from penstock.nsq.nsqd.write_down import check_written
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 _BODY_MAX = 64 * 1024
 _NUMBER_MAX = (1 << 63) - 1
@@ -52,8 +50,8 @@ Body = TypeVar("Body", ChannelBody, TopicBody)
 class SettingsApi:
     """The settings' endpoints of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self._topics = topics
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("GET", "/channel/config", self._channel)
@@ -64,10 +62,10 @@ class SettingsApi:
     # --- channels ------------------------------------------------------------------------------
 
     def _channel(self, request: Request) -> Any:
-        return _shown_channel(*existing_channel(self._nsqd, Query.parse(request.query)))
+        return _shown_channel(*existing_channel(self._topics, Query.parse(request.query)))
 
     def _set_channel(self, request: Request) -> Any:
-        topic, channel = existing_channel(self._nsqd, Query.parse(request.query))
+        topic, channel = existing_channel(self._topics, Query.parse(request.query))
         body = _decoded(request.body, ChannelBody)
         if not 0 <= (body.max_attempts or 0) <= MAX_ATTEMPTS_MAX:
             raise ApiError(400, "INVALID_ARG_MAX_ATTEMPTS")
@@ -83,10 +81,10 @@ class SettingsApi:
     # --- topics --------------------------------------------------------------------------------
 
     def _topic(self, request: Request) -> Any:
-        return self._shown_topic(existing_topic(self._nsqd, Query.parse(request.query)))
+        return self._shown_topic(existing_topic(self._topics, Query.parse(request.query)))
 
     def _set_topic(self, request: Request) -> Any:
-        topic = existing_topic(self._nsqd, Query.parse(request.query))
+        topic = existing_topic(self._topics, Query.parse(request.query))
         body = _decoded(request.body, TopicBody)
         for name in ("max_depth", "max_bytes"):
             if not 0 <= (getattr(body, name) or 0) <= _NUMBER_MAX:

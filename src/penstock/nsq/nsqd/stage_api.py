@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from penstock.broker.parts import Attempt, ChunkKey, PartNotFoundError, StagedBatch, StageFullError
 from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
 from penstock.net.http import Request
+from penstock.node.registry import Registry
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import NUMBER_MAX, number, topic_named
 from penstock.nsq.nsqd.many_topics import check_number
 from penstock.nsq.nsqd.refusals import refusal
-from penstock.nsq.nsqd.staged_parts import CommittedError, CommitTooBigError
+from penstock.nsq.nsqd.staged_parts import CommittedError, CommitTooBigError, StagedParts
 from penstock.nsq.protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 WRITER_MAX: Final = 128
 ROWS_MAX: Final = 10_000
@@ -49,12 +48,15 @@ class _Commit(msgspec.Struct):
 class StageApi:
     """The /stage endpoints of one nsqd."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, registry: Registry, staged_parts: StagedParts, clock: Clock) -> None:
+        self._registry = registry
+        self._topics = registry.topics
+        self._staged_parts = staged_parts
+        self._clock = clock
 
-    def add_routes(self, router: NsqRouter) -> None:
-        router.v1("POST", "/stage", self._stage, quiet=True,
-                  max_body=self._nsqd.options.max_body_size)  # fmt: skip
+    def add_routes(self, router: NsqRouter, max_body: int) -> None:
+        """``max_body`` bytes are the most of one chunk."""
+        router.v1("POST", "/stage", self._stage, quiet=True, max_body=max_body)
         router.v1("POST", "/stage/commit", self._commit, max_body=_COMMIT_MAX, quiet=True)
         router.v1("POST", "/stage/abort", self._abort)
         router.v1("GET", "/stage", self._show)
@@ -67,7 +69,7 @@ class StageApi:
         key = ChunkKey(*(number(query, name, None) for name in ChunkKey._fields))
         try:
             topic = self._topic(query)
-            count = await self._nsqd.staged_parts.stage(topic, writer, batch, key, request.body)
+            count = await self._staged_parts.stage(topic, writer, batch, key, request.body)
         except ProtocolError as error:
             status = 413 if error.code == "MSG_TOO_BIG" else 400
             raise ApiError(status, error.code, reason=error.text) from None
@@ -80,7 +82,7 @@ class StageApi:
         return {"count": count, "bytes": len(request.body)}
 
     def _topic(self, query: Query) -> Topic:
-        topic = self._nsqd.topic(query.topic("INVALID_TOPIC"))
+        topic = self._registry.topic(query.topic("INVALID_TOPIC"))
         if topic.ephemeral:  # its messages outlive nothing
             raise ApiError(400, "TOPIC_IS_EPHEMERAL")
         return topic
@@ -105,9 +107,9 @@ class StageApi:
     async def _commit_topic(
         self, name: str, writer: str, batch: int, attempts: Sequence[Attempt]
     ) -> dict[str, Any]:
-        topic = topic_named(self._nsqd, name)
+        topic = topic_named(self._topics, name)
         try:
-            count = await self._nsqd.staged_parts.commit(topic, writer, batch, attempts)
+            count = await self._staged_parts.commit(topic, writer, batch, attempts)
         except CommittedError:
             return {"count": 0, "again": True}
         except PartNotFoundError as error:
@@ -118,7 +120,7 @@ class StageApi:
 
     def _abort(self, request: Request) -> Any:
         query = Query.parse(request.query)
-        parts = self._nsqd.staged_parts
+        parts = self._staged_parts
         parts.drop(parts.parts.of_batch(_writer(query), number(query, "batch", None)))
         return {}
 
@@ -129,7 +131,7 @@ class StageApi:
         query = Query.parse(request.query)
         topic, writer = query.get("topic"), query.get("writer")
         staged: dict[_Place, list[StagedBatch]] = {}
-        for each in self._nsqd.staged_parts.parts:
+        for each in self._staged_parts.parts:
             staged.setdefault((each.topic, each.writer), []).append(each)
         wanted = (place for place in self._places(staged)
                   if topic in (None, place[0]) and writer in (None, place[1]))  # fmt: skip
@@ -139,18 +141,17 @@ class StageApi:
     def _places(self, staged: Collection[_Place]) -> Iterator[_Place]:
         """Where something is staged, then where there is only a last commit."""
         yield from staged
-        for topic in self._nsqd.broker.topics.values():
+        for topic in self._topics.values():
             known = ((topic.name, record.name) for record in topic.writers)
             yield from (place for place in known if place not in staged)
 
     def _row(self, topic: str, writer: str, staged: Sequence[StagedBatch]) -> dict[str, Any]:
-        nsqd = self._nsqd
-        of = nsqd.broker.topics.get(topic)
+        of = self._topics.get(topic)
         record = of.writers.record(writer) if of is not None else None
         if staged:
-            age = nsqd.clock.monotonic_ns() - max(each.staged_ns for each in staged)
+            age = self._clock.monotonic_ns() - max(each.staged_ns for each in staged)
         else:
-            age = nsqd.clock.wall_ns() - (record.wall_ns if record is not None else 0)
+            age = self._clock.wall_ns() - (record.wall_ns if record is not None else 0)
         return {
             "writer": writer,
             "topic": topic,

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -23,12 +23,11 @@ from penstock.core.errors import ExitingError, PenstockError, StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net.tasks import spawn
+from penstock.node.node import Node
+from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.staged import Run, read_staged
 from penstock.storage.durability import Durability
 from penstock.storage.part_files import Found, PartFiles
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -73,14 +72,17 @@ class CommitTooBigError(PenstockError):
 
 
 class StagedParts:
-    """The staged parts of one nsqd."""
+    """The staged parts of one node."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        options = nsqd.options
-        store = nsqd.broker.store
+    def __init__(self, node: Node, options: NsqdOptions) -> None:
+        """Finds what an earlier process has staged. Raises StorageError."""
+        store = node.broker.store
         self.parts = Parts(options.max_staged_bytes)
-        self._nsqd = nsqd
-        self._clock = nsqd.clock
+        self._topics = node.broker.topics
+        self._commits = node.commits
+        self._clock = node.clock
+        self._limits = options.limits()
+        self._commit_bytes_max = options.max_commit_bytes
         self._retention_ns = options.staged_retention
         self._files = PartFiles(store.disk, os.path.join(store.data_path, FOLDER),
                                 durably=options.durability is Durability.FSYNC)  # fmt: skip
@@ -99,7 +101,7 @@ class StagedParts:
             head = msgspec.msgpack.decode(found.head, type=PartHead)
         except MALFORMED:
             return False
-        topic = self._nsqd.broker.topics.get(head.topic)
+        topic = self._topics.get(head.topic)
         if topic is None or topic.log.id_base != head.log:
             return False
         last = topic.writers.last(head.writer)
@@ -147,8 +149,7 @@ class StagedParts:
         return count
 
     def _runs(self, body: bytes) -> list[Run]:
-        limits = self._nsqd.limits
-        return read_staged(body, limits.max_msg_size, limits.max_req_timeout)
+        return read_staged(body, self._limits.max_msg_size, self._limits.max_req_timeout)
 
     def figures(self) -> dict[str, int]:
         """The sums of what is staged, for /stats."""
@@ -212,7 +213,7 @@ class StagedParts:
         self, topic: Topic, writer: str, batch: int, attempts: Sequence[Attempt]
     ) -> list[tuple[Records, int]]:
         chunks = self.parts.chunks(topic.name, writer, batch, attempts)
-        limit = self._nsqd.options.max_commit_bytes
+        limit = self._commit_bytes_max
         if sum(chunk.nbytes for _, chunk in chunks) > limit:
             raise CommitTooBigError(limit)
         parts: list[tuple[Records, int]] = []
@@ -232,7 +233,7 @@ class StagedParts:
         self, topic: Topic, writer: str, batch: int, parts: list[tuple[Records, int]]
     ) -> None:
         nbytes = sum(records.nbytes for records, _ in parts)
-        commits = self._nsqd.commits
+        commits = self._commits
         appended: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
         commits.occupy(topic)
         try:

@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.broker.channel import Channel
 from penstock.broker.topic import Topic
@@ -22,53 +22,51 @@ from penstock.net.http import Request, Response
 from penstock.nsq.http_api import Query, json_response, text_response
 from penstock.nsq.nsqd import group_stats
 from penstock.nsq.nsqd.damage_api import damage_of
+from penstock.nsq.nsqd.session import Session
+from penstock.nsq.nsqd.stat_sources import StatSources
 from penstock.nsq.nsqd.tls_stats import tls_fields
 from penstock.nsq.version import NSQ_VERSION, version_line
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
-    from penstock.nsq.nsqd.session import Session
 
 _FALSE = ("false", "0")
 
 
-def handle(nsqd: Nsqd, request: Request) -> Response:
+def handle(sources: StatSources, request: Request) -> Response:
     """GET /stats."""
     query = Query.parse(request.query)
-    stats = collect(nsqd, query)
+    stats = collect(sources, query)
     if query.get("format") == "json":
         if "memory" in stats:
-            stats["memory"] |= held(nsqd.memory)
+            stats["memory"] |= held(sources.node.memory)
         return json_response(stats)
-    return text_response(as_text(nsqd, stats, query))
+    return text_response(as_text(sources, stats, query))
 
 
-def collect(nsqd: Nsqd, query: Query) -> dict[str, Any]:
+def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     """What the parameters ask for, in the order of NSQ's keys."""
     wanted, channel = query.get("topic") or "", query.get("channel") or ""
     with_clients = query.get("include_clients") not in _FALSE
-    known = nsqd.broker.topics
+    known = sources.node.broker.topics
     topics = [known[name] for name in sorted(known) if wanted in ("", name)]
     if channel:
         topics = [topic for topic in topics if channel in topic.channels]
     unknown = bool(wanted) and wanted not in known
-    sessions = _sessions_by_channel(nsqd) if with_clients else None
+    sessions = _sessions_by_channel(sources) if with_clients else None
     stats: dict[str, Any] = {
         "version": NSQ_VERSION,
-        "health": nsqd.health,
-        "start_time": nsqd.started_ns // SECOND,
-        "topics": [_topic(nsqd, topic, channel, sessions) for topic in topics],
+        "health": sources.node.health,
+        "start_time": sources.node.started_ns // SECOND,
+        "topics": [_topic(sources, topic, channel, sessions) for topic in topics],
     }
     if unknown:
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
-        stats["memory"] = memory(nsqd.gc_pauses)
-    producers = _producers(nsqd, wanted) if with_clients and not unknown else []
+        stats["memory"] = memory(sources.gc_pauses)
+    producers = _producers(sources, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
-    if len(nsqd.staged_parts.parts):
-        stats["staged"] = nsqd.staged_parts.figures()
-    if nsqd.companions and with_clients:
-        stats["producer_groups"] = group_stats.producer_groups(nsqd.companions)
+    if len(sources.staged_parts.parts):
+        stats["staged"] = sources.staged_parts.figures()
+    if sources.node.dialects and with_clients:
+        stats["producer_groups"] = group_stats.producer_groups(sources.node.dialects)
     return stats
 
 
@@ -104,12 +102,12 @@ def held(memory: Memory) -> dict[str, int]:
     }
 
 
-Sessions = dict[Channel, list["Session"]]
+Sessions = dict[Channel, list[Session]]
 
 
-def _sessions_by_channel(nsqd: Nsqd) -> Sessions:
+def _sessions_by_channel(sources: StatSources) -> Sessions:
     sessions: Sessions = {}
-    for session in nsqd.sessions:
+    for session in sources.sessions:
         if session.channel is not None:
             sessions.setdefault(session.channel, []).append(session)
     return sessions
@@ -130,9 +128,11 @@ def _latency(channels: Iterable[Channel], percentiles: Sequence[float]) -> dict[
     return {"count": summary.count, "percentiles": values}
 
 
-def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) -> dict[str, Any]:
+def _topic(
+    sources: StatSources, topic: Topic, channel: str, sessions: Sessions | None
+) -> dict[str, Any]:
     names = [name for name in sorted(topic.channels) if channel in ("", name)]
-    percentiles = nsqd.options.e2e_processing_latency_percentiles
+    percentiles = sources.options.e2e_processing_latency_percentiles
     stats: dict[str, Any] = {
         "topic_name": topic.name,
         "channels": [_channel(topic.channels[name], percentiles, sessions) for name in names],
@@ -144,11 +144,13 @@ def _topic(nsqd: Nsqd, topic: Topic, channel: str, sessions: Sessions | None) ->
         "e2e_processing_latency": _latency(topic.channels.values(), percentiles),
         **damage_of(topic),
     }
-    if nsqd.companions:
+    if sources.node.dialects:
         stats["consumer_groups"] = group_stats.consumer_groups(
-            nsqd.companions, topic.name, channel, with_clients=sessions is not None
+            sources.node.dialects, topic.name, channel, with_clients=sessions is not None
         )
-    if topic.groups and (groups := group_stats.log_groups(nsqd.log_groups.of(topic), channel)):
+    if topic.groups and (
+        groups := group_stats.log_groups(sources.node.log_groups.of(topic), channel)
+    ):
         stats["log_groups"] = groups
     return stats
 
@@ -233,24 +235,24 @@ def _authorized(session: Session) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _producers(nsqd: Nsqd, topic: str) -> list[dict[str, Any]]:
-    return [_client(session, topic) for session in nsqd.sessions if session.pub_counts]
+def _producers(sources: StatSources, topic: str) -> list[dict[str, Any]]:
+    return [_client(session, topic) for session in sources.sessions if session.pub_counts]
 
 
 # --- text --------------------------------------------------------------------------------------
 
 
-def as_text(nsqd: Nsqd, stats: dict[str, Any], query: Query) -> str:
+def as_text(sources: StatSources, stats: dict[str, Any], query: Query) -> str:
     """The same as lines for people."""
-    now = nsqd.clock.wall_ns()
-    started = datetime.fromtimestamp(nsqd.started_ns / SECOND).astimezone()
+    now = sources.node.clock.wall_ns()
+    started = datetime.fromtimestamp(sources.node.started_ns / SECOND).astimezone()
     start_time = started.strftime("%Y-%m-%dT%H:%M:%S%z")
     offset = start_time[-5:]
     zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
     lines = [
         f"{version_line('nsqd')}\n",
         f"start_time {start_time[:-5]}{zone}\n",
-        f"uptime {format_duration(now - nsqd.started_ns)}\n",
+        f"uptime {format_duration(now - sources.node.started_ns)}\n",
         f"\nHealth: {stats['health']}\n",
     ]
     if "memory" in stats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
@@ -12,10 +12,9 @@ from penstock.net.address import split_host_port
 from penstock.net.tasks import spawn
 from penstock.nsq.http_api import Query
 from penstock.nsq.nsqd import stats
+from penstock.nsq.nsqd.ports import Ports
+from penstock.nsq.nsqd.stat_sources import StatSources
 from penstock.nsq.nsqd.statsd import StatsdLines, packets, resolved_prefix
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
 
 logger = logging.getLogger("penstock.nsqd")
 
@@ -26,14 +25,17 @@ _REST_S: Final = 1.0
 class StatsdPush:
     """Sends what ``--statsd-*`` asks for, first after one interval."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(self, sources: StatSources, ports: Ports) -> None:
+        self._sources = sources
+        self._options = sources.options
+        self._clock = sources.node.clock
+        self._ports = ports
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, if there is an address to send to."""
-        if self._nsqd.options.statsd_address:
+        if self._options.statsd_address:
             self._task = spawn(self._run(), "statsd")
 
     async def close(self) -> None:
@@ -44,9 +46,9 @@ class StatsdPush:
             logger.info("STATSD: closing")
 
     async def _run(self) -> None:
-        options, clock = self._nsqd.options, self._nsqd.clock
+        options, clock = self._options, self._clock
         prefix = resolved_prefix(options.statsd_prefix, options.broadcast_address,
-                                 self._nsqd.broadcast_http_port)  # fmt: skip
+                                 self._ports.broadcast_http)  # fmt: skip
         lines = StatsdLines(prefix, exclude_ephemeral=options.statsd_exclude_ephemeral)
         query = Query({"include_clients": "0", "include_mem": str(int(options.statsd_mem_stats))})
         interval = options.statsd_interval
@@ -62,7 +64,7 @@ class StatsdPush:
                 logger.exception("STATSD: push failed")
 
     async def _push(self, lines: StatsdLines, query: Query, seconds: float) -> None:
-        address = self._nsqd.options.statsd_address
+        address = self._options.statsd_address
         try:
             transport = await _connect(address)
         except (OSError, ValueError) as error:
@@ -71,9 +73,9 @@ class StatsdPush:
             return
         logger.info("STATSD: pushing stats to %s", address)
         try:
-            datagrams = packets(lines.of(stats.collect(self._nsqd, query)),
-                                self._nsqd.options.statsd_udp_packet_size)  # fmt: skip
-            clock = self._nsqd.clock
+            datagrams = packets(lines.of(stats.collect(self._sources, query)),
+                                self._options.statsd_udp_packet_size)  # fmt: skip
+            clock = self._clock
             began = clock.monotonic_ns()
             for number, datagram in enumerate(datagrams, 1):
                 transport.sendto(datagram)

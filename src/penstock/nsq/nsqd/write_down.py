@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
+from penstock.node.registry import TopicList
 from penstock.nsq.http_api import ApiError
-from penstock.nsq.nsqd.metadata import MetadataFile
 
 
 def write_down(topic: Topic) -> None:
@@ -23,9 +23,9 @@ def check_written(topic: Topic) -> None:
         raise ApiError(500, "INTERNAL_ERROR")
 
 
-async def write_names(metadata: MetadataFile) -> None:
+async def write_names(topic_list: TopicList) -> None:
     """Sync the list of topics and channels, with those that are paused. Raises ApiError 500."""
     try:
-        await metadata.write()
+        await topic_list.write()
     except StorageError:
         raise ApiError(500, "INTERNAL_ERROR") from None

@@ -1,4 +1,4 @@
-"""The RocketMQ broker as a whole, beside the program that has the topics."""
+"""RocketMQ's port over a node: the broker as a whole."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from penstock.broker.group_figures import ROCKETMQ_PREFIX, ConsumerGroup, ProducerGroup
 from penstock.broker.topic import Topic
 from penstock.core.errors import ConfigError, PenstockError, StorageError
 from penstock.net import tcp
 from penstock.net.address import join_host_port
-from penstock.rocketmq.broker import names
+from penstock.node import node as base
+from penstock.node.registry import Observer
+from penstock.rocketmq.broker import figures, names
 from penstock.rocketmq.broker import state as files
 from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.host import Host
 from penstock.rocketmq.broker.log_view import RocketView
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.processor import Processor
@@ -46,10 +48,12 @@ _VIP_DISTANCE: Final = 2
 """Clients with a VIP channel talk to the port that is so much lower."""
 
 
-class RocketBroker:
-    """A running RocketMQ broker; ``start`` makes one, ``close`` ends it."""
+class RocketBroker(Observer):
+    """A running RocketMQ broker; ``start`` makes one, ``close`` ends it and leaves the node beneath
+    as it is.
+    """
 
-    def __init__(self, settings: BrokerSettings, host: Host, disk: Disk) -> None:
+    def __init__(self, settings: BrokerSettings, beneath: base.Node, disk: Disk) -> None:
         """Reads its tables. Raises ConfigError, StorageError."""
         for warning in settings.check():
             _log.warning("%s", warning)
@@ -58,7 +62,7 @@ class RocketBroker:
             disk, f"{settings.store_path_root_dir}/config",
             lambda: settings.flush_consumer_offset_interval / 1000,
         )  # fmt: skip
-        self.node = Node(settings, host, self._state, _address(settings))
+        self.node = Node(settings, beneath, self._state, _address(settings))
         self.log_view = RocketView(self.node)
         self._add_own(self.node)
         add_services(self.node, disk)
@@ -67,24 +71,27 @@ class RocketBroker:
             settings.server_channel_max_idle_time_seconds,
             tls=settings.server_tls(),
             tls_only=settings.tls_mode == "enforcing",
-            gatherer=host,
-            turns=host.turns,
-            answer_turns=host.answer_turns,
+            gatherer=beneath.commits,
+            turns=beneath.turns,
+            answer_turns=beneath.answer_turns,
             large_answers=LARGE_ANSWERS,
         )
         self._listeners: list[tcp.Listener] = []
 
     @classmethod
     async def start(
-        cls, settings: BrokerSettings, host: Host, disk: Disk | None = None
+        cls, settings: BrokerSettings, beneath: base.Node, disk: Disk | None = None
     ) -> RocketBroker:
         """Open the ports. Raises PenstockError with one line for the user, nothing left open."""
-        broker = cls(settings, host, disk or OsDisk())
+        broker = cls(settings, beneath, disk or OsDisk())
         try:
             await broker._open()
         except PenstockError:
             await broker.close()
             raise
+        beneath.registry.observe(broker)
+        beneath.dialects.append(broker)
+        beneath.log_groups.leave_out(ROCKETMQ_PREFIX)
         return broker
 
     async def _open(self) -> None:
@@ -135,7 +142,7 @@ class RocketBroker:
         for group in names.PREDEFINED_GROUPS:
             if group not in node.groups.configs:
                 node.groups.put(GroupConfig(group), node.now_ms)
-        self._configure(node.host.broker.topics)
+        self._configure(node.base.broker.topics)
         node.retention.adopt_all()
         node.state.save(files.TOPICS)
         node.state.save(files.GROUPS)
@@ -172,6 +179,18 @@ class RocketBroker:
         if self.node.topics.delete(name, self.node.now_ms) is not None:
             self.node.topics_changed()
 
+    def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
+        """The groups that consume a topic."""
+        return figures.consumer_groups(self.node, topic)
+
+    def producer_groups(self) -> list[ProducerGroup]:
+        """All groups of producers."""
+        return figures.producer_groups(self.node)
+
+    async def registered(self) -> None:
+        """Wait, though not long, until name servers know the topics as they are now."""
+        await self.node.registered()
+
     def _set_order(self, topics: set[str]) -> None:
         if self.node.topics.set_order(topics, self.node.now_ms):
             try:
@@ -180,7 +199,8 @@ class RocketBroker:
                 _log.error("failed to write down which topics are ordered - %s", error)
 
     async def close(self) -> None:
-        """Take leave of name servers and clients, and write all down."""
+        """Answer what was taken, take leave of name servers and clients, and write all down."""
+        await self.node.base.commits.settle()
         if self.node.name_servers is not None:
             await self.node.name_servers.close()
         for listener in self._listeners:

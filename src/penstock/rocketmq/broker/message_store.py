@@ -17,10 +17,10 @@ from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
+from penstock.node.node import Node
 from penstock.rocketmq.broker import nsq_messages
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.even_batch import EvenBatch, encode_together, even_batch
-from penstock.rocketmq.broker.host import Host
 from penstock.rocketmq.broker.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.serials import Serials
 from penstock.rocketmq.broker.stored_records import StoredRecord, StoredRecords
@@ -61,25 +61,27 @@ class Slice(Struct, frozen=True, gc=False):
 class MessageStore:
     """The messages of all topics. Listeners are called with each append and each deletion."""
 
-    def __init__(self, host: Host, topics: TopicTable, address: ids.Host) -> None:
+    def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
         """Raises StorageError."""
         self.appended: list[Listener] = []
         self.deleted: list[Callable[[str], None]] = []
         self.address = address
-        self.serials = Serials(host.broker.store)
-        self._host = host
+        self.serials = Serials(node.broker.store)
+        self._broker = node.broker
+        self._registry = node.registry
+        self._commits = node.commits
         self._topics = topics
         self._bases: dict[str, int] = {}
-        for topic in host.broker.topics.values():
+        for topic in node.broker.topics.values():
             self.adopt(topic)
 
     # --- topics --------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
         """The topic of that name, made when it is not there. Raises StorageError."""
-        topic = self._host.broker.topics.get(name)
+        topic = self._broker.topics.get(name)
         if topic is None or topic.exiting:
-            topic = self._host.topic(name)
+            topic = self._registry.topic(name)
         if name not in self._bases:
             self.adopt(topic)
         return topic
@@ -93,22 +95,22 @@ class MessageStore:
 
     def configured(self, name: str) -> None:
         """The number of a topic's queues may have changed. Raises StorageError."""
-        topic, config = self._host.broker.topics.get(name), self._topics.get(name)
+        topic, config = self._broker.topics.get(name), self._topics.get(name)
         if topic is not None and config is not None:
             queues = max(config.read_queues, config.write_queues)
-            self._host.broker.split(topic, queues, config.write_queues)
+            self._broker.split(topic, queues, config.write_queues)
 
     def keep_above(self, offsets: ConsumerOffsets) -> None:
         """Let no queue whose index is damaged go on below what consumers have committed."""
-        for topic in self._host.broker.damaged:
+        for topic in self._broker.damaged:
             for queue, offset in offsets.furthest(topic.name).items():
                 topic.queues.at_least(queue, offset)
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its messages, if it has any. Raises StorageError."""
-        topic = self._host.broker.topics.get(name)
+        topic = self._broker.topics.get(name)
         if topic is not None:
-            await self._host.delete_topic(topic)
+            await self._registry.delete_topic(topic)
         self.forget(name)
 
     def forget(self, name: str) -> None:
@@ -146,8 +148,8 @@ class MessageStore:
         """Append with the next commit; ``done`` is told afterwards. Raises StorageError."""
         found = self.topic(topic)
         if queue and isinstance(found.queues, OneQueue):  # whatever its configuration says
-            self._host.broker.split(found, queue + 1, found.spread)
-        self._host.publish(found, records, done, queue)
+            self._broker.split(found, queue + 1, found.spread)
+        self._commits.publish(found, records, 0, done, queue)
 
     def put(self, drafts: Sequence[Draft], done: Done) -> None:
         """Append messages of one queue of one topic with the next commit; ``done`` is told."""
@@ -210,12 +212,12 @@ class MessageStore:
         """The first queue offset that is still there, and the next one; (0, 0) for unknown
         queues.
         """
-        found = self._host.broker.topics.get(topic)
+        found = self._broker.topics.get(topic)
         return (0, 0) if found is None else found.queues.bounds(queue)
 
     def physical_bounds(self) -> tuple[int, int]:
         """The least physical offset that is kept, and what is above all; (0, 0) without topics."""
-        logs = [(t.name, t.log) for t in self._host.broker.topics.values() if t.name in self._bases]
+        logs = [(t.name, t.log) for t in self._broker.topics.values() if t.name in self._bases]
         physical = self.serials.physical
         return (
             min([physical(name, log.start_offset) for name, log in logs], default=0),
@@ -227,7 +229,7 @@ class MessageStore:
 
         Raises StorageError.
         """
-        found = self._host.broker.topics.get(topic)
+        found = self._broker.topics.get(topic)
         if found is None:
             return 0
         return found.queues.search(queue, found.log.offset_at(ms * MILLISECOND))
@@ -248,7 +250,7 @@ class MessageStore:
 
         What is damaged or gone is left out. Raises StorageError.
         """
-        found = self._host.broker.topics.get(topic)
+        found = self._broker.topics.get(topic)
         if found is not None:
             gone = max(0, found.queues.bounds(queue)[0] - offset)
             offset, count = offset + gone, count - gone
@@ -310,7 +312,7 @@ class MessageStore:
     def frame(self, physical: int) -> bytes | None:
         """The stored message at a physical offset; None when there is none. Raises StorageError."""
         place = self.serials.locate(physical)
-        topic = self._host.broker.topics.get(place[0]) if place is not None else None
+        topic = self._broker.topics.get(place[0]) if place is not None else None
         if topic is None or place is None:
             return None
         offset = place[1]

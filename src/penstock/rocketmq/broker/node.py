@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.units import MILLISECOND
+from penstock.node import node as base
 from penstock.rocketmq.broker import state as files
 from penstock.rocketmq.broker.clients import Clients
 from penstock.rocketmq.broker.delays import schedule
@@ -15,7 +16,6 @@ from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.flush_timeouts import FlushTimeouts
 from penstock.rocketmq.broker.groups import GroupTable
 from penstock.rocketmq.broker.held_pulls import HeldPulls
-from penstock.rocketmq.broker.host import Host
 from penstock.rocketmq.broker.message_store import Done, MessageStore
 from penstock.rocketmq.broker.offsets import ConsumerOffsets
 from penstock.rocketmq.broker.queue_locks import QueueLocks
@@ -64,15 +64,15 @@ class Node:
     def __init__(
         self,
         settings: BrokerSettings,
-        host: Host,
+        base: base.Node,
         state: State,
         address: ids.Host,
         chance: Chance | None = None,
     ) -> None:
         """Loads the tables. Raises ConfigError for a damaged one, StorageError."""
         self.settings = settings
-        self.host = host
-        self.clock = host.clock
+        self.base = base
+        self.clock = base.clock
         self.chance = chance or SystemChance()
         self.state = state
         self.address = address
@@ -82,7 +82,7 @@ class Node:
         self.clients: Clients[Connection] = Clients()
         self.locks = QueueLocks()
         self.levels = DelayLevels(settings.message_delay_level)
-        self.stats = Stats(settings.broker_cluster_name, host.clock)
+        self.stats = Stats(settings.broker_cluster_name, base.clock)
         self.config_version = DataVersion()
         self.started_ms = self.now_ms
         self.services: list[Service] = []
@@ -93,7 +93,7 @@ class Node:
         state.add(files.TOPICS, self.topics.as_json, self.topics.load)
         state.add(files.GROUPS, self.groups.as_json, self.groups.load)
         state.add(files.OFFSETS, self.offsets.as_json, self.offsets.load)
-        self.store = MessageStore(host, self.topics, address)
+        self.store = MessageStore(base, self.topics, address)
         self.store.keep_above(self.offsets)
         self.store.appended.append(self.stats.appended)
         self.store.deleted.append(self.stats.forget_topic)
@@ -101,7 +101,7 @@ class Node:
         self.held_pulls = HeldPulls(self)
         self.flush_timeouts: FlushTimeouts | None = None
         if settings.durability_level is Durability.FSYNC:
-            self.flush_timeouts = FlushTimeouts(host.clock, settings.sync_flush_timeout)
+            self.flush_timeouts = FlushTimeouts(base.clock, settings.sync_flush_timeout)
         self.cluster_property = properties.join(
             {properties.CLUSTER: settings.broker_cluster_name}
         ).rstrip(properties.VALUE_END)

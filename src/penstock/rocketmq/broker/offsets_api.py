@@ -39,7 +39,7 @@ def query_consumer_offset(node: Node, connection: Connection, request: Command) 
 
 def _is_young(node: Node, topic: str, queue: int) -> bool:
     """Whether reading a queue from its first message on is no matter; so for unknown ones."""
-    found = node.host.broker.topics.get(topic)
+    found = node.base.broker.topics.get(topic)
     young = found is None or found.log.nbytes <= YOUNG_BYTES_MAX
     return young and node.store.bounds(topic, queue)[0] == 0
 

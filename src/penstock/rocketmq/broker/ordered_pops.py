@@ -141,7 +141,7 @@ class OrderedPops:
 
     def _start(self, topic: str, queue: int, from_end: bool) -> int:
         low, high = self._node.store.bounds(topic, queue)
-        found = self._node.host.broker.topics.get(topic)
+        found = self._node.base.broker.topics.get(topic)
         is_young = not low and (found is None or found.log.nbytes <= YOUNG_BYTES_MAX)
         return high if from_end and not is_young else low
 

@@ -47,7 +47,7 @@ class Pops:
         """
         key = (topic, group)
         known = self._channels.get(key)
-        found = self._node.host.broker.topics.get(topic)
+        found = self._node.base.broker.topics.get(topic)
         channel = found.channels.get(group) if found is not None else None
         if known is not None and known.channel is not channel:
             self._drop(key)  # somebody deleted it, through NSQ or with its topic
@@ -80,7 +80,7 @@ class Pops:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
         made = self._node.store.topic(topic)
         start = self._start(made, group, from_end)
-        channel = self._node.host.channel(made, group)
+        channel = self._node.base.registry.channel(made, group)
         made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
         made.seek(channel, start)
         found = self.find(topic, group)

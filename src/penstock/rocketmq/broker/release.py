@@ -76,7 +76,7 @@ def released(node: Node, waiting: StoredMessage) -> Draft | None:
 
 def hold(node: Node, name: str, log_offset: int) -> None:
     """Keep the messages of a topic from a log offset on, however old they become."""
-    topic = node.host.broker.topics.get(name)
+    topic = node.base.broker.topics.get(name)
     if topic is not None and not topic.exiting and topic.groups.get(HOLDER) != log_offset:
         topic.commit_group(HOLDER, log_offset)
 

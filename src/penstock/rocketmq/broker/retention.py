@@ -51,7 +51,7 @@ class TopicRetention:
 
     def adopt_all(self) -> None:
         """Adopt every topic, after a start or a change of ``fileReservedTime``."""
-        for topic in self._node.host.broker.topics.values():
+        for topic in self._node.base.broker.topics.values():
             self.adopt(topic)
 
     def forget(self, name: str) -> None:
@@ -63,7 +63,7 @@ class TopicRetention:
     def hold(self) -> None:
         """Let RocketMQ's groups hold NSQ's topics where they have committed to."""
         for name in self._of_nsq:
-            topic = self._node.host.broker.topics.get(name)
+            topic = self._node.base.broker.topics.get(name)
             if topic is not None and not topic.exiting:
                 self._hold(topic)
 

@@ -65,7 +65,7 @@ def _add_popping(node: Node) -> None:
 
 
 def _key_index(node: Node, disk: Disk) -> KeyIndex:
-    topics = node.host.broker.topics
+    topics = node.base.broker.topics
 
     def log_of(name: str) -> Log | None:
         topic = topics.get(name)

@@ -60,5 +60,5 @@ class WaitingTime:
         return self.of(place[1] if place is not None else 0, stamp_ms)
 
     def _steady(self) -> SteadyTime | None:
-        topic = self._node.host.broker.topics.get(self._topic)
+        topic = self._node.base.broker.topics.get(self._topic)
         return None if topic is None else topic.time

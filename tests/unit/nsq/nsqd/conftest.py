@@ -15,12 +15,13 @@ import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net.http_client import request
-from penstock.nsq.nsqd import daemon
+from penstock.nsq.nsqd import data_path
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.disk import FaultyDisk, FaultyFile
+from tests import nsqds
 
 TIMEOUT_S = 30.0
 BEAT_MS = 50
@@ -132,7 +133,7 @@ class Running:
 
     async def connect(self, magic: bytes = MAGIC_V2, limit: int = 2**16) -> Client:
         client = Client(
-            *await asyncio.open_connection("127.0.0.1", self.nsqd.tcp_port, limit=limit)
+            *await asyncio.open_connection("127.0.0.1", self.nsqd.ports.tcp, limit=limit)
         )
         client.send(magic)
         self._clients.append(client)
@@ -150,7 +151,7 @@ class Running:
         client.writer.close()
 
     async def http(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        url = f"http://127.0.0.1:{self.nsqd.http_port}{path}"
+        url = f"http://127.0.0.1:{self.nsqd.ports.http}{path}"
         found = await request(method, url, TIMEOUT_S, body=body)
         return found.status, found.body
 
@@ -189,7 +190,7 @@ class Running:
     async def stop(self) -> None:
         if not self._stopped:
             self._stopped = True
-            await self.nsqd.close()
+            await nsqds.stop(self.nsqd)
             for client in self._clients:
                 client.writer.close()
             await asyncio.sleep(0.01)
@@ -201,7 +202,7 @@ Start = Callable[..., Awaitable[Running]]
 def faulty_disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     """The disk of every nsqd that is started from now on, with /data on it."""
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
     return disk
 
 
@@ -226,7 +227,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
     async def start_one(clock: Clock = SYSTEM_CLOCK, **changes: Any) -> Running:
         path = changes.pop("data_path", tmp_path)
-        running = Running(await Nsqd.start(options(path, **changes), clock))
+        running = Running(await nsqds.start(options(path, **changes), clock))
         started.append(running)
         return running
 
@@ -253,13 +254,13 @@ async def filled(start: Start) -> Running:
 
 
 async def trim(nsqd: Running) -> None:
-    await nsqd.nsqd.commits.settle()  # nothing is deleted during a sync
-    nsqd.nsqd.broker.trim()
+    await nsqd.nsqd.node.commits.settle()  # nothing is deleted during a sync
+    nsqd.nsqd.node.broker.trim()
 
 
 def consume_all(nsqd: Running) -> None:
     """Nobody needs the messages any more."""
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     topic.channel("gone")
     topic.distribute()
     topic.channels["gone"].empty()

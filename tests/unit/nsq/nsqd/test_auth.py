@@ -79,7 +79,7 @@ async def test_auth_comes_first(nsqd: Running, command: bytes, name: str) -> Non
     assert identity["auth_required"] is True
     assert await client.error(command) == f"E_AUTH_FIRST AUTH required before {name}"
     assert await client.closed()
-    assert not nsqd.nsqd.broker.topics
+    assert not nsqd.nsqd.node.broker.topics
 
 
 async def test_a_publish_is_read_before_it_is_refused(nsqd: Running) -> None:
@@ -199,7 +199,7 @@ async def test_what_is_not_allowed(
     assert [await client.frame() for _ in range(2)] == [(0, b"OK")] * 2
     assert await client.error() == f"E_UNAUTHORIZED AUTH failed for {text}"
     assert await client.closed()
-    assert list(nsqd.nsqd.broker.topics) == ["mine"]
+    assert list(nsqd.nsqd.node.broker.topics) == ["mine"]
     assert (await nsqd.topic("mine"))["message_count"] == 2
     assert len(auth.asked) == 1
 

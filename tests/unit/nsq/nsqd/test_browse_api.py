@@ -26,7 +26,7 @@ async def fill(nsqd: Running) -> Running:
     client = await nsqd.connect()
     for tens in (3, 2, 1):
         assert await client.ask(dpub("t", tens * 600_000, b"in %d0m" % tens)) == b"OK"
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].requeue_count == 1)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].requeue_count == 1)
     return nsqd
 
 
@@ -66,7 +66,7 @@ async def test_pages(nsqd: Running) -> None:
 
 async def test_a_topic_shows_its_log(nsqd: Running) -> None:
     await fill(nsqd)
-    nsqd.nsqd.broker.topics["t"].pause()
+    nsqd.nsqd.node.broker.topics["t"].pause()
     await nsqd.publish("t", b"held back")
     page = await nsqd.json("/topic/peek?topic=t")
     assert [message["state"] for message in page["messages"]] == ["distributed"] * 8 + ["waiting"]
@@ -190,7 +190,7 @@ async def test_deferrals_of_a_year_and_of_any_length(start: Start, longest: int)
     await nsqd.publish("t", b"requeued")
     consumer.send(b"REQ %b %d\n" % ((await consumer.message()).id, ms))
     assert "E_INVALID" in await client.error(dpub("t", ms + 1, b"too long"))
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].deferred_count == 2)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].deferred_count == 2)
     await nsqd.stop()
     again = await start()
     page = await again.json(DEFERRED)

@@ -45,9 +45,9 @@ async def test_look(nsqd: Running, name: str, shown: bytes) -> None:
 
 async def test_what_was_decided_at_the_start_is_filled_in(start: Start) -> None:
     nsqd = await start()
-    port = nsqd.nsqd.http_port
+    port = nsqd.nsqd.ports.http
     assert (await nsqd.get("/config/broadcast_http_port"))[1] == b"%d" % port
-    assert (await nsqd.get("/config/broadcast_tcp_port"))[1] == b"%d" % nsqd.nsqd.tcp_port
+    assert (await nsqd.get("/config/broadcast_tcp_port"))[1] == b"%d" % nsqd.nsqd.ports.tcp
     assert (await nsqd.get("/config/statsd_prefix"))[1] == b"nsq.127_0_0_1_%d." % port
     nsqd = await start(data_path=_new(nsqd), broadcast_http_port=9, statsd_prefix="")
     assert (await nsqd.get("/config/broadcast_http_port"))[1] == b"9"

@@ -100,7 +100,7 @@ async def test_a_lost_connection_goes_on_to_nothing(
     await nsqd.until(lambda: waiting.session not in nsqd.nsqd.sessions)
     waiting.session.resume()
     waiting.session.fail("E_AUTH_FAILED AUTH failed")
-    assert "t" not in nsqd.nsqd.broker.topics
+    assert "t" not in nsqd.nsqd.node.broker.topics
 
 
 async def test_what_comes_meanwhile_is_bounded(
@@ -141,7 +141,7 @@ async def test_an_error_in_turn_follows_what_is_owed(
         raise StorageError("no space left on device")
 
     assert await client.ask(pub("t", b"0")) == b"OK"
-    monkeypatch.setattr(nsqd.nsqd, "topic", no_topic)
+    monkeypatch.setattr(nsqd.nsqd.node.registry, "topic", no_topic)
     client.send(pub("t", b"1") + pub("t", b"2") + pub("u", b"3"))
     assert [await client.frame() for _ in range(2)] == [(0, b"OK")] * 2
     assert await client.error() == "E_PUB_FAILED PUB failed no space left on device"

@@ -11,11 +11,11 @@ import pytest
 
 from penstock.core.errors import PenstockError
 from penstock.core.units import MILLISECOND
-from penstock.nsq.nsqd import daemon
-from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.nsq.nsqd import data_path
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
+from tests import nsqds
 
 from .conftest import Running, Start, dpub, mpub, options, pub
 
@@ -43,7 +43,7 @@ async def test_what_was_finished_stays_finished_what_was_not_counts_on(start: St
     consumer = await nsqd.consumer("t", ready=3)
     first, second, third = await consumer.messages(3)
     consumer.send(b"RDY 2\nFIN %s\nREQ %s 0\n" % (second.id, third.id))
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].in_flight_count == 2)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 2)
     nsqd = await restarted(nsqd, start)
     channel = await nsqd.channel("t")
     assert (channel["depth"], channel["in_flight_count"], channel["message_count"]) == (3, 0, 0)
@@ -93,7 +93,7 @@ async def test_pauses_and_channels_stay_the_ephemeral_goes(start: Start) -> None
     await nsqd.post("/topic/pause?topic=u")
     await nsqd.post("/channel/pause?topic=t&channel=d")
     nsqd = await restarted(nsqd, start)
-    topics = nsqd.nsqd.broker.topics
+    topics = nsqd.nsqd.node.broker.topics
     assert {name: topic.paused for name, topic in topics.items()} == {"t": False, "u": True}
     channels = topics["t"].channels
     assert {name: channel.paused for name, channel in channels.items()} == {"c": False, "d": True}
@@ -109,7 +109,7 @@ async def test_deleted_and_emptied_stays_so(start: Start) -> None:
     await nsqd.post("/channel/delete?topic=kept&channel=d")
     await nsqd.post("/channel/empty?topic=kept&channel=c")
     nsqd = await restarted(nsqd, start)
-    assert list(nsqd.nsqd.broker.topics) == ["kept"]
+    assert list(nsqd.nsqd.node.broker.topics) == ["kept"]
     topic = await nsqd.topic("kept")
     assert [channel["channel_name"] for channel in topic["channels"]] == ["c"]
     assert topic["channels"][0]["depth"] == 0
@@ -133,7 +133,7 @@ async def test_an_ephemeral_topic_is_bounded(start: Start) -> None:
 async def test_using_a_topic_while_it_is_deleted(start: Start) -> None:
     nsqd = await start(durability=Durability.FSYNC)
     await nsqd.publish("t", b"x")
-    nsqd.nsqd.broker.topics["t"].exiting = True
+    nsqd.nsqd.node.broker.topics["t"].exiting = True
     producer = await nsqd.connect()
     assert await producer.error(pub("t", b"y")) == "E_PUB_FAILED PUB failed exiting"
     consumer = await nsqd.connect()
@@ -161,7 +161,7 @@ async def test_delete_and_publish_race(start: Start) -> None:
 
 async def test_two_cannot_share_a_data_path(nsqd: Running, tmp_path: Path) -> None:
     with pytest.raises(PenstockError) as refused:
-        await Nsqd.start(options(tmp_path))
+        await nsqds.start(options(tmp_path))
     assert "failed to lock data-path: cannot flock directory" in str(refused.value)
     assert "possibly in use by another instance of nsqd" in str(refused.value)
 
@@ -169,17 +169,17 @@ async def test_two_cannot_share_a_data_path(nsqd: Running, tmp_path: Path) -> No
 async def test_a_failed_start_leaves_nothing_open(nsqd: Running, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    taken = f"127.0.0.1:{nsqd.nsqd.tcp_port}"
+    taken = f"127.0.0.1:{nsqd.nsqd.ports.tcp}"
     with pytest.raises(PenstockError, match="address already in use"):
-        await Nsqd.start(options(other, tcp_address=taken))
+        await nsqds.start(options(other, tcp_address=taken))
     with pytest.raises(PenstockError, match="address already in use"):
-        await Nsqd.start(options(other, http_address=taken))
-    await (await Nsqd.start(options(other))).close()
+        await nsqds.start(options(other, http_address=taken))
+    await nsqds.stop(await nsqds.start(options(other)))
 
 
 async def test_wrong_options_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(PenstockError) as refused:
-        await Nsqd.start(options(tmp_path, node_id=-1))
+        await nsqds.start(options(tmp_path, node_id=-1))
     assert str(refused.value) == "failed to instantiate nsqd - --node-id must be [0,1024)"
 
 
@@ -187,13 +187,13 @@ async def test_a_full_disk_does_not_keep_it_from_ending(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     consumer = await nsqd.consumer("t", ready=5)
     await nsqd.publish("t", b"1", b"2")
     message = await consumer.message()
     consumer.send(b"FIN %s\n" % message.id)
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
     disk.fail("append", within="journal", times=-1, code=errno.ENOSPC)
     disk.fail("replace", times=-1, code=errno.ENOSPC)
     await nsqd.stop()
@@ -208,7 +208,7 @@ async def test_closing_answers_what_was_published(start: Start) -> None:
     producer = await nsqd.connect()
     assert await producer.ask(pub("t", b"0")) == b"OK"
     producer.send(b"".join(pub("t", b"x") for _ in range(50)))
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].log.next_offset > 1)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].log.next_offset > 1)
     await nsqd.nsqd.close()
     answers = await asyncio.wait_for(producer.reader.read(), 30)
     nsqd._stopped = True

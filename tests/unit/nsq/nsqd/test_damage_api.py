@@ -130,7 +130,7 @@ async def test_a_channel_that_the_journal_lost_begins_at_the_start_of_the_log(
     assert copies
     assert all(copy.read_bytes() in _flipped(data) for copy in copies)
     assert await consume(nsqd, "orders", "billing", COUNT) == COUNT
-    assert nsqd.nsqd.broker.topics["orders"].groups == {"lake": 100}
+    assert nsqd.nsqd.node.broker.topics["orders"].groups == {"lake": 100}
 
 
 def _flipped(data: bytes) -> bytes:
@@ -147,20 +147,20 @@ async def test_nothing_is_deleted_until_an_operator_accepts_the_damage(
     nsqd = await start()
     await consume(nsqd, "orders", "billing", COUNT)
     await commit(nsqd, "orders", COUNT)
-    topic = nsqd.nsqd.broker.topics["orders"]
-    nsqd.nsqd.broker.trim()
+    topic = nsqd.nsqd.node.broker.topics["orders"]
+    nsqd.nsqd.node.broker.trim()
     assert topic.log.start_offset == 0
     await nsqd.stop()
     nsqd = await start()  # which does not end it
     assert (await nsqd.get("/ping"))[0] == 500
-    topic = nsqd.nsqd.broker.topics["orders"]
-    nsqd.nsqd.broker.trim()
+    topic = nsqd.nsqd.node.broker.topics["orders"]
+    nsqd.nsqd.node.broker.trim()
     assert topic.log.start_offset == 0
     assert (await nsqd.json("/stats?format=json"))["health"].startswith("NOK - topic orders is")
     assert len((await nsqd.topic("orders"))["damage"]) == 1
     assert await nsqd.post(ACCEPT) == (200, b"")
     assert await nsqd.get("/ping") == (200, b"OK")
-    nsqd.nsqd.broker.trim()
+    nsqd.nsqd.node.broker.trim()
     assert topic.log.start_offset > 0
     await nsqd.stop()
     nsqd = await start()
@@ -266,7 +266,7 @@ async def test_messages_that_were_trimmed_are_not_missed(start: Start) -> None:
     nsqd = await filled(start)
     await consume(nsqd, "orders", "billing", COUNT)
     await commit(nsqd, "orders", COUNT)
-    topic = nsqd.nsqd.broker.topics["orders"]
+    topic = nsqd.nsqd.node.broker.topics["orders"]
     await nsqd.until(lambda: topic.log.start_offset > 0)
     await nsqd.stop()
     nsqd = await start()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, cast
 
 from penstock.broker.group_figures import ConsumerGroup, GroupMember, ProducerGroup
+from penstock.node.dialect import Dialect
+from penstock.node.log_groups import LogGroup, QueryProgress
 from penstock.nsq.nsqd import group_stats
-from penstock.nsq.nsqd.companion import Companion
-from penstock.nsq.nsqd.log_groups import LogGroup, QueryProgress
 
 MEMBER = GroupMember("id", "127.0.0.1:5", "JAVA", 409)
 
 
 class Groups:
-    """A companion that only has groups."""
+    """A dialect of which only the groups are asked for."""
 
     def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
         if topic != "t":
@@ -25,11 +25,11 @@ class Groups:
         return [ProducerGroup("PG", [MEMBER])]
 
 
-COMPANIONS = [cast(Companion, Groups())]
+DIALECTS = [cast(Dialect, Groups())]
 
 
 def consumers(topic: str = "t", name: str = "", with_clients: bool = True) -> list[dict[str, Any]]:
-    return group_stats.consumer_groups(COMPANIONS, topic, name, with_clients=with_clients)
+    return group_stats.consumer_groups(DIALECTS, topic, name, with_clients=with_clients)
 
 
 def test_of_a_topic() -> None:
@@ -59,7 +59,7 @@ def test_lines() -> None:
 
 
 def test_producers() -> None:
-    stats = {"producer_groups": group_stats.producer_groups(COMPANIONS)}
+    stats = {"producer_groups": group_stats.producer_groups(DIALECTS)}
     assert group_stats.producer_lines(stats) == [
         "\nProducer groups:\n",
         "   {PG                       } clients: 1\n",

@@ -21,7 +21,7 @@ async def test_ping_and_info(nsqd: Running) -> None:
         "max_heartbeat_interval", "max_output_buffer_size", "max_output_buffer_timeout",
         "max_deflate_level", "topology_zone", "topology_region", "penstock_version",
     ]  # fmt: skip
-    assert (info["tcp_port"], info["http_port"]) == (nsqd.nsqd.tcp_port, nsqd.nsqd.http_port)
+    assert (info["tcp_port"], info["http_port"]) == (nsqd.nsqd.ports.tcp, nsqd.nsqd.ports.http)
     assert info["max_heartbeat_interval"] == 60 * SECOND
     assert (info["version"], info["penstock_version"]) == ("1.3.0", __version__)
 
@@ -129,7 +129,7 @@ async def test_deleting_twice_at_once(nsqd: Running) -> None:
     await nsqd.publish("t", b"x")
     answers = await asyncio.gather(*(nsqd.post("/topic/delete?topic=t") for _ in range(4)))
     assert {status for status, _ in answers} <= {200, 404}
-    assert "t" not in nsqd.nsqd.broker.topics
+    assert "t" not in nsqd.nsqd.node.broker.topics
 
 
 async def test_topic_pause_holds_back_the_channels_only(nsqd: Running) -> None:
@@ -179,5 +179,5 @@ async def test_debug_pages(nsqd: Running) -> None:
 
 async def test_without_an_address_there_is_no_http(start: Start) -> None:
     nsqd = await start(http_address="")
-    assert nsqd.nsqd.http_port == 0
+    assert nsqd.nsqd.ports.http == 0
     await nsqd.publish("t", b"x")

@@ -51,21 +51,21 @@ async def test_where_tls_is_required_plain_http_only_says_so(
     nsqd = await start(
         tls_required=TlsRequired.YES, https_address="127.0.0.1:0", **files(certificates)
     )
-    daemon = nsqd.nsqd
-    expected = f'{{"message": "TLS_REQUIRED", "https_port": {daemon.https_port}}}'.encode()
+    daemon = nsqd.nsqd.ports
+    expected = f'{{"message": "TLS_REQUIRED", "https_port": {daemon.https}}}'.encode()
     for method, path, body in (
         ("GET", "/ping", b""),
         ("POST", "/pub?topic=t", b"x"),
         ("POST", "/mpub?topic=t", bytes(6 << 20)),
         ("PUT", "/no/such/path", b"x"),
     ):
-        url = f"http://127.0.0.1:{daemon.http_port}{path}"
+        url = f"http://127.0.0.1:{daemon.http}{path}"
         answer = await request(method, url, 5, body=body)
         assert (answer.status, answer.body) == (403, expected)
         assert answer.headers["content-type"] == "application/json; charset=utf-8"
         assert answer.headers["x-nsq-content-type"] == "nsq; version=1.0"
-    assert not daemon.broker.topics
-    url = f"https://localhost:{daemon.https_port}/config/tls_required"
+    assert not nsqd.nsqd.node.broker.topics
+    url = f"https://localhost:{daemon.https}/config/tls_required"
     assert (await request("GET", url, 5, tls=certificates.context())).body == b"2"
 
 
@@ -74,20 +74,20 @@ async def test_tcp_https_leaves_plain_http_open(start: Start, certificates: Cert
         tls_required=TlsRequired.EXCEPT_HTTP, https_address="127.0.0.1:0", **files(certificates)
     )
     assert await nsqd.get("/ping") == (200, b"OK")
-    assert nsqd.nsqd.tls_required
+    assert nsqd.nsqd.context.tls_required
 
 
 async def test_a_policy_turns_it_on(start: Start, certificates: Certificates) -> None:
     nsqd = await start(tls_client_auth_policy="nonsense", https_address="", **files(certificates))
-    assert nsqd.nsqd.https_port == 0
+    assert nsqd.nsqd.ports.https == 0
     status, body = await nsqd.get("/config/tls_required")
     assert (status, json.loads(body)["https_port"]) == (403, 0)
 
 
 async def test_without_a_certificate_there_is_no_https(start: Start) -> None:
     nsqd = await start(https_address="127.0.0.1:0")
-    assert nsqd.nsqd.https_port == 0
-    assert nsqd.nsqd.tls is None
+    assert nsqd.nsqd.ports.https == 0
+    assert nsqd.nsqd.context.tls is None
 
 
 @pytest.mark.parametrize("missing", ["tls_cert", "tls_key", "tls_root_ca_file"])

@@ -382,7 +382,7 @@ async def test_silence_instead_of_a_handshake(
     await client.ask(identify(feature_negotiation=True, tls_v1=True))
     client.send(b"\x16\x03\x01")  # a beginning is not enough
     own = client.writer.get_extra_info("sockname")[1]
-    reason = f"read tcp 127.0.0.1:{nsqd.nsqd.tcp_port}->127.0.0.1:{own}: i/o timeout"
+    reason = f"read tcp 127.0.0.1:{nsqd.nsqd.ports.tcp}->127.0.0.1:{own}: i/o timeout"
     assert await client.error() == f"E_IDENTIFY_FAILED IDENTIFY failed {reason}"
     assert await client.closed()
 
@@ -566,7 +566,7 @@ async def test_the_name_in_the_certificate_is_known(
 ) -> None:
     nsqd = await start(tls_cert=str(certificates.cert), tls_key=str(certificates.key),
                        https_address="", tls_client_auth_policy="require")  # fmt: skip
-    connection = await Connection.open(nsqd.nsqd.tcp_port)
+    connection = await Connection.open(nsqd.nsqd.ports.tcp)
     client = Client(connection, certificates)
     await connection.send(MAGIC_V2)
     await client.upgrade("client", tls_v1=True)

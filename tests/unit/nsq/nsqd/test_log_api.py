@@ -24,7 +24,7 @@ async def offsets(nsqd: Running) -> dict[str, Any]:
 
 async def test_offsets(filled: Running) -> None:
     found = await offsets(filled)
-    assert found["node"] == f"127.0.0.1:{filled.nsqd.http_port}"
+    assert found["node"] == f"127.0.0.1:{filled.nsqd.ports.http}"
     (queue,) = found["queues"]
     assert list(queue) == ["queue", "log", "start", "end", "bytes"]
     assert (queue["queue"], queue["start"], queue["end"]) == (0, 0, 100)
@@ -104,7 +104,7 @@ async def test_a_body_without_topics(filled: Running, body: bytes) -> None:
 async def test_fetch_gives_whole_batches_from_the_one_with_the_offset(
     filled: Running, offset: int
 ) -> None:
-    url = f"http://127.0.0.1:{filled.nsqd.http_port}/log/fetch?topic=t&queue=0&offset={offset}"
+    url = f"http://127.0.0.1:{filled.nsqd.ports.http}/log/fetch?topic=t&queue=0&offset={offset}"
     answer = await get(f"{url}&max_bytes=3000", TIMEOUT_S)
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/octet-stream"
@@ -135,7 +135,7 @@ async def test_offsets_out_of_range(filled: Running) -> None:
     assert await filled.get("/log/fetch?topic=t&offset=101") == (416, expected)
     consume_all(filled)
     await trim(filled)
-    url = f"http://127.0.0.1:{filled.nsqd.http_port}/log/fetch?topic=t&offset=0"
+    url = f"http://127.0.0.1:{filled.nsqd.ports.http}/log/fetch?topic=t&offset=0"
     answer = await get(url, TIMEOUT_S)
     assert answer.status == 416
     assert json.loads(answer.body)["start"] == 90
@@ -147,7 +147,7 @@ async def test_offset_at(start: Start) -> None:
     times = []
     for body in (b"a", b"b"):
         await nsqd.publish("t", body)
-        times.append(nsqd.nsqd.clock.wall_ns())
+        times.append(nsqd.nsqd.node.clock.wall_ns())
     path = "/log/offset_at?topic=t&queue=0&timestamp_ns="
     assert await nsqd.json(f"{path}0") == {"offset": 0}
     assert await nsqd.json(f"{path}{times[0]}") == {"offset": 1}

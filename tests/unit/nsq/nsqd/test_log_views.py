@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from penstock.broker.topic import Topic
+from penstock.node.dialect import LogView
 from penstock.nsq.http_api import ApiError, Query
-from penstock.nsq.nsqd.log_views import NSQ_VIEW, LogView, queue_named, view_for
+from penstock.nsq.nsqd.log_views import NSQ_VIEW, queue_named, view_for
 
 if TYPE_CHECKING:
-    from penstock.nsq.nsqd.companion import Companion
+    from penstock.node.dialect import Dialect
 
 OTHER = cast(LogView, SimpleNamespace(dialect="other", queue_count=lambda topic: 12))
 TOPIC = cast(Topic, None)
 
 
-def view(query: bytes, *views: LogView | None) -> LogView:
-    companions = [SimpleNamespace(log_view=lambda view=view: view) for view in views]
-    return view_for(cast("Sequence[Companion]", companions), Query.parse(query))
+def view(query: bytes, *views: LogView) -> LogView:
+    dialects = [SimpleNamespace(log_view=view) for view in views]
+    return view_for(cast("Sequence[Dialect]", dialects), Query.parse(query))
 
 
 def test_a_request_gets_the_view_that_it_asks_for() -> None:
     assert view(b"", OTHER) is NSQ_VIEW
     assert view(b"dialect=nsq", OTHER) is NSQ_VIEW
-    assert view(b"dialect=other", None, OTHER) is OTHER
+    assert view(b"dialect=other", OTHER) is OTHER
 
 
-@pytest.mark.parametrize("views", [(), (None,)], ids=["without a companion", "not running yet"])
-def test_a_dialect_that_nobody_speaks_is_refused(views: tuple[LogView | None, ...]) -> None:
+def test_a_dialect_that_nobody_speaks_is_refused() -> None:
     with pytest.raises(ApiError, match="DIALECT_NOT_SPOKEN") as refused:
-        view(b"dialect=other", *views)
+        view(b"dialect=another", OTHER)
     assert refused.value.status == 400
 
 

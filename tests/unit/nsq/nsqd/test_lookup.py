@@ -137,7 +137,7 @@ async def test_what_there_is_and_what_comes_is_registered(
 
     await nsqd.until(with_channel)
     (node,) = (await asked(lookupd, "/nodes"))["producers"]
-    assert (node["tcp_port"], node["http_port"]) == (nsqd.nsqd.tcp_port, nsqd.nsqd.http_port)
+    assert (node["tcp_port"], node["http_port"]) == (nsqd.nsqd.ports.tcp, nsqd.nsqd.ports.http)
     assert (node["broadcast_address"], node["version"]) == ("127.0.0.1", "1.3.0")
 
 
@@ -179,9 +179,9 @@ async def test_channels_that_others_have_are_made_before_the_first_message(
         path = f"/channel/create?topic=t&channel={name}"
         await post(f"http://127.0.0.1:{lookupd.http_port}{path}", TIMEOUT_S)
     await nsqd.publish("t", b"first")
-    await nsqd.until(lambda: list(nsqd.nsqd.broker.topics["t"].channels) == ["c", "d"])
+    await nsqd.until(lambda: list(nsqd.nsqd.node.broker.topics["t"].channels) == ["c", "d"])
     for name in ("c", "d"):
-        await nsqd.until(lambda: not nsqd.nsqd.broker.topics["t"].gated)
+        await nsqd.until(lambda: not nsqd.nsqd.node.broker.topics["t"].gated)
         assert (await nsqd.channel("t", name))["depth"] == 1
 
 
@@ -216,17 +216,17 @@ async def test_the_first_words(start: Start, scripted: Scripted) -> None:
     expected = [b"IDENTIFY", b"REGISTER t", b"REGISTER u c", b"REGISTER u d", b"PING"]
     await nsqd.until(lambda: scripted.heard[:5] == expected)
     assert list(scripted.identity) == sorted(scripted.identity)
-    assert scripted.identity["http_port"] == nsqd.nsqd.http_port
+    assert scripted.identity["http_port"] == nsqd.nsqd.ports.http
 
 
 async def test_topics_of_other_dialects_stay_untold(start: Start, scripted: Scripted) -> None:
     nsqd = await start()
-    nsqd.nsqd.topic("%RETRY%before")
+    nsqd.nsqd.node.registry.topic("%RETRY%before")
     nsqd.nsqd.lookup.set_addresses([scripted.address])
     await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
-    topic = nsqd.nsqd.topic("%RETRY%after")
+    topic = nsqd.nsqd.node.registry.topic("%RETRY%after")
     assert not topic.gated
-    await nsqd.nsqd.delete_topic(topic)
+    await nsqd.nsqd.node.registry.delete_topic(topic)
     await nsqd.post("/topic/create?topic=t")
     await nsqd.until(lambda: scripted.heard[-1] == b"REGISTER t")
     assert not [line for line in scripted.heard if b"RETRY" in line]
@@ -338,7 +338,7 @@ async def test_too_many_waiting_commands_start_it_anew(
     nsqd = await with_lookupd(start, scripted.address)
     await nsqd.until(lambda: scripted.heard == [b"IDENTIFY"])
     for number in range(50):
-        nsqd.nsqd.topic(f"t{number}")
+        nsqd.nsqd.node.registry.topic(f"t{number}")
     expected = {b"REGISTER t%d" % number for number in range(50)}
     await nsqd.until(lambda: expected <= set(scripted.heard))
 
@@ -372,7 +372,7 @@ async def test_what_a_lookupd_says_of_channels(
     nsqd = await with_lookupd(start, scripted.address)
     await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
     await nsqd.publish("t", b"x")
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     await nsqd.until(lambda: not topic.gated)
     assert list(topic.channels) == channels
     await listener.close()
@@ -398,7 +398,7 @@ async def test_a_slow_answer_holds_back_delivery_not_publishing(
     consumer = await nsqd.consumer("t")
     producer = await nsqd.connect()
     assert await producer.ask(pub("t", b"x")) == b"OK"
-    assert nsqd.nsqd.broker.topics["t"].gated
+    assert nsqd.nsqd.node.broker.topics["t"].gated
     assert (await consumer.message()).body == b"x"
     never.cancel()
     server.close_connections()
@@ -415,7 +415,7 @@ async def test_a_topic_that_is_deleted_while_others_are_asked(
     nsqd = await with_lookupd(start, scripted.address)
     await nsqd.until(lambda: bool(nsqd.nsqd.lookup.http_addresses()))
     await nsqd.publish("t", b"x")
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
     answer.set_result(Response(200, b'{"channels":["c"]}'))
     await nsqd.until(lambda: not topic.gated)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ConfigError, PenstockError
-from penstock.nsq.nsqd import daemon, metadata
-from penstock.nsq.nsqd.daemon import Nsqd
+from penstock.core.errors import PenstockError
+from penstock.nsq.nsqd import data_path, metadata
 from penstock.nsq.nsqd.metadata import FILE_NAME
 from penstock.testing.disk import FaultyDisk
+from tests import nsqds
 
 from .conftest import Start, options
 
@@ -62,7 +62,7 @@ async def test_a_pause_that_cannot_be_written_is_told(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     await nsqd.post("/topic/create?topic=t")
     disk.fail("replace", within=FILE_NAME, times=-1)
@@ -79,7 +79,7 @@ async def test_the_file_makes_topics_and_channels(
         '{"topics":[{"name":"t","paused":true,"channels":[{"name":"c","paused":true},'
         '{"name":"d"}]},{"name":"u"' + none + '}],"version":"1.2.0"}'
     )
-    topics = (await start()).nsqd.broker.topics
+    topics = (await start()).nsqd.node.broker.topics
     assert list(topics) == ["t", "u"]
     assert (topics["t"].paused, topics["u"].paused) == (True, False)
     assert {name: c.paused for name, c in topics["t"].channels.items()} == {"c": True, "d": False}
@@ -92,7 +92,7 @@ async def test_invalid_names_are_skipped_with_a_warning(
     (tmp_path / FILE_NAME).write_text(
         '{"topics":[{"name":"../x"},{"name":"t","channels":[{"name":"b c"},{"name":"c"}]}]}'
     )
-    topics = (await start()).nsqd.broker.topics
+    topics = (await start()).nsqd.node.broker.topics
     assert list(topics) == ["t"]
     assert list(topics["t"].channels) == ["c"]
     assert "skipping creation of invalid topic ../x" in caplog.text
@@ -119,8 +119,8 @@ async def test_a_file_that_is_none_stops_the_start_and_stays(tmp_path: Path, tex
     path = tmp_path / FILE_NAME
     data = text.encode("utf-8", "surrogateescape")
     path.write_bytes(data)
-    with pytest.raises(ConfigError) as refused:
-        await Nsqd.start(options(tmp_path))
+    with pytest.raises(PenstockError) as refused:
+        await nsqds.start(options(tmp_path))
     start = f"failed to load metadata - failed to parse metadata in {path} - "
     assert str(refused.value).startswith(start)
     assert path.read_bytes() == data  # for whoever mends it
@@ -130,7 +130,7 @@ async def test_what_happens_meanwhile_is_written_once(start: Start, tmp_path: Pa
     nsqd = await start()
     before = (tmp_path / FILE_NAME).stat().st_ino
     for number in range(20):
-        nsqd.nsqd.topic(f"t{number}")
+        nsqd.nsqd.node.registry.topic(f"t{number}")
     await nsqd.until(lambda: len(content(tmp_path)["topics"]) == 20)
     await asyncio.sleep(0.1)
     assert (tmp_path / FILE_NAME).stat().st_ino != before
@@ -153,7 +153,7 @@ async def test_trouble_with_the_file_ends_nothing(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
     nsqd = await start(data_path="/data")
     disk.fail("replace", within=FILE_NAME, times=-1)
     await nsqd.publish("t", b"x")
@@ -166,7 +166,7 @@ async def test_trouble_with_the_file_ends_nothing(
 
 async def test_an_unwritable_data_path_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk("/data")
-    monkeypatch.setattr(daemon, "OsDisk", lambda: disk)
+    monkeypatch.setattr(data_path, "OsDisk", lambda: disk)
     disk.fail("replace", within=FILE_NAME, times=-1)
     with pytest.raises(PenstockError, match="failed to persist metadata - "):
-        await Nsqd.start(options("/data"))
+        await nsqds.start(options("/data"))

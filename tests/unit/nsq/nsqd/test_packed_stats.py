@@ -4,9 +4,7 @@ import base64
 import struct
 from typing import Any, cast
 
-import pytest
-
-from penstock.nsq.nsqd.companion import Companion
+from penstock.node.dialect import Dialect
 
 from .conftest import Running, Start, mpub
 from .test_group_stats import Groups
@@ -26,7 +24,7 @@ async def test_nothing(nsqd: Running) -> None:
     assert list(answer) == ["packed", "figures", "topics", "channels", "latencies", "groups",
                             "version", "health", "start_time"]  # fmt: skip
     assert (answer["packed"], answer["topics"], answer["channels"]) == ("", [], [])
-    assert answer["start_time"] == nsqd.nsqd.started_ns // 10**9
+    assert answer["start_time"] == nsqd.nsqd.node.started_ns // 10**9
     assert b"\nTopics: None\n" in (await nsqd.get("/stats?packed=true"))[1]
 
 
@@ -59,7 +57,7 @@ async def test_latencies(start: Start) -> None:
     consumer = await nsqd.consumer("t", ready=1)
     await nsqd.publish("t", b"x")
     consumer.send(b"FIN %s\n" % (await consumer.message()).id)
-    channel = nsqd.nsqd.broker.topics["t"].channels["c"]
+    channel = nsqd.nsqd.node.broker.topics["t"].channels["c"]
     await nsqd.until(lambda: channel.in_flight_count == 0)
     topic = await nsqd.topic("t")
     expected = [
@@ -68,10 +66,10 @@ async def test_latencies(start: Start) -> None:
     assert (await nsqd.json(PATH))["latencies"] == [[0, expected], [1, expected]]
 
 
-async def test_groups(nsqd: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_groups(nsqd: Running) -> None:
     await nsqd.publish("t", b"x")
     await nsqd.publish("u", b"x")
-    monkeypatch.setattr(nsqd.nsqd, "companions", (cast(Companion, Groups()),))
+    nsqd.nsqd.node.dialects.append(cast(Dialect, Groups()))
     (found,) = (await nsqd.json(PATH))["groups"]
     plain = await nsqd.topic("t")
     assert (found["topic_name"], found["log_groups"]) == ("t", [])

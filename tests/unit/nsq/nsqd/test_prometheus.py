@@ -64,7 +64,7 @@ def parse(text: str) -> dict[str, Metric]:
 
 
 async def metrics(nsqd: Running) -> dict[str, Metric]:
-    found = await get(f"http://127.0.0.1:{nsqd.nsqd.http_port}/metrics", 5)
+    found = await get(f"http://127.0.0.1:{nsqd.nsqd.ports.http}/metrics", 5)
     assert found.status == 200
     assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     return parse(found.body.decode())
@@ -92,7 +92,7 @@ async def test_the_daemon_and_its_process(start: Start) -> None:
     assert 10e6 < resident < found["process_virtual_memory_bytes"].value()
     assert 5 < found["process_open_fds"].value() <= len(os.listdir("/proc/self/fd"))
     assert found["process_max_fds"].value() >= found["process_open_fds"].value()
-    started = nsqd.nsqd.started_ns / 1e9
+    started = nsqd.nsqd.node.started_ns / 1e9
     assert math.isclose(found["process_start_time_seconds"].value(), started)
     runs = found["python_gc_collections_total"]
     assert runs.value(generation="2") >= 1
@@ -112,7 +112,7 @@ async def test_topics_and_channels(start: Start) -> None:
     consumer = await nsqd.consumer("t", ready=2)
     first, second = await consumer.messages(2)
     consumer.send(b"FIN %s\nREQ %s 0\nRDY 0\n" % (first.id, second.id))
-    channel = nsqd.nsqd.broker.topics["t"].channels["c"]
+    channel = nsqd.nsqd.node.broker.topics["t"].channels["c"]
     await nsqd.until(lambda: channel.requeue_count == 1)
     await nsqd.post("/channel/pause?topic=t&channel=c")
     found = await metrics(nsqd)
@@ -150,7 +150,7 @@ async def test_what_was_refused_dropped_and_moved(start: Start) -> None:
     consumer = await nsqd.consumer("poison", ready=1)
     (message,) = await consumer.messages(1)
     consumer.send(b"REQ %s 0\n" % message.id)
-    topics = nsqd.nsqd.broker.topics
+    topics = nsqd.nsqd.node.broker.topics
     await nsqd.until(lambda: topics["poison"].channels["c"].dead_letter_count == 1)
     await nsqd.post("/topic/config?topic=full", b'{"overflow":"drop-oldest"}')
     await nsqd.publish("full", b"5", b"6")
@@ -165,8 +165,8 @@ async def test_drops_of_ephemeral_topics_and_channels(start: Start) -> None:
     nsqd = await start(metrics=True, mem_queue_size=2)
     await nsqd.publish("t#ephemeral", b"1", b"2")
     await nsqd.publish("t#ephemeral", b"3")
-    topic = nsqd.nsqd.topic("u")
-    nsqd.nsqd.channel(topic, "c#ephemeral")
+    topic = nsqd.nsqd.node.registry.topic("u")
+    nsqd.nsqd.node.registry.channel(topic, "c#ephemeral")
     await nsqd.publish("u", b"1", b"2", b"3")
     found = await metrics(nsqd)
     assert found["nsqd_topic_dropped_total"].value(topic="t#ephemeral") == 1
@@ -207,14 +207,14 @@ async def test_latencies(start: Start) -> None:
     nsqd = await start(metrics=True, e2e_processing_latency_percentiles=(0.99, 0.5))
     await nsqd.publish("t", b"1", b"2")
     for name in ("c", "d"):
-        nsqd.nsqd.channel(nsqd.nsqd.broker.topics["t"], name)
+        nsqd.nsqd.node.registry.channel(nsqd.nsqd.node.broker.topics["t"], name)
     empty = (await metrics(nsqd))["nsqd_channel_e2e_latency_seconds"]
     assert math.isnan(empty.value(topic="t", channel="c", quantile="0.99"))
     assert empty.value("_count", topic="t", channel="c") == 0
     consumer = await nsqd.consumer("t", "c", ready=2)
     for message in await consumer.messages(2):
         consumer.send(b"FIN %s\n" % message.id)
-    channel = nsqd.nsqd.broker.topics["t"].channels["c"]
+    channel = nsqd.nsqd.node.broker.topics["t"].channels["c"]
     await nsqd.until(lambda: channel.in_flight_count == 0)
     found = await metrics(nsqd)
     of_channel = found["nsqd_channel_e2e_latency_seconds"]
@@ -242,7 +242,7 @@ async def test_groups_that_read_the_log(start: Start) -> None:
 async def test_a_page_of_many_channels_lets_others_work_in_between(start: Start) -> None:
     nsqd = await start(metrics=True)
     for topic in range(40):
-        made = nsqd.nsqd.broker.topic(f"t{topic}#ephemeral")
+        made = nsqd.nsqd.node.broker.topic(f"t{topic}#ephemeral")
         for channel in range(10):
             made.channel(f"c{channel}#ephemeral")
     page = asyncio.create_task(metrics(nsqd))

@@ -69,7 +69,7 @@ async def test_back_to_the_start(filled: Running) -> None:
 async def test_refusals(filled: Running, path: str, status: int, code: str) -> None:
     found = await filled.post(path)
     assert (found[0], json.loads(found[1])["message"]) == (status, code)
-    assert "c" not in filled.nsqd.broker.topics["t"].channels
+    assert "c" not in filled.nsqd.node.broker.topics["t"].channels
 
 
 async def test_what_retention_has_let_go(start: Start) -> None:
@@ -79,7 +79,7 @@ async def test_what_retention_has_let_go(start: Start) -> None:
         await nsqd.publish("t", b"m%d" % number)
     for message in await consumer.messages(9):
         consumer.send(b"FIN %b\n" % message.id)
-    log = nsqd.nsqd.broker.topics["t"].log
+    log = nsqd.nsqd.node.broker.topics["t"].log
     await nsqd.until(lambda: log.start_offset > 0)
     status, body = await nsqd.post("/channel/seek?topic=t&channel=c&offset=0")
     assert (status, json.loads(body)["start"]) == (416, log.start_offset)

@@ -15,9 +15,9 @@ import uvloop
 
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.node.commits import AT_ONCE
-from penstock.nsq.nsqd import daemon
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
+from tests import nsqds
 
 from .conftest import (
     BEAT_MS,
@@ -77,7 +77,7 @@ async def test_a_command_that_waited_for_a_publish_which_failed_is_not_carried_o
     assert [await client.frame() for _ in range(before)] == [(0, b"OK")] * before
     assert "full" in await client.error()
     assert await client.closed()
-    assert "u" not in nsqd.nsqd.broker.topics
+    assert "u" not in nsqd.nsqd.node.broker.topics
 
 
 async def test_an_ok_does_not_overtake_the_sync_of_another_topic(
@@ -89,7 +89,7 @@ async def test_an_ok_does_not_overtake_the_sync_of_another_topic(
     gate.clear()
     client = await nsqd.connect()
     client.send(pub("slow", b"1") + pub("quick", b"2") + pub("quick", b"3"))
-    log = nsqd.nsqd.broker.topics["quick"].log
+    log = nsqd.nsqd.node.broker.topics["quick"].log
     await nsqd.until(lambda: log.next_offset == 3 and log.unsynced_messages == 0)
     assert await client.silent(0.05)
     gate.set()
@@ -224,7 +224,7 @@ async def test_any_command_keeps_the_connection(start: Start) -> None:
 def test_nsqd_held_up_itself_does_not_take_it_for_silence(loops: Any, tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = FakeClock()
-        nsqd = Running(await daemon.Nsqd.start(options(tmp_path), clock))
+        nsqd = Running(await nsqds.start(options(tmp_path), clock))
         client = await nsqd.connect()
         assert await client.ask(pub("t", b"x")) == b"OK"
         beat_quickly(await session_of(nsqd, client))
@@ -398,7 +398,7 @@ async def test_sampling(nsqd: Running) -> None:
     await client.subscribe("t", ready=2500)
     producer = await nsqd.connect()
     assert await producer.ask(mpub("t", *[b"x"] * 2000)) == b"OK"
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].depth == 0)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].depth == 0)
     assert 120 <= (await nsqd.channel("t"))["in_flight_count"] <= 290
 
 
@@ -447,6 +447,6 @@ async def test_ephemeral_channel_and_topic_go_with_the_last_consumer(nsqd: Runni
     consumers = [await nsqd.consumer("t#ephemeral", "c#ephemeral") for _ in range(2)]
     consumers[0].writer.close()
     await nsqd.until(lambda: len(nsqd.nsqd.sessions) == 1)
-    assert "t#ephemeral" in nsqd.nsqd.broker.topics
+    assert "t#ephemeral" in nsqd.nsqd.node.broker.topics
     consumers[1].writer.close()
-    await nsqd.until(lambda: "t#ephemeral" not in nsqd.nsqd.broker.topics)
+    await nsqd.until(lambda: "t#ephemeral" not in nsqd.nsqd.node.broker.topics)

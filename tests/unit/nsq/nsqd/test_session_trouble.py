@@ -41,7 +41,7 @@ def non_reading(port: int) -> socket.socket:
 
 
 async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> None:
-    sock = non_reading(nsqd.nsqd.tcp_port)
+    sock = non_reading(nsqd.nsqd.ports.tcp)
     try:
         sock.sendall(b"  V2SUB t c\nRDY 2500\n")
         producer = await nsqd.connect()
@@ -81,7 +81,7 @@ async def test_what_timed_out_is_not_poured_out_at_once_either(start: Start) -> 
         assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
     await consumer.messages(200)
     consumer.writer.close()
-    sock = non_reading(nsqd.nsqd.tcp_port)
+    sock = non_reading(nsqd.nsqd.ports.tcp)
     try:
         sock.sendall(b"  V2SUB t c\nRDY 2500\n")
         await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
@@ -92,7 +92,7 @@ async def test_what_timed_out_is_not_poured_out_at_once_either(start: Start) -> 
 
 
 async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
-    sock = non_reading(nsqd.nsqd.tcp_port)
+    sock = non_reading(nsqd.nsqd.ports.tcp)
     try:
         sock.sendall(b"  V2SUB t c\nRDY 2500\n")
         producer = await nsqd.connect()
@@ -169,9 +169,9 @@ async def test_who_deletes_a_topic_that_is_being_deleted_waits_until_that_is_wri
     gate.clear()
     client = await nsqd.connect()
     client.send(pub("t", b"y"))
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     await nsqd.until(lambda: topic.log.append_offset == 2)
-    both = [asyncio.ensure_future(nsqd.nsqd.delete_topic(topic)) for _ in range(2)]
+    both = [asyncio.ensure_future(nsqd.nsqd.node.registry.delete_topic(topic)) for _ in range(2)]
     await asyncio.sleep(0)
     disk.fail("replace", times=-1, within="nsqd.dat")
     gate.set()
@@ -203,7 +203,7 @@ async def test_a_full_disk_refuses_serves_and_recovers(
     assert (await consumer.message()).body == b"2"
     disk.heal()
     await nsqd.publish("t", b"4")
-    await nsqd.until(lambda: nsqd.nsqd.health == "OK")
+    await nsqd.until(lambda: nsqd.nsqd.node.health == "OK")
     assert (await nsqd.get("/ping"))[0] == 200
 
 
@@ -253,7 +253,7 @@ async def test_a_log_that_cannot_be_read_is_tried_again(
     nsqd = await start(data_path="/data", mem_queue_size=1)
     for number in range(10):
         await nsqd.publish("t", b"%d" % number)
-    log = nsqd.nsqd.broker.topics["t"].log
+    log = nsqd.nsqd.node.broker.topics["t"].log
     assert isinstance(log, Log)
     log._tail.clear()
     disk.fail("read", within=".log")
@@ -269,7 +269,7 @@ async def test_a_restart_delivers_what_was_in_flight_again(start: Start, tmp_pat
     consumer = await nsqd.consumer("t", ready=2)
     first, second = await consumer.messages(2)
     consumer.send(b"FIN %s\n" % first.id)
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
     await nsqd.stop()
     nsqd = await start(data_path=tmp_path, msg_timeout=SECOND)
     consumer = await nsqd.consumer("t", ready=2)

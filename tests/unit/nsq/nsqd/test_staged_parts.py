@@ -36,7 +36,7 @@ AGAIN = told({"count": 0, "again": True})
 
 def files(running: Running) -> list[str]:
     """The files of staged parts."""
-    store = running.nsqd.broker.store
+    store = running.nsqd.node.broker.store
     return [name for name in store.disk.list(f"{store.data_path}/staged") if name[-1] == "t"]
 
 
@@ -222,7 +222,7 @@ async def test_at_fsync_a_commit_is_answered_and_seen_after_its_sync(
     await writer.stage(1, b"b")
     gate.clear()
     commit = asyncio.ensure_future(writer.commit(1))
-    await nsqd.until(lambda: bool(nsqd.nsqd.broker.topics["t"].writers.pending))
+    await nsqd.until(lambda: bool(nsqd.nsqd.node.broker.topics["t"].writers.pending))
     assert await writer.bodies() == [b"a"]
     assert not commit.done()
     gate.set()
@@ -274,7 +274,7 @@ async def test_a_topic_that_is_deleted_during_a_commit_takes_nothing(
 ) -> None:
     writer = Writer(nsqd)
     await writer.stage(0, b"a")
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     started, go_on = asyncio.Event(), asyncio.Event()
     to_thread = asyncio.to_thread
 

@@ -20,7 +20,7 @@ async def test_an_empty_broker(nsqd: Running) -> None:
     status, body = await nsqd.get("/stats?format=json")
     assert status == 200
     head = b'{"version":"1.3.0","health":"OK","start_time":%d,"topics":[],"memory":{'
-    assert body.startswith(head % (nsqd.nsqd.started_ns // 10**9))
+    assert body.startswith(head % (nsqd.nsqd.node.started_ns // 10**9))
     assert body.endswith(b'"producers":null}')
     text = (await nsqd.get("/stats"))[1].decode()
     assert "\nHealth: OK\n" in text
@@ -34,7 +34,7 @@ async def test_counts(nsqd: Running) -> None:
     consumer = await nsqd.consumer("t", ready=2)
     first, _ = await consumer.messages(2)
     consumer.send(b"RDY 1\nFIN %s\n" % first.id)
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
     topic = await nsqd.topic("t")
     assert (topic["depth"], topic["message_count"], topic["message_bytes"]) == (0, 3, 6)
     channel = topic["channels"][0]
@@ -62,7 +62,7 @@ async def test_filters(nsqd: Running) -> None:
 
 
 async def test_the_memory_queue_and_what_is_behind_it(nsqd: Running) -> None:
-    nsqd.nsqd.broker._options.channel.mem_queue_size = 2
+    nsqd.nsqd.node.broker._options.channel.mem_queue_size = 2
     await nsqd.publish("t", *[b"x"] * 5)
     topic = await nsqd.topic("t")
     assert (topic["depth"], topic["backend_depth"]) == (5, 3)
@@ -110,14 +110,14 @@ async def test_memory_figures(nsqd: Running) -> None:
 async def finish_one(nsqd: Running, topic: str, channel: str) -> None:
     consumer = await nsqd.consumer(topic, channel)
     consumer.send(b"FIN %s\n" % (await consumer.message()).id)
-    found = nsqd.nsqd.broker.topics[topic].channels[channel]
+    found = nsqd.nsqd.node.broker.topics[topic].channels[channel]
     await nsqd.until(lambda: found.in_flight_count == 0)
 
 
 async def test_latencies_of_channels_and_their_topic(start: Start) -> None:
     nsqd = await start(e2e_processing_latency_percentiles=(0.99, 0.5))
     for name in ("a", "b"):
-        nsqd.nsqd.channel(nsqd.nsqd.topic("t"), name)
+        nsqd.nsqd.node.registry.channel(nsqd.nsqd.node.registry.topic("t"), name)
     before = time.time_ns()
     await nsqd.publish("t", b"x")
     await finish_one(nsqd, "t", "a")

@@ -13,7 +13,6 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.nsq.http_api import Query
-from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.statsd import StatsdLines
 from penstock.testing.daemons import run_nsqd
 
@@ -50,12 +49,12 @@ async def test_the_values_arrive(start: Start, statsd: socket.socket) -> None:
         e2e_processing_latency_percentiles=(0.99,),
     )
     await nsqd.publish("t", b"x", b"yy")
-    nsqd.nsqd.channel(nsqd.nsqd.broker.topics["t"], "c")
+    nsqd.nsqd.node.registry.channel(nsqd.nsqd.node.broker.topics["t"], "c")
     pushes = []
     while not pushes or "channel.c" not in pushes[-1]:
         pushes.append(await asyncio.to_thread(receive, statsd))
     lines = pushes[-1].splitlines()
-    prefix = f"test.127_0_0_1_{nsqd.nsqd.http_port}."
+    prefix = f"test.127_0_0_1_{nsqd.nsqd.ports.http}."
     assert all(line.startswith(prefix) for line in lines)
     assert f"{prefix}topic.t.channel.c.depth:2|g" in lines
     assert f"{prefix}topic.t.channel.c.e2e_processing_latency_99:0|g" in lines
@@ -159,9 +158,9 @@ async def test_a_failure_inside_is_logged_and_the_next_push_comes(
     assert "STATSD: push failed" in caplog.text
 
 
-async def test_an_interval_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_an_interval_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--statsd-interval must be greater than 0"):
-        Nsqd(options(tmp_path, statsd_address="127.0.0.1:8125", statsd_interval=0))
+        options(tmp_path, statsd_address="127.0.0.1:8125", statsd_interval=0).check()
     options(tmp_path, statsd_interval=0).check()
 
 

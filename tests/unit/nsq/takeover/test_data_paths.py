@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import PenstockError
-from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.takeover.importer import IMPORTED
 from penstock.nsq.takeover.moves import STAGING
 from penstock.storage.disk import OsDisk
 from penstock.testing.daemons import run_nsqd
+from tests import nsqds
 from tests.unit.nsq.nsqd.conftest import Running, Start, options
 
 from .go_files import delivered, expected, messages, nsqd_dat, queue
@@ -34,7 +34,9 @@ async def consume(nsqd: Running, topic: str, channel: str, count: int) -> Listed
     client = await nsqd.consumer(topic, channel, 2500)
     got = await client.messages(count)
     client.send(b"".join([b"FIN %b\n" % message.id for message in got]))
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics[topic].channels[channel].in_flight_count == 0)
+    await nsqd.until(
+        lambda: nsqd.nsqd.node.broker.topics[topic].channels[channel].in_flight_count == 0
+    )
     client.writer.close()
     return sorted([m.timestamp, m.attempts, m.body.decode("latin-1")] for m in got)
 
@@ -119,7 +121,7 @@ async def test_a_refusal_is_one_line_and_changes_nothing(
         (tmp_path / name).write_bytes(data)
     for _ in range(2):  # the lock is let go
         with pytest.raises(PenstockError) as refused:
-            await Nsqd.start(options(tmp_path))
+            await nsqds.start(options(tmp_path))
         assert str(refused.value).startswith(text.format(tmp_path))
     found = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     assert found == content

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.channel import Channel
 from penstock.broker.records import Records
 from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net.budget import Memory, Turns
+from penstock.node import node as base
+from penstock.node.commits import Commits
+from penstock.node.dialect import Dialect
+from penstock.node.log_groups import LogGroups
+from penstock.node.registry import Registry
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.settings import BrokerSettings
@@ -30,29 +35,13 @@ from tests.unit.rocketmq.raw_client import RawClient
 BROKER_ADDRESS = ids.Host(bytes((127, 0, 0, 1)), 10911)
 
 
-class FakeHost:
-    """The program around the broker: it commits every publish at once, or when told to."""
+class FakeCommits:
+    """Commits every publish at once."""
 
-    def __init__(self, path: Path, clock: FakeClock | None = None) -> None:
-        self.clock = clock or SYSTEM_CLOCK
-        self.turns = Turns(Memory.of().requests)
-        self.answer_turns = Turns(Memory.of().answers)
-        store = Store(OsDisk(), str(path), LogOptions())
-        self.broker = Broker(store, self.clock, SystemChance(7), BrokerOptions())
-
-    def topic(self, name: str) -> Topic:
-        return self.broker.topic(name)
-
-    def channel(self, topic: Topic, name: str) -> Channel:
-        channel = topic.channel(name)
-        topic.distribute()
-        return channel
-
-    async def delete_topic(self, topic: Topic) -> None:
-        self.broker.delete_topic(topic.name)
-
-    def publish(self, topic: Topic, records: Records, done: Outcome, queue: int) -> None:
-        topic.stage(records, 0, done, queue)
+    def publish(
+        self, topic: Topic, records: Records, delay_ns: int, done: Outcome, queue: int | None = None
+    ) -> None:
+        topic.stage(records, delay_ns, done, queue)
         outcomes, error = topic.commit()
         for outcome in outcomes:
             outcome(error)
@@ -61,6 +50,38 @@ class FakeHost:
 
     def release(self) -> bool:
         return False
+
+    def forget(self, topic: Topic) -> None: ...
+
+    async def settle(self, topic: Topic | None = None) -> None: ...
+
+
+class FakeList:
+    """A list of topics that is not written."""
+
+    def changed(self) -> None: ...
+
+    async def write(self) -> None: ...
+
+
+class FakeNode:
+    """A node without an event loop: no housekeeping, and publishes are committed at once."""
+
+    def __init__(self, path: Path, clock: FakeClock | None = None) -> None:
+        self.clock = clock or SYSTEM_CLOCK
+        self.turns = Turns(Memory.of().requests)
+        self.answer_turns = Turns(Memory.of().answers)
+        store = Store(OsDisk(), str(path), LogOptions())
+        self.broker = Broker(store, self.clock, SystemChance(7), BrokerOptions())
+        self.commits = FakeCommits()
+        self.registry = Registry(self.broker, cast(Commits, self.commits), FakeList(), self.clock)
+        self.log_groups = LogGroups(self.clock)
+        self.dialects: list[Dialect] = []
+
+
+def fake_node(path: Path, clock: FakeClock | None = None) -> base.Node:
+    """A node over a real store."""
+    return cast(base.Node, FakeNode(path, clock))
 
 
 def broker_settings(path: Path) -> BrokerSettings:
@@ -88,7 +109,7 @@ def settings(tmp_path: Path) -> BrokerSettings:
 @pytest.fixture
 def node(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Node]:
     """The tables and the store, with a clock that stands still; no connections, no services."""
-    host = FakeHost(tmp_path, clock)
+    host = fake_node(tmp_path, clock)
     yield Node(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
     host.broker.close()
 
@@ -98,7 +119,7 @@ def rocket(
     loop_thread: LoopThread, tmp_path: Path, settings: BrokerSettings
 ) -> Iterator[RocketBroker]:
     """A broker on a free port."""
-    host = FakeHost(tmp_path)
+    host = fake_node(tmp_path)
     broker = loop_thread.run(RocketBroker.start(settings, host))
     yield broker
     loop_thread.run(broker.close())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.errors import StorageError
+from penstock.node import node as base
 from penstock.rocketmq.broker.draft import Placed
 from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.services import add_services
@@ -17,7 +18,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.disk import OsDisk
 from penstock.testing.clock import FakeClock
 
-from .conftest import BROKER_ADDRESS, FakeHost, broker_settings
+from .conftest import BROKER_ADDRESS, broker_settings, fake_node
 
 Done = Callable[[list[Placed], StorageError | None], None]
 
@@ -29,12 +30,12 @@ class Lives:
         self.clock = clock
         self.settings: BrokerSettings = broker_settings(path)
         self._path = path
-        self._host: FakeHost | None = None
+        self._host: base.Node | None = None
 
     def begin(self, *topics: str) -> Node:
         """A new life. The one before has crashed: its tables are as they were saved last."""
         self.end()
-        self._host = FakeHost(self._path, self.clock)
+        self._host = fake_node(self._path, self.clock)
         state = State(OsDisk(), str(self._path / "config"))
         node = Node(self.settings, self._host, state, BROKER_ADDRESS)
         node.topics.add_system_topics(

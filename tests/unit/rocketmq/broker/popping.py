@@ -54,9 +54,9 @@ def dispatch(node: Node) -> Callable[[], None]:
 
     def run() -> None:
         now = node.clock.monotonic_ns()
-        for channel in node.host.broker.tick(now):
+        for channel in node.base.broker.tick(now):
             channel.dispatch(now)
-        for topic in node.host.broker.topics.values():
+        for topic in node.base.broker.topics.values():
             for channel in topic.channels.values():
                 channel.dispatch(now)
 

@@ -75,11 +75,11 @@ def test_one_way_requests_are_never_answered(client: RawClient) -> None:
 def test_a_full_disk_is_told(
     rocket: RocketBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def publish(topic: Topic, records: object, done: Outcome, queue: int) -> None:
+    def publish(topic: Topic, records: object, delay_ns: int, done: Outcome, queue: int) -> None:
         done(DiskFullError("no space left on device"))
 
     assert send(client, "T").code == ResponseCode.SUCCESS
-    monkeypatch.setattr(rocket.node.host, "publish", publish)
+    monkeypatch.setattr(rocket.node.base.commits, "publish", publish)
     answer = send(client, "T")
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "no space left on device" in (answer.remark or "")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.node import node as base
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
@@ -21,12 +22,12 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 
-from .conftest import FakeHost, broker_settings
+from .conftest import broker_settings, fake_node
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[FakeHost]:
-    host = FakeHost(tmp_path)
+def host(tmp_path: Path) -> Iterator[base.Node]:
+    host = fake_node(tmp_path)
     yield host
     host.broker.close()
 
@@ -69,7 +70,7 @@ def free_port() -> int:
 
 
 def test_the_vip_port_speaks_the_same_protocol(
-    loop_thread: LoopThread, host: FakeHost, settings: BrokerSettings
+    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
 ) -> None:
     settings.listen_port = free_port()
     broker = loop_thread.run(RocketBroker.start(settings, host))
@@ -83,7 +84,7 @@ def test_the_vip_port_speaks_the_same_protocol(
 
 def test_a_taken_vip_port_is_a_warning(
     loop_thread: LoopThread,
-    host: FakeHost,
+    host: base.Node,
     settings: BrokerSettings,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -95,7 +96,7 @@ def test_a_taken_vip_port_is_a_warning(
 
 
 def test_a_taken_port_is_one_clear_line(
-    loop_thread: LoopThread, host: FakeHost, settings: BrokerSettings
+    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
 ) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         settings.listen_port = taken.getsockname()[1]
@@ -105,7 +106,7 @@ def test_a_taken_port_is_one_clear_line(
 
 
 def test_tables_outlive_the_broker(
-    loop_thread: LoopThread, host: FakeHost, settings: BrokerSettings
+    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
 ) -> None:
     broker = loop_thread.run(RocketBroker.start(settings, host))
     client = RawClient(broker.port)
@@ -122,7 +123,7 @@ def test_tables_outlive_the_broker(
 
 
 def test_a_damaged_table_is_one_clear_line(
-    loop_thread: LoopThread, host: FakeHost, settings: BrokerSettings, tmp_path: Path
+    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "topics.json").write_text("[1]")
@@ -130,23 +131,23 @@ def test_a_damaged_table_is_one_clear_line(
         loop_thread.run(RocketBroker.start(settings, host))
 
 
-def test_an_address_that_is_none(host: FakeHost, settings: BrokerSettings) -> None:
+def test_an_address_that_is_none(host: base.Node, settings: BrokerSettings) -> None:
     settings.broker_ip1 = "name.invalid"
     with pytest.raises(ConfigError, match=r"brokerIP1=name\.invalid is no address"):
         asyncio.run(RocketBroker.start(settings, host))
 
 
 def test_topics_of_others_can_be_found(
-    loop_thread: LoopThread, host: FakeHost, settings: BrokerSettings
+    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
 ) -> None:
-    host.topic("before")
-    host.topic("only.nsq")
+    host.registry.topic("before")
+    host.registry.topic("only.nsq")
     broker = loop_thread.run(RocketBroker.start(settings, host))
 
     async def create_and_delete() -> None:
-        broker.topic_created(host.topic("after"))
+        broker.topic_created(host.registry.topic("after"))
         before = host.broker.topics["before"]
-        await host.delete_topic(before)
+        await host.registry.delete_topic(before)
         broker.topic_deleted("before")
 
     client = RawClient(broker.port)
@@ -168,7 +169,7 @@ def make_topic(client: RawClient, name: str) -> None:
 
 
 def test_name_servers_know_a_topic_before_its_maker_does(
-    loop_thread: LoopThread, host: FakeHost, tmp_path: Path
+    loop_thread: LoopThread, host: base.Node, tmp_path: Path
 ) -> None:
     of_server = NamesrvSettings()
     of_server.listen_port, of_server.bind_address = 0, "127.0.0.1"

@@ -14,7 +14,7 @@ from .filling import store
 
 async def filled(node: Node) -> RocketView:
     """A view of topic T, whose two queues have five messages each."""
-    node.host.topic("T")
+    node.base.registry.topic("T")
     node.topics.put(TopicConfig("T", 2, 2), node.now_ms)
     node.store.configured("T")
     for number in range(5):
@@ -24,7 +24,7 @@ async def filled(node: Node) -> RocketView:
 
 
 async def test_a_read_is_as_many_messages_as_fit_and_one_at_least(node: Node) -> None:
-    view, topic = await filled(node), node.host.topic("T")
+    view, topic = await filled(node), node.base.registry.topic("T")
 
     def read(offset: int, nbytes: int) -> list[int]:
         data = b"".join(view.read(topic, 1, offset, nbytes))
@@ -41,13 +41,13 @@ async def test_a_read_is_as_many_messages_as_fit_and_one_at_least(node: Node) ->
 
 
 async def test_the_bytes_of_a_queue_are_its_share(node: Node) -> None:
-    view, topic = await filled(node), node.host.topic("T")
+    view, topic = await filled(node), node.base.registry.topic("T")
     assert view.queue_count(topic) == 2
     assert view.extent(topic, 1) == (0, 5, topic.log.nbytes // 2)
 
 
 async def test_a_group_holds_the_log_from_the_first_message_it_has_to_read(node: Node) -> None:
-    view, topic = await filled(node), node.host.topic("T")
+    view, topic = await filled(node), node.base.registry.topic("T")
     told: list[int] = []
     node.offset_listeners.append(lambda key, queue: told.append(queue))
     assert view.commit(topic, "g", {}) is None
@@ -62,6 +62,6 @@ async def test_a_group_holds_the_log_from_the_first_message_it_has_to_read(node:
 
 
 async def test_offsets_by_time(node: Node) -> None:
-    view, topic = await filled(node), node.host.topic("T")
+    view, topic = await filled(node), node.base.registry.topic("T")
     assert view.offset_at(topic, 1, 0) == 0
     assert view.offset_at(topic, 1, (node.now_ms + 60_000) * MILLISECOND) == 5

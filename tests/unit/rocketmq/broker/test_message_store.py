@@ -130,7 +130,7 @@ def test_what_is_gone_is_left_out(
     for number in range(33):
         put(node, draft(topic, 0, b"%d" % number))
     clock.advance(10)
-    node.host.broker.trim()
+    node.base.broker.trim()
     low, high = node.store.bounds(topic, 0)
     assert 20 < low < high == 33
     assert node.store.message_at(topic, 0, low - 1) is None

@@ -21,7 +21,7 @@ def test_a_change_of_topics_is_written_and_told(
     node.topics.put(TopicConfig("T", 4, 4), node.now_ms)
     node.topics_changed()
     assert told == [len(node.topics.configs)]
-    again = Node(settings, node.host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
+    again = Node(settings, node.base, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
     assert again.topics.get("T") == node.topics.get("T")
     assert again.topics.version == node.topics.version
 

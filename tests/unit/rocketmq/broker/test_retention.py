@@ -15,7 +15,7 @@ from .filling import store
 
 
 async def test_rocketmqs_are_kept_for_a_time_and_nsqs_until_they_are_read(node: Node) -> None:
-    ours, theirs = node.host.topic("ours"), node.host.topic("theirs")
+    ours, theirs = node.base.registry.topic("ours"), node.base.registry.topic("theirs")
     node.retention.made_by_nsq(["theirs"])
     for topic in (ours, theirs):
         node.retention.adopt(topic)
@@ -27,7 +27,7 @@ async def test_rocketmqs_are_kept_for_a_time_and_nsqs_until_they_are_read(node: 
 
 
 async def test_groups_hold_nsqs_topics(node: Node) -> None:
-    topic = node.host.topic("T")
+    topic = node.base.registry.topic("T")
     node.topics.put(TopicConfig("T", 2, 2), node.now_ms)
     node.retention.made_by_nsq(["T"])
     for number in range(6):
@@ -45,7 +45,7 @@ async def test_groups_hold_nsqs_topics(node: Node) -> None:
     assert topic.groups == {"rocketmq:done": 6, "rocketmq:half": 6}
     node.offsets.commit("other", "G", 0, 1)
     node.retention.hold()
-    assert "other" not in node.host.broker.topics
+    assert "other" not in node.base.broker.topics
 
 
 def test_who_made_a_topic_is_kept(node: Node) -> None:
@@ -54,7 +54,7 @@ def test_who_made_a_topic_is_kept(node: Node) -> None:
     node.retention.forget("unknown")
     again = TopicRetention(node)
     for name, kept in (("a", True), ("b", False)):
-        topic = node.host.topic(name)
+        topic = node.base.registry.topic(name)
         again.adopt(topic)
         assert (topic.retention is not None) is kept
 

@@ -12,7 +12,7 @@ from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.disk import OsDisk
 from tests.unit.rocketmq.conftest import LoopThread
 
-from .conftest import FakeHost
+from .conftest import fake_node
 
 
 async def test_services_that_never_started_can_be_closed(node: Node) -> None:
@@ -31,7 +31,7 @@ async def test_without_index_nothing_is_told_of_keys(node: Node) -> None:
 def test_nothing_goes_on_after_the_end(
     loop_thread: LoopThread, settings: BrokerSettings, tmp_path: Path
 ) -> None:
-    host = FakeHost(tmp_path)
+    host = fake_node(tmp_path)
     broker = loop_thread.run(RocketBroker.start(settings, host))
     loop_thread.run(broker.close())
 

@@ -24,14 +24,14 @@ _log = logging.getLogger("penstock.mqbroker")
 @answers(RequestCode.DELETE_EXPIRED_COMMITLOG)
 def delete_expired_messages(node: Node, connection: Connection, request: Command) -> Command:
     """Delete the files of messages that retention does not keep any longer."""
-    node.host.broker.trim()
+    node.base.broker.trim()
     return request.answer()
 
 
 @answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 def clean_expired_queues(node: Node, connection: Connection, request: Command) -> Command:
     """Forget what queues know of messages that are gone."""
-    for topic in node.host.broker.topics.values():
+    for topic in node.base.broker.topics.values():
         topic.queues.trim()
     return request.answer()
 
@@ -42,7 +42,7 @@ async def clean_unused_topics(node: Node, connection: Connection, request: Comma
 
     Those of NSQ's producers are not concerned, and neither is a topic that somebody reads.
     """
-    for topic in list(node.host.broker.topics.values()):
+    for topic in list(node.base.broker.topics.values()):
         if topic.name not in node.topics.configs and _is_left_over(topic):
             _log.info("%s: deleting the messages of %s, a topic without configuration",
                       connection.address, topic.name)  # fmt: skip

@@ -53,7 +53,7 @@ async def query_message(node: Node, connection: Connection, request: Command) ->
 
 def _nsq_message(node: Node, topic: str, key: str, begin_ms: int, end_ms: int) -> bytes | None:
     """A message that NSQ's side published: its key tells where it is."""
-    message_id, found = nsq_messages.id_of(key), node.host.broker.topics.get(topic)
+    message_id, found = nsq_messages.id_of(key), node.base.broker.topics.get(topic)
     if message_id is None or found is None:
         return None
     if not found.log.start_offset <= message_id - found.log.id_base < found.log.next_offset:

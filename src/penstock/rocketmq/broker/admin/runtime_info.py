@@ -77,7 +77,7 @@ def view_statistic(node: Node, connection: Connection, request: Command) -> Comm
 
 def _store(node: Node) -> dict[str, object]:
     """What the store holds. Offsets are physical ones: they tell messages apart, not bytes."""
-    topics = node.host.broker.topics.values()
+    topics = node.base.broker.topics.values()
     logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
     oldest = [log.oldest_ns for log in logs]
     unsynced = [log.bytes_from(log.append_offset - log.unsynced_messages) for log in logs]

@@ -158,7 +158,7 @@ class Schedule:
 
     def _hold(self) -> None:
         """Keep what is not delivered yet, however short the broker keeps messages."""
-        topic = self._node.host.broker.topics.get(names.SCHEDULE_TOPIC)
+        topic = self._node.base.broker.topics.get(names.SCHEDULE_TOPIC)
         if topic is not None:
             self._moved = False
             places = [topic.queues.locate(each.queue, each.offset, 1) for each in self._levels]

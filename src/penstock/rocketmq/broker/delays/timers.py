@@ -211,7 +211,7 @@ class Timers:
 
     @property
     def _is_held(self) -> bool:
-        topic = self._node.host.broker.topics.get(names.TIMER_TOPIC)
+        topic = self._node.base.broker.topics.get(names.TIMER_TOPIC)
         return topic is None or release.HOLDER in topic.groups
 
     def _note_progress(self) -> None:

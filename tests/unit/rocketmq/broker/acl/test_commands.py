@@ -11,7 +11,7 @@ import pytest
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode as Code
-from tests.unit.rocketmq.broker.conftest import FakeHost
+from tests.unit.rocketmq.broker.conftest import fake_node
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 from tests.unit.rocketmq.signing_client import SigningClient
@@ -35,7 +35,7 @@ def guarded(
     settings.acl_enable = True
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "plain_acl.yml").write_text(RULES)
-    host = FakeHost(tmp_path)
+    host = fake_node(tmp_path)
     broker = loop_thread.run(RocketBroker.start(settings, host))
     yield broker
     loop_thread.run(broker.close())

@@ -57,14 +57,16 @@ async def test_queues_forget_what_is_gone(
 
 
 async def test_the_data_of_topics_without_configuration(node: Node) -> None:
-    broker = node.host.broker
+    broker = node.base.broker
     for name in ("kept", "left", "read", "replayed"):
         await store(node, name, 0, b"1")
     node.topics.put(TopicConfig("kept", 1, 1), node.now_ms)
     broker.topics["read"].channel("c")
     broker.topics["replayed"].commit_group("g", None)
-    node.host.publish(node.host.topic("nsq"), Bodies.from_list([b"1"]), lambda error: None, 0)
-    node.host.topic("empty")
+    node.host.publish(
+        node.base.registry.topic("nsq"), Bodies.from_list([b"1"]), lambda error: None, 0
+    )
+    node.base.registry.topic("empty")
     asked = request(RequestCode.CLEAN_UNUSED_TOPIC)
     answer = await cleaning.clean_unused_topics(node, CONNECTION, asked)
     assert answer.code == 0

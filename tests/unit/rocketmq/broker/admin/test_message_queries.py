@@ -130,10 +130,10 @@ def test_messages_of_nsq_are_found_by_the_key_that_they_show(
     register_dialects()
 
     async def publish() -> None:
-        host = rocket.node.host
+        commits = rocket.node.base.commits
         topic = rocket.node.store.topic("fromnsq")
         for body in (b"one", b"two"):
-            host.publish(topic, Bodies.single(body), lambda error: None, 0)
+            commits.publish(topic, Bodies.single(body), 0, lambda error: None)
 
     client = connect()
     loop_thread.run(publish())

@@ -90,7 +90,7 @@ def test_deleting_takes_messages_and_offsets(
     assert node.store.bounds("T", 1) == (0, 1)
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
     assert "T" not in node.topics.configs
-    assert "T" not in node.host.broker.topics
+    assert "T" not in node.base.broker.topics
     assert node.offsets.of("T", "G") == {}
     make(client, "T")
     assert node.store.bounds("T", 1) == (0, 0)

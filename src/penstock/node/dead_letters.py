@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from penstock.broker.channel import Channel
 from penstock.broker.dead_letters import Parcel, encode_origins
+from penstock.broker.records import Records
+from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
-from penstock.nsq.protocol.letters import Letters
+from penstock.node.commits import Commits
+from penstock.node.registry import Registry
 
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
+logger = logging.getLogger("penstock.node")
 
-logger = logging.getLogger("penstock.nsqd")
+Letters: TypeAlias = Callable[[Sequence[memoryview], bytes], Records]
+"""Makes records of the frames of dead letters and the note of their origins."""
 
 
 class DeadLetters:
     """The carrier of all channels' dead letters."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
+    def __init__(
+        self, registry: Registry, commits: Commits, clock: Clock, letters: Letters
+    ) -> None:
+        self._registry = registry
+        self._commits = commits
+        self._clock = clock
+        self._letters = letters
 
     def move(self, channel: Channel, now: int) -> None:
         """Publish what the channel has given up; when that is committed it is finished there.
@@ -34,16 +43,16 @@ class DeadLetters:
             return
         done = partial(self._moved, channel, parcel)
         try:
-            topic = self._nsqd.topic(channel.dead_letter_topic)
+            topic = self._registry.topic(channel.dead_letter_topic)
         except StorageError as error:
             done(error)
             return
-        letters = Letters(parcel.frames, encode_origins(parcel.origins))
-        self._nsqd.commits.publish(topic, letters, 0, done)
+        letters = self._letters(parcel.frames, encode_origins(parcel.origins))
+        self._commits.publish(topic, letters, 0, done)
 
     def _moved(self, channel: Channel, parcel: Parcel, error: StorageError | None) -> None:
         if error is not None:
             logger.error("CHANNEL(%s:%s): failed to move %d messages to %s, trying again - %s",
                          channel.topic_name, channel.name, len(parcel.frames),
                          channel.dead_letter_topic, error)  # fmt: skip
-        channel.settle(parcel, self._nsqd.clock.monotonic_ns(), moved=error is None)
+        channel.settle(parcel, self._clock.monotonic_ns(), moved=error is None)

@@ -6,16 +6,15 @@ A query that is never run again would otherwise hold the log for ever.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from penstock.broker.group_figures import ROCKETMQ_PREFIX
 from penstock.broker.topic import Topic
 from penstock.core.units import MINUTE, SECOND, format_duration
+from penstock.node.log_groups import LogGroups
 
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
-
-logger = logging.getLogger("penstock.nsqd")
+logger = logging.getLogger("penstock.node")
 
 CHECK_NS: Final = SECOND
 KEEP_NS: Final = 10 * MINUTE
@@ -27,11 +26,15 @@ DELETIONS_MAX: Final = 10
 class GroupRetention:
     """Looks at the groups of all topics from time to time."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
-        self._limit_ns = nsqd.options.group_retention
+    def __init__(
+        self, topics: Mapping[str, Topic], log_groups: LogGroups, limit_ns: int, now: int
+    ) -> None:
+        """``limit_ns``: the age at which groups are deleted, 0: at none. ``now`` is monotonic."""
+        self._topics = topics
+        self._log_groups = log_groups
+        self._limit_ns = limit_ns
         self._check_at = 0
-        self._keep_at = nsqd.clock.monotonic_ns() + KEEP_NS
+        self._keep_at = now + KEEP_NS
 
     def tick(self, now: int) -> None:
         """Look if it is time (monotonic ns)."""
@@ -41,7 +44,7 @@ class GroupRetention:
         keeps = now >= self._keep_at
         if keeps:
             self._keep_at = now + KEEP_NS
-        topics = [each for each in self._nsqd.broker.topics.values() if each.groups]
+        topics = [each for each in self._topics.values() if each.groups]
         for topic in topics:
             topic.age_groups(keep=keeps)
         if self._limit_ns:
@@ -67,5 +70,5 @@ class GroupRetention:
                     format_duration(age), format_duration(self._limit_ns),
                     log.next_offset - offset, log.bytes_from(offset), offset)  # fmt: skip
         topic.delete_group(name)
-        self._nsqd.log_groups.deleted(topic, name)
+        self._log_groups.deleted(topic, name)
         topic.save_now()  # else a kill would restore it

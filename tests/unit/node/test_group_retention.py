@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.nsq.nsqd import group_retention
-from penstock.nsq.nsqd.group_retention import KEEP_NS
+from penstock.node import group_retention
+from penstock.node.group_retention import KEEP_NS
 from penstock.storage.damage import Damage
 from penstock.testing.clock import FakeClock
-
-from .conftest import Running, Start
+from tests.unit.nsq.nsqd.conftest import Running, Start
 
 DAY = 24 * HOUR
 
@@ -44,11 +43,11 @@ def wait(nsqd: Running, clock: FakeClock, ns: int) -> None:
     """Let time pass, and nsqd look at its groups in small steps."""
     for _ in range(20):
         clock.advance(ns // 20)
-        nsqd.nsqd.housekeeping._groups.tick(clock.monotonic_ns())
+        nsqd.nsqd.node.housekeeping.ticks[0](clock.monotonic_ns())
 
 
 def groups(nsqd: Running) -> set[str]:
-    return set(nsqd.nsqd.broker.topics["t"].groups)
+    return set(nsqd.nsqd.node.broker.topics["t"].groups)
 
 
 async def test_a_group_that_leaves_messages_unread_is_deleted_with_a_line(
@@ -122,20 +121,20 @@ async def test_an_age_goes_on_after_a_restart(start: Start, clock: FakeClock) ->
 
 async def test_an_age_goes_on_after_a_kill(start: Start, clock: FakeClock, tmp_path: Path) -> None:
     nsqd = await reading(start, clock)
-    topic = nsqd.nsqd.broker.topics["t"]
-    nsqd.nsqd.broker.save()
+    topic = nsqd.nsqd.node.broker.topics["t"]
+    nsqd.nsqd.node.broker.save()
     assert not topic.changed
     wait(nsqd, clock, 20 * HOUR)  # in which nothing is written but ages
-    nsqd.nsqd.broker.save()
+    nsqd.nsqd.node.broker.save()
     shutil.copytree(tmp_path / "topics", tmp_path / "killed" / "topics")
     again = await start(data_path=tmp_path / "killed", clock=clock)
-    age_ns = again.nsqd.broker.topics["t"].group_ages.age_ns("behind")
+    age_ns = again.nsqd.node.broker.topics["t"].group_ages.age_ns("behind")
     assert 20 * HOUR - KEEP_NS - HOUR <= age_ns <= 20 * HOUR
 
 
 async def test_a_damaged_topic_keeps_its_groups(start: Start, clock: FakeClock) -> None:
     nsqd = await reading(start, clock)
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     topic.damage.report(Damage("log", "damaged"))
     wait(nsqd, clock, 2 * DAY)
     assert groups(nsqd) == {"behind", "ahead"}
@@ -146,7 +145,7 @@ async def test_a_damaged_topic_keeps_its_groups(start: Start, clock: FakeClock) 
 
 async def test_what_holds_the_log_for_rocketmq_stays(start: Start, clock: FakeClock) -> None:
     nsqd = await reading(start, clock)
-    nsqd.nsqd.broker.topics["t"].commit_group("rocketmq:g", 1)
+    nsqd.nsqd.node.broker.topics["t"].commit_group("rocketmq:g", 1)
     wait(nsqd, clock, 2 * DAY)
     assert groups(nsqd) == {"ahead", "rocketmq:g"}
 
@@ -162,7 +161,7 @@ async def test_many_groups_are_deleted_a_few_at_a_time(
     found = []
     for _ in range(3):
         clock.advance(SECOND)
-        nsqd.nsqd.housekeeping._groups.tick(clock.monotonic_ns())
+        nsqd.nsqd.node.housekeeping.ticks[0](clock.monotonic_ns())
         found.append(len(groups(nsqd)))
     assert found == [4, 2, 1]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.rocketmq_companion import companions
+from penstock.cli.rocketmq_port import rocketmq_settings
 from penstock.core.errors import ConfigError
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
@@ -111,17 +111,17 @@ def test_settings_from_flags(tmp_path: Path) -> None:
         rocketmq_namesrv_addresses=("a.example:1", "b.example:2"),
         data_path=str(tmp_path),
     )
-    settings = companions(options)[0].settings
+    settings = rocketmq_settings(options)
     assert (settings.broker_ip1, settings.listen_port) == ("10.0.0.7", 10911)
     assert settings.name_servers() == ["a.example:1", "b.example:2"]
     assert settings.store_path_root_dir == str(tmp_path)
-    assert companions(NsqdOptions(rocketmq_address=":0"))[0].settings.bind_address == "0.0.0.0"
+    assert rocketmq_settings(NsqdOptions(rocketmq_address=":0")).bind_address == "0.0.0.0"
 
 
 def test_flags_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="--rocketmq-address=x"):
-        companions(NsqdOptions(rocketmq_address="x"))
+        rocketmq_settings(NsqdOptions(rocketmq_address="x"))
     with pytest.raises(ConfigError, match="no host:port"):
-        companions(NsqdOptions(rocketmq_address=":0", rocketmq_namesrv_addresses=("x",)))
+        rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_namesrv_addresses=("x",)))
     with pytest.raises(ConfigError, match="failed to load"):
-        companions(NsqdOptions(rocketmq_address=":0", rocketmq_config="/nowhere"))
+        rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_config="/nowhere"))

@@ -7,8 +7,7 @@ import pytest
 
 from penstock.core.errors import StorageError
 from penstock.storage.durability import Durability
-
-from .conftest import Running, Start
+from tests.unit.nsq.nsqd.conftest import Running, Start
 
 
 async def give_up(nsqd: Running, topic: str = "t", most: int = 2) -> int:
@@ -40,7 +39,7 @@ async def test_from_the_last_attempt_to_the_dead_letter_topic(
     found = await nsqd.json("/deadletters?topic=t.dead")
     (letter,) = found["messages"]
     assert letter["origin"].pop("dead_since") > timestamp
-    base = nsqd.nsqd.broker.topics["t"].log.id_base
+    base = nsqd.nsqd.node.broker.topics["t"].log.id_base
     origin = {"topic": "t", "channel": "c", "id": f"{base:016x}", "attempts": 2}
     assert (letter["body"], letter["origin"]) == ("poison", origin)
 
@@ -51,14 +50,14 @@ async def test_one_channel_alone(nsqd: Running) -> None:
     body = json.dumps({"max_attempts": 1, "dead_letter_topic": "grave"}).encode()
     assert (await nsqd.post("/channel/config?topic=t&channel=c", body))[0] == 200
     await give_up(nsqd, most=1)
-    await nsqd.until(lambda: "grave" in nsqd.nsqd.broker.topics)
+    await nsqd.until(lambda: "grave" in nsqd.nsqd.node.broker.topics)
     assert (await (await nsqd.consumer("grave")).message()).body == b"poison"
 
 
 async def test_dead_letters_survive_kill_with_their_origin(start: Start, tmp_path: Path) -> None:
     nsqd = await start(max_attempts=1)
     await give_up(nsqd, most=1)
-    await nsqd.until(lambda: "t.dead" in nsqd.nsqd.broker.topics)
+    await nsqd.until(lambda: "t.dead" in nsqd.nsqd.node.broker.topics)
     await nsqd.stop()
     again = await start()
     (letter,) = (await again.json("/deadletters?topic=t.dead"))["messages"]
@@ -77,12 +76,12 @@ async def test_a_dead_letter_topic_that_takes_nothing(
             raise StorageError("no room")
         return make(name)
 
-    monkeypatch.setattr(nsqd.nsqd, "topic", refuse)
+    monkeypatch.setattr(nsqd.nsqd.node.registry, "topic", refuse)
     await give_up(nsqd, most=1)
     await nsqd.until(lambda: "failed to move 1 messages to t.dead" in caplog.text)
     assert (await nsqd.channel("t"))["depth"] == 1
     monkeypatch.undo()
-    await nsqd.until(lambda: nsqd.nsqd.broker.topics["t"].channels["c"].dead_letter_count == 1)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].dead_letter_count == 1)
 
 
 async def test_circles_end(nsqd: Running) -> None:

@@ -7,19 +7,15 @@ the group moved, the owner that moved it, and what its reader told last.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec import Meta, Struct
 
-from penstock.broker.group_figures import ROCKETMQ_PREFIX
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.units import HOUR, MINUTE, SECOND
-
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.companion import Companion
 
 _STEP_NS: Final = 5 * SECOND
 _LEAST_NS: Final = SECOND
@@ -117,16 +113,17 @@ class _Known:
 class LogGroups:
     """The groups of all topics; what is known of a topic's goes with the topic."""
 
-    def __init__(
-        self, clock: Clock, companions: Sequence[Companion], retention_ns: int = 0
-    ) -> None:
+    def __init__(self, clock: Clock, retention_ns: int = 0) -> None:
         """``retention_ns``: the age at which groups are deleted; 0: at none."""
         self._clock = clock
         self._retention_ns = retention_ns
         self._stale_ns = min(STALE_NS, retention_ns * 4 // 5) if retention_ns else STALE_NS
-        # Those that a companion has here, to hold the log, it tells of itself.
-        self._left_out = ROCKETMQ_PREFIX if companions else None
+        self._left_out: tuple[str, ...] = ()
         self._known: WeakKeyDictionary[Topic, dict[str, _Known]] = WeakKeyDictionary()
+
+    def leave_out(self, prefix: str) -> None:
+        """Show no group with this prefix: a dialect holds the log with it, and shows its own."""
+        self._left_out = (*self._left_out, prefix)
 
     def rival(self, topic: Topic, name: str, owner: str | None) -> Rival | None:
         """Another owner that has the group; None if this one may move it, or does not say."""
@@ -155,7 +152,7 @@ class LogGroups:
     def of(self, topic: Topic) -> Iterator[LogGroup]:
         """The groups of a topic, by name."""
         for name in sorted(topic.groups):
-            if self._left_out is None or not name.startswith(self._left_out):
+            if not name.startswith(self._left_out):
                 yield self._figures(topic, name)
 
     def _figures(self, topic: Topic, name: str) -> LogGroup:

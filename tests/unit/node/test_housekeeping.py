@@ -8,16 +8,15 @@ import pytest
 
 from penstock.broker.broker import Broker
 from penstock.core.units import MILLISECOND
-from penstock.nsq.nsqd import housekeeping
+from penstock.node import housekeeping
 from penstock.testing.clock import FakeClock
-
-from .conftest import Running, Start
+from tests.unit.nsq.nsqd.conftest import Running, Start
 
 
 async def test_logs_are_synced_by_the_clock(start: Start) -> None:
     nsqd = await start(sync_timeout=30 * MILLISECOND)
     await nsqd.publish("t", b"x")
-    log = nsqd.nsqd.broker.topics["t"].log
+    log = nsqd.nsqd.node.broker.topics["t"].log
     await nsqd.until(lambda: log.unsynced_messages == 0)
 
 
@@ -27,7 +26,7 @@ async def test_consumed_segments_go(start: Start) -> None:
     await nsqd.publish("t", *[bytes(500)] * 20)
     for message in await consumer.messages(20):
         consumer.send(b"FIN %s\n" % message.id)
-    log = nsqd.nsqd.broker.topics["t"].log
+    log = nsqd.nsqd.node.broker.topics["t"].log
     await nsqd.until(lambda: log.nbytes < 2000)
 
 
@@ -38,7 +37,7 @@ async def test_progress_is_written_down_soon(start: Start, tmp_path: Path) -> No
     for message in await consumer.messages(2):
         consumer.send(b"FIN %s\n" % message.id)
     await consumer.message()
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     await nsqd.until(lambda: topic.channels["c"].in_flight_count == 1 and not topic.changed)
     shutil.copytree(tmp_path / "topics", tmp_path / "killed" / "topics")
     again = await start(data_path=tmp_path / "killed")
@@ -59,10 +58,11 @@ async def test_how_long_progress_may_wait(
         clock.advance(took_ms * MILLISECOND)
         saved.append(clock.monotonic_ns())
 
-    nsqd.nsqd.housekeeping.stop()
-    monkeypatch.setattr(nsqd.nsqd, "clock", clock)
+    clockwork = nsqd.nsqd.node.housekeeping
+    clockwork.stop()
+    monkeypatch.setattr(clockwork, "_clock", clock)
     monkeypatch.setattr(Broker, "save", save)
-    clockwork = housekeeping.Housekeeping(nsqd.nsqd)
+    clockwork._save_at = clockwork._sync_at = 0
     while len(saved) < 2:
         clockwork._tick(clock.monotonic_ns())
         clock.advance(MILLISECOND)

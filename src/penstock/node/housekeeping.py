@@ -1,19 +1,21 @@
-"""What nsqd does by the clock: deadlines of channels, cursors to the journal, syncs, retention."""
+"""Work by the clock: deadlines of channels, cursors to the journal, syncs, retention."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
+from penstock.broker.broker import Broker
+from penstock.core.clock import Clock
 from penstock.core.units import MILLISECOND
 from penstock.net.tasks import spawn
-from penstock.nsq.nsqd.group_retention import GroupRetention
+from penstock.node.commits import Commits
+from penstock.node.dead_letters import DeadLetters
+from penstock.node.group_retention import GroupRetention
 
-if TYPE_CHECKING:
-    from penstock.nsq.nsqd.daemon import Nsqd
-
-logger = logging.getLogger("penstock.nsqd")
+logger = logging.getLogger("penstock.node")
 
 TICK_S: Final = 0.01
 SAVE_INTERVAL_NS: Final = 100 * MILLISECOND
@@ -24,11 +26,24 @@ _SAVE_SHARE: Final = 10  # the journal may take this part of the time
 
 
 class Housekeeping:
-    """The clockwork of an nsqd."""
+    """The clockwork of a node."""
 
-    def __init__(self, nsqd: Nsqd) -> None:
-        self._nsqd = nsqd
-        self._groups = GroupRetention(nsqd)
+    def __init__(
+        self,
+        broker: Broker,
+        commits: Commits,
+        dead_letters: DeadLetters,
+        groups: GroupRetention,
+        clock: Clock,
+        sync_timeout: int,
+    ) -> None:
+        self.ticks: list[Callable[[int], None]] = [groups.tick]
+        """Called every ``TICK_S`` with the time (monotonic ns), to look if something is due."""
+        self._broker = broker
+        self._commits = commits
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._sync_timeout = sync_timeout
         self._task: asyncio.Task[None] | None = None
         self._save_at = 0
         self._sync_at = 0
@@ -44,7 +59,7 @@ class Housekeeping:
         while True:
             await asyncio.sleep(TICK_S)
             try:
-                self._tick(self._nsqd.clock.monotonic_ns())
+                self._tick(self._clock.monotonic_ns())
             except Exception:  # without this clockwork no message would ever time out
                 logger.exception("housekeeping failed, trying again")
 
@@ -53,25 +68,25 @@ class Housekeeping:
         if now >= self._save_at:
             self._save(now)
         if now >= self._sync_at:
-            self._sync(now)
-        self._groups.tick(now)
-        self._nsqd.staged_parts.tick(now)
+            self._trim_and_sync(now)
+        for tick in self.ticks:
+            tick(now)
 
     def _deadlines(self, now: int) -> None:
-        for channel in self._nsqd.broker.tick(now):
+        for channel in self._broker.tick(now):
             channel.dispatch(now)
             if channel.spent.count:
-                self._nsqd.dead_letters.move(channel, now)
+                self._dead_letters.move(channel, now)
 
     def _save(self, now: int) -> None:
-        self._nsqd.broker.save()
-        spent = self._nsqd.clock.monotonic_ns() - now
+        self._broker.save()
+        spent = self._clock.monotonic_ns() - now
         pause = max(SAVE_INTERVAL_NS, min(_SAVE_SHARE * spent, SAVE_INTERVAL_MAX_NS))
         self._save_at = now + spent + pause
 
-    def _sync(self, now: int) -> None:
-        self._sync_at = now + self._nsqd.options.sync_timeout
-        self._nsqd.broker.trim()
-        for topic in self._nsqd.broker.topics.values():
+    def _trim_and_sync(self, now: int) -> None:
+        self._sync_at = now + self._sync_timeout
+        self._broker.trim()
+        for topic in self._broker.topics.values():
             if topic.log.unsynced_messages:
-                self._nsqd.commits.sync(topic)
+                self._commits.sync(topic)

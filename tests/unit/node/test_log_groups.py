@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from penstock.broker.group_ages import GroupAges
 from penstock.broker.topic import Topic
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.nsq.nsqd.companion import Companion
-from penstock.nsq.nsqd.log_groups import OWNED_NS, LogGroups, Pace, QueryProgress, Rival
+from penstock.node.log_groups import OWNED_NS, LogGroups, Pace, QueryProgress, Rival
 from penstock.testing.clock import FakeClock
 
 PROGRESS = QueryProgress("q", 1, 2, 3.5, 4)
@@ -34,8 +32,8 @@ class FakeTopic:
         self.log = FakeLog()
 
 
-def groups(clock: FakeClock, companions: Sequence[Any] = ()) -> LogGroups:
-    return LogGroups(clock, cast("Sequence[Companion]", companions))
+def groups(clock: FakeClock) -> LogGroups:
+    return LogGroups(clock)
 
 
 def topic_of(clock: FakeClock, **groups: int) -> Topic:
@@ -75,11 +73,12 @@ def test_what_is_known_goes_with_its_topic() -> None:
     assert len(found._known) == 0
 
 
-def test_a_companion_tells_of_its_own() -> None:
-    topic = topic_of(FakeClock(), g=0, **{"rocketmq:g": 5})
-    assert [each.name for each in groups(FakeClock(), ["one"]).of(topic)] == ["g"]
-    # Without it they hold the log all the same, and nobody else shows them.
-    assert [each.name for each in groups(FakeClock()).of(topic)] == ["g", "rocketmq:g"]
+def test_groups_that_a_dialect_shows_itself_are_left_out() -> None:
+    found, topic = groups(FakeClock()), topic_of(FakeClock(), g=0, **{"rocketmq:g": 5})
+    # While it does not run they hold the log all the same, and nobody else shows them.
+    assert [each.name for each in found.of(topic)] == ["g", "rocketmq:g"]
+    found.leave_out("rocketmq:")
+    assert [each.name for each in found.of(topic)] == ["g"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_a_companion_tells_of_its_own() -> None:
 def test_a_group_that_leaves_messages_unread_becomes_stale(retention: int, stale_at: int) -> None:
     clock = FakeClock()
     topic = topic_of(clock, behind=40, ahead=100)
-    found = LogGroups(clock, (), retention)
+    found = LogGroups(clock, retention)
     clock.advance(stale_at - 1)
     assert [each.stale for each in found.of(topic)] == [False, False]
     clock.advance(1)

@@ -1,0 +1,71 @@
+"""What a dialect shows the others of its queues and consumer groups, in one form for all.
+
+NSQ's HTTP API serves the log of any dialect (``/log``) and its groups (``/stats``, ``/metrics``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from penstock.broker.group_figures import ConsumerGroup, ProducerGroup
+from penstock.broker.topic import Topic
+from penstock.storage.batch import Buffer
+
+Extent: TypeAlias = tuple[int, int, int]
+"""A queue's first offset, the one its next message will get, and about how many bytes it has."""
+
+
+class LogView(Protocol):
+    """The log as readers of one dialect see it: queues with dense offsets, messages in its form.
+
+    Queues are numbered from 0 on; offsets are of queues.
+    """
+
+    @property
+    def dialect(self) -> str: ...
+
+    def queue_count(self, topic: Topic) -> int: ...
+
+    def extent(self, topic: Topic, queue: int) -> Extent: ...
+
+    def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
+        """Messages from an offset on, at least one unless it is the end.
+
+        Raises OffsetOutOfRangeError, StorageError.
+        """
+        ...
+
+    def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
+        """The first offset published at or after a time. Raises StorageError."""
+        ...
+
+    def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
+        """The offsets of the topic's groups, by queue."""
+        ...
+
+    def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:
+        """Take how far a group is; from where on the log is to be held for it, None: not moved.
+
+        Raises ValueError for a name that no group can have.
+        """
+        ...
+
+    def forget(self, topic: Topic, group: str) -> None:
+        """The group is deleted."""
+        ...
+
+
+class Dialect(Protocol):
+    """A daemon whose dialect has queues and groups for the others to show."""
+
+    @property
+    def log_view(self) -> LogView: ...
+
+    def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
+        """Its groups that consume a topic."""
+        ...
+
+    def producer_groups(self) -> list[ProducerGroup]:
+        """Its groups of producers, of whatever topics."""
+        ...

@@ -1,0 +1,95 @@
+"""A node as a whole: the topics of one data path, without a port.
+
+Daemons open their ports over it: nsqd NSQ's, mqbroker RocketMQ's, either of them both.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from penstock.broker.broker import Broker
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.net.budget import UNREAD_S, Memory, Turns
+from penstock.node.commits import Commits
+from penstock.node.dead_letters import DeadLetters, Letters
+from penstock.node.dialect import Dialect
+from penstock.node.group_retention import GroupRetention
+from penstock.node.housekeeping import Housekeeping
+from penstock.node.log_groups import LogGroups
+from penstock.node.registry import Registry, TopicList
+from penstock.storage.durability import Durability
+
+logger = logging.getLogger("penstock.node")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """Settings of a node beyond those of its broker; times in nanoseconds."""
+
+    durability: Durability
+    sync_every: int
+    sync_timeout: int
+    group_retention: int
+    """The age at which groups that read the log are deleted; 0: at none."""
+
+
+class Node:
+    """The broker of a data path, group commit, housekeeping, and the memory of all connections."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        options: NodeOptions,
+        clock: Clock,
+        memory: Memory,
+        topic_list: TopicList,
+        letters: Letters,
+    ) -> None:
+        """Takes over the broker, which ``close`` closes."""
+        self.broker = broker
+        self.clock = clock
+        self.started_ns = clock.wall_ns()
+        self.memory = memory
+        self.turns = Turns(memory.requests)
+        self.answer_turns = Turns(memory.answers, UNREAD_S)
+        self.dialects: list[Dialect] = []
+        """Those that run now and have groups to show."""
+        self.topic_list = topic_list
+        self.commits = Commits(clock, options.durability, options.sync_every)
+        self.registry = Registry(broker, self.commits, topic_list, clock)
+        self.log_groups = LogGroups(clock, options.group_retention)
+        dead_letters = DeadLetters(self.registry, self.commits, clock, letters)
+        retention = GroupRetention(broker.topics, self.log_groups, options.group_retention,
+                                   clock.monotonic_ns())  # fmt: skip
+        self.housekeeping = Housekeeping(broker, self.commits, dead_letters, retention, clock,
+                                         options.sync_timeout)  # fmt: skip
+
+    def start(self) -> None:
+        """Begin housekeeping, which deletes consumed messages. Call this once every daemon over the
+        node is open: some of them keep messages that no channel or group holds.
+        """
+        self.housekeeping.start()
+
+    @property
+    def health(self) -> str:
+        """``OK``, or what is wrong with the disk."""
+        error = self.commits.health or self.broker.health
+        return "OK" if error is None else f"NOK - {error}"
+
+    async def close(self) -> None:
+        """Write all down and let go of the data path, after the daemons over the node have ended.
+
+        What was acknowledged is kept.
+        """
+        self.housekeeping.stop()
+        await self.commits.settle()
+        try:
+            await self.topic_list.write()
+        except StorageError as error:
+            logger.critical("failed to persist metadata - %s", error)
+        try:
+            self.broker.close()
+        except StorageError as error:
+            logger.critical("failed to save everything - %s", error)

@@ -1,0 +1,141 @@
+"""The topics and channels of a node: made when they are first used, deleted durably.
+
+Daemons over the node observe it, to announce topics and to end the connections that use them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Protocol
+
+from penstock.broker.broker import Broker
+from penstock.broker.channel import Channel
+from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
+from penstock.core.errors import TooManyFilesError
+from penstock.net.gate import file_limit
+from penstock.net.tasks import spawn
+from penstock.node.commits import Commits
+
+logger = logging.getLogger("penstock.node")
+
+FILES_OF_A_TOPIC: Final = 2
+"""Its segment and its journal. New topics may take half of the file handles, so that none is left
+without connections, and no connection without a topic to publish to.
+"""
+
+
+class TopicList(Protocol):
+    """The file that lists topics and channels, and which of them are paused."""
+
+    def changed(self) -> None:
+        """Write the file soon."""
+        ...
+
+    async def write(self) -> None:
+        """Write the file now. Raises StorageError."""
+        ...
+
+
+class Observer:
+    """A daemon over the node, as the registry tells it of changes; it overrides what it needs."""
+
+    def topic_created(self, topic: Topic) -> None:
+        """A topic was made. Raises StorageError."""
+
+    def topic_deleted(self, name: str) -> None:
+        """A topic is gone, with all its channels. Raises StorageError."""
+
+    def channel_created(self, topic: Topic, channel: Channel) -> None:
+        """A channel was made, which has no message yet."""
+
+    def channel_deleted(self, topic: Topic, channel: Channel) -> None:
+        """A channel is gone, or goes with its topic; its consumers have to be closed."""
+
+
+class Registry:
+    """Makes and deletes the topics and channels of one node."""
+
+    def __init__(
+        self, broker: Broker, commits: Commits, topic_list: TopicList, clock: Clock
+    ) -> None:
+        self.topics = broker.topics
+        """By name. The mapping stays the same object."""
+        self.topic_list = topic_list
+        self._broker = broker
+        self._commits = commits
+        self._clock = clock
+        self._observers: list[Observer] = []
+        self._topics_max = file_limit() // (2 * FILES_OF_A_TOPIC)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell it of changes from now on."""
+        self._observers.append(observer)
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made when it is not there. Raises StorageError."""
+        topic = self.topics.get(name)
+        if topic is None:
+            if len(self.topics) >= self._topics_max:
+                raise TooManyFilesError(f"{self._topics_max} topics are the most that the limit on "
+                                        "open files leaves room for")  # fmt: skip
+            topic = self._broker.topic(name)
+            logger.info("TOPIC(%s): created", name)
+            for observer in self._observers:
+                observer.topic_created(topic)
+            self.topic_list.changed()
+        return topic
+
+    def channel(self, topic: Topic, name: str) -> Channel:
+        """The channel of that name, made when it is not there."""
+        channel = topic.channels.get(name)
+        if channel is None:
+            channel = topic.channel(name)
+            logger.info("TOPIC(%s): new channel(%s)", topic.name, name)
+            for observer in self._observers:
+                observer.channel_created(topic, channel)
+            self.topic_list.changed()
+            self.distribute(topic)
+        return channel
+
+    def distribute(self, topic: Topic) -> None:
+        """Give the channels what they may have now, and the consumers of it."""
+        topic.distribute()
+        now = self._clock.monotonic_ns()
+        for channel in topic.channels.values():
+            channel.dispatch(now)
+
+    async def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic with all its channels, durably. Raises StorageError."""
+        topic.exiting = True
+        await self._commits.settle(topic)
+        if self.topics.get(topic.name) is topic:  # or somebody else has deleted it meanwhile
+            self._remove(topic)
+        if not topic.ephemeral:
+            await self.topic_list.write()
+
+    def _remove(self, topic: Topic) -> None:
+        for channel in list(topic.channels.values()):
+            for observer in self._observers:
+                observer.channel_deleted(topic, channel)
+        self._commits.forget(topic)
+        self._broker.delete_topic(topic.name)
+        for observer in self._observers:
+            observer.topic_deleted(topic.name)
+        logger.info("TOPIC(%s): deleted", topic.name)
+
+    def delete_channel(self, topic: Topic, channel: Channel) -> None:
+        """Delete a channel; an ephemeral topic goes with its last one."""
+        topic.delete_channel(channel.name)
+        for observer in self._observers:
+            observer.channel_deleted(topic, channel)
+        self.topic_list.changed()
+        logger.info("TOPIC(%s): deleting channel %s", topic.name, channel.name)
+        if topic.ephemeral and not topic.channels:
+            spawn(self.delete_topic(topic), f"delete {topic.name}")
+
+    def consumer_left(self, topic: Topic, channel: Channel) -> None:
+        """A subscriber is gone: an ephemeral channel goes with its last one."""
+        last = channel.ephemeral and not channel.consumers and not topic.exiting
+        if last and topic.channels.get(channel.name) is channel:
+            self.delete_channel(topic, channel)

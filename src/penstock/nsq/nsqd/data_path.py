@@ -1,0 +1,100 @@
+"""Opening a data path as NSQ's: Go's queue files are taken over, and nsqd.dat is read."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from penstock.broker.bounds import Bounds
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.channel import ChannelOptions
+from penstock.core.chance import SystemChance
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.net.budget import Memory
+from penstock.net.loop import StopRequested, interruptible
+from penstock.node.node import Node, NodeOptions
+from penstock.nsq.nsqd import metadata
+from penstock.nsq.nsqd.auth_servers import AuthServers
+from penstock.nsq.nsqd.https import server_tls
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.protocol.letters import Letters
+from penstock.nsq.takeover.importer import import_queues
+from penstock.storage.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.retention import Retention
+from penstock.storage.store import Store
+
+logger = logging.getLogger("penstock.nsqd")
+
+
+async def open_node(options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Node:
+    """The node of the options' data path; daemons open their ports over it, then it is started.
+
+    Raises ConfigError or StorageError for options and data that cannot be used, PenstockError for
+    nsqd.dat, in Go's words. Nothing is left open then.
+    """
+    options.check()
+    server_tls(options)  # what an nsqd would refuse is refused before any data is touched
+    AuthServers.of(options)
+    broker = _open_broker(options, clock)
+    try:
+        file = await _metadata(broker)
+    except PenstockError:
+        broker.close()
+        raise
+    node_options = NodeOptions(
+        options.durability, options.sync_every, options.sync_timeout, options.group_retention
+    )
+    return Node(broker, node_options, clock, Memory.of(options), file, Letters)
+
+
+async def _metadata(broker: Broker) -> metadata.MetadataFile:
+    try:
+        metadata.load(broker)
+    except StorageError as error:
+        raise PenstockError(f"failed to load metadata - {error}") from error
+    except ConfigError as error:  # its text is whole as it is, in Go's words
+        raise PenstockError(str(error)) from error
+    file = metadata.MetadataFile(broker)
+    try:
+        await file.write()
+    except StorageError as error:
+        raise PenstockError(f"failed to persist metadata - {error}") from error
+    return file
+
+
+def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
+    log_options = LogOptions(
+        max_bytes_per_file=options.max_bytes_per_file,
+        mem_queue_size=max(0, options.mem_queue_size),
+        durability=options.durability,
+    )
+    data_path = options.data_path or os.getcwd()
+    try:
+        store = Store(OsDisk(), data_path, log_options)
+    except StorageError as error:
+        raise ConfigError(f"failed to lock data-path: {error}") from error
+    broker_options = BrokerOptions(
+        node_id=options.node_id,
+        channel=ChannelOptions(
+            max(0, options.mem_queue_size),
+            options.max_msg_timeout,
+            options.latency_window(),
+            options.max_attempts,
+            options.dead_letter_topic,
+        ),
+        retention=Retention(options.retention_time, options.retention_bytes),
+        bounds=Bounds(options.max_depth, options.max_bytes, options.overflow),
+    )
+    try:
+        with interruptible():
+            import_queues(store, clock, options.node_id, options.max_msg_size)
+            return Broker(store, clock, SystemChance(), broker_options)
+    except StopRequested:
+        logger.info("NSQ: stopped while opening the data path; the next start begins anew")
+        store.close()
+        raise
+    except PenstockError:
+        store.close()
+        raise

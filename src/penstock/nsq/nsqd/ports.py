@@ -1,0 +1,62 @@
+"""The ports of an nsqd: opened together, and the numbers that others are told."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.net.gate import ProtocolFactory
+from penstock.net.tcp import Listener, listen
+from penstock.nsq.nsqd.options import NsqdOptions
+
+logger = logging.getLogger("penstock.nsqd")
+
+
+class Ports:
+    """The TCP, HTTP and HTTPS port of the options; 0 is the number of one that is not open."""
+
+    def __init__(self, options: NsqdOptions) -> None:
+        self._options = options
+        self._tcp: Listener | None = None
+        self._http: Listener | None = None
+        self._https: Listener | None = None
+
+    async def open(
+        self, session: ProtocolFactory, http: ProtocolFactory, https: ProtocolFactory | None
+    ) -> None:
+        """Open those that have an address. Raises ListenError, with some of them open."""
+        options = self._options
+        if options.tcp_address:
+            self._tcp = await listen(session, options.tcp_address, "TCP", logger)
+        # Before plain HTTP, which may have to name its port.
+        if https is not None and options.https_address:
+            self._https = await listen(https, options.https_address, "HTTPS", logger)
+        if options.http_address:
+            self._http = await listen(http, options.http_address, "HTTP", logger)
+
+    @property
+    def tcp(self) -> int:
+        return self._tcp.port if self._tcp else 0
+
+    @property
+    def http(self) -> int:
+        return self._http.port if self._http else 0
+
+    @property
+    def https(self) -> int:
+        return self._https.port if self._https else 0
+
+    @property
+    def broadcast_http(self) -> int:
+        """The HTTP port that others are told."""
+        return self._options.broadcast_http_port or max(0, self.http)
+
+    @property
+    def broadcast_tcp(self) -> int:
+        """The TCP port that others are told."""
+        return self._options.broadcast_tcp_port or max(0, self.tcp)
+
+    async def close(self) -> None:
+        """Take no more connections; those that are open stay."""
+        for listener in (self._tcp, self._http, self._https):
+            if listener is not None:
+                await listener.close()

@@ -1,0 +1,25 @@
+"""The parts of an nsqd that its statistics are made of, in all their forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.net.gc_pauses import GcPauses
+from penstock.node.node import Node
+from penstock.nsq.nsqd.auth_servers import AuthServers
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.session import Session
+from penstock.nsq.nsqd.staged_parts import StagedParts
+
+
+@dataclass(frozen=True, slots=True)
+class StatSources:
+    """What /stats, /metrics and statsd are told from."""
+
+    node: Node
+    options: NsqdOptions
+    sessions: Mapping[Session, None]
+    staged_parts: StagedParts
+    gc_pauses: GcPauses
+    auth_servers: AuthServers | None

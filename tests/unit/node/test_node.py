@@ -1,0 +1,56 @@
+"""A node from its start to its end, without a port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND
+from penstock.nsq.nsqd.data_path import open_node
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.protocol.bodies import Bodies
+from tests.unit.nsq.nsqd.conftest import faulty_disk
+
+
+def options(path: Path | str, **changes: object) -> NsqdOptions:
+    return NsqdOptions(data_path=str(path), node_id=7, **changes)
+
+
+async def test_what_was_published_is_there_again(tmp_path: Path) -> None:
+    node = await open_node(options(tmp_path))
+    node.start()
+    told: list[StorageError | None] = []
+    node.commits.publish(node.registry.topic("t"), Bodies.single(b"x"), 0, told.append)
+    await node.close()  # which commits what is staged
+    assert told == [None]
+    again = await open_node(options(tmp_path))
+    assert again.broker.topics["t"].log.next_offset == 1
+    assert again.health == "OK"
+    await again.close()
+
+
+async def test_nothing_is_deleted_before_the_start(tmp_path: Path) -> None:
+    """Daemons may keep messages that no channel or group holds, once they are open."""
+    node = await open_node(options(tmp_path, max_bytes_per_file=1, sync_timeout=MILLISECOND))
+    topic = node.registry.topic("t")
+    for _ in range(3):
+        node.commits.publish(topic, Bodies.single(bytes(100)), 0, lambda error: None)
+        await node.commits.settle()
+    node.registry.channel(topic, "c").empty()
+    assert node.housekeeping._task is None
+    assert topic.log.start_offset == 0
+    await node.close()
+
+
+async def test_a_disk_that_fails_shows_in_the_health(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = faulty_disk(monkeypatch)
+    node = await open_node(options("/data"))
+    topic = node.registry.topic("t")
+    disk.fail("append", times=-1)
+    node.commits.publish(topic, Bodies.single(b"x"), 0, lambda error: None)
+    await node.commits.settle()
+    assert node.health.startswith("NOK - ")
+    disk.heal()
+    await node.close()

@@ -1,0 +1,137 @@
+"""Topics and channels made and deleted, and what observers hear of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.broker import Broker, BrokerOptions
+from penstock.broker.channel import Channel
+from penstock.broker.topic import Topic
+from penstock.core.chance import SystemChance
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import StorageError, TooManyFilesError
+from penstock.node import registry as registry_module
+from penstock.node.commits import Commits
+from penstock.node.registry import Observer, Registry
+from penstock.storage.disk import OsDisk
+from penstock.storage.durability import Durability
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+
+
+class Recorder(Observer):
+    """Writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def topic_created(self, topic: Topic) -> None:
+        self.heard.append(f"created {topic.name}")
+
+    def topic_deleted(self, name: str) -> None:
+        self.heard.append(f"deleted {name}")
+
+    def channel_created(self, topic: Topic, channel: Channel) -> None:
+        self.heard.append(f"created {topic.name}:{channel.name}")
+
+    def channel_deleted(self, topic: Topic, channel: Channel) -> None:
+        self.heard.append(f"deleted {topic.name}:{channel.name}")
+
+
+class List:
+    """A list of topics that fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.writes = 0
+        self.error: StorageError | None = None
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    async def write(self) -> None:
+        self.writes += 1
+        if self.error is not None:
+            raise self.error
+
+
+class Bench:
+    """A registry over a real store, with one observer."""
+
+    def __init__(self, path: Path) -> None:
+        store = Store(OsDisk(), str(path), LogOptions())
+        self.broker = Broker(store, SYSTEM_CLOCK, SystemChance(), BrokerOptions())
+        self.list = List()
+        commits = Commits(SYSTEM_CLOCK, Durability.WRITE, 10_000)
+        self.registry = Registry(self.broker, commits, self.list, SYSTEM_CLOCK)
+        self.recorder = Recorder()
+        self.registry.observe(self.recorder)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.broker.close()
+
+
+async def test_observers_hear_of_each_change_once(bench: Bench) -> None:
+    registry = bench.registry
+    topic = registry.topic("t")
+    assert registry.topic("t") is topic is registry.topics["t"]
+    channel = registry.channel(topic, "c")
+    assert registry.channel(topic, "c") is channel
+    registry.channel(topic, "d")
+    registry.delete_channel(topic, channel)
+    await registry.delete_topic(topic)
+    assert bench.recorder.heard == [
+        "created t", "created t:c", "created t:d", "deleted t:c", "deleted t:d", "deleted t",
+    ]  # fmt: skip
+    assert (bench.list.changes, bench.list.writes) == (4, 1)
+    assert not registry.topics
+
+
+async def test_a_topic_is_deleted_once_whoever_asks(bench: Bench) -> None:
+    topic = bench.registry.topic("t")
+    await bench.registry.delete_topic(topic)
+    await bench.registry.delete_topic(topic)
+    assert bench.recorder.heard == ["created t", "deleted t"]
+
+
+async def test_a_list_that_cannot_be_written_is_an_error(bench: Bench) -> None:
+    topic = bench.registry.topic("t")
+    bench.list.error = StorageError("full")
+    with pytest.raises(StorageError, match="full"):
+        await bench.registry.delete_topic(topic)
+    assert bench.recorder.heard[-1] == "deleted t"
+
+
+async def test_an_ephemeral_topic_is_in_no_list(bench: Bench) -> None:
+    await bench.registry.delete_topic(bench.registry.topic("t#ephemeral"))
+    assert bench.list.writes == 0
+
+
+async def test_an_ephemeral_channel_goes_with_its_last_consumer(bench: Bench) -> None:
+    topic = bench.registry.topic("t")
+    kept, passing = (bench.registry.channel(topic, name) for name in ("c", "c#ephemeral"))
+    bench.registry.consumer_left(topic, kept)
+    bench.registry.consumer_left(topic, passing)
+    bench.registry.consumer_left(topic, passing)  # as when two leave at once
+    assert list(topic.channels) == ["c"]
+    assert bench.recorder.heard.count("deleted t:c#ephemeral") == 1
+
+
+async def test_topics_leave_file_handles_for_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_module, "file_limit", lambda: 8)
+    bench = Bench(tmp_path)
+    bench.registry.topic("a")
+    bench.registry.topic("b")
+    with pytest.raises(TooManyFilesError, match="2 topics are the most"):
+        bench.registry.topic("c")
+    assert bench.recorder.heard == ["created a", "created b"]
+    bench.broker.close()
