@@ -9,7 +9,7 @@ from typing import Any
 from penstock.admin.compression import compressed
 from penstock.net.http import Handler, Later, Request, Response
 from penstock.net.http_guard import Guard
-from penstock.net.http_router import Route
+from penstock.net.http_route import Route
 from penstock.nsq.http_api import NsqRouter
 
 

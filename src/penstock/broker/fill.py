@@ -5,13 +5,12 @@ Messages that wait for a sync count, as they are about to become visible.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.bounds import Bounds
 
 if TYPE_CHECKING:
     from penstock.broker.channel import Channel
-    from penstock.broker.topic import Topic
     from penstock.storage.log import Log
     from penstock.storage.memory_log import MemoryLog
 
@@ -31,7 +30,15 @@ class Fill(NamedTuple):
         return max(0, messages)
 
 
-def fill_of(topic: Topic) -> Fill:
+class Filled(Protocol):
+    """A topic, as far as it is measured."""
+
+    log: Log | MemoryLog
+    head: int
+    channels: dict[str, Channel]
+
+
+def fill_of(topic: Filled) -> Fill:
     """The fill of a topic: of its fullest channel, or of what waits in the topic itself."""
     size = mean_bytes(topic.log)
     fills = [fill_of_channel(topic.log, channel, size) for channel in topic.channels.values()]
@@ -39,7 +46,7 @@ def fill_of(topic: Topic) -> Fill:
     return Fill(max(fill.messages for fill in fills), max(fill.nbytes for fill in fills))
 
 
-def fill_waiting(topic: Topic) -> Fill:
+def fill_waiting(topic: Filled) -> Fill:
     """Messages that wait in the topic itself, for channels to come or for a pause to end."""
     return Fill(topic.log.append_offset - topic.head, topic.log.bytes_from(topic.head))
 

@@ -8,21 +8,39 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.broker.bounds import Bounds, Overflow
-from penstock.broker.fill import fill_of, fill_of_channel, fill_waiting, mean_bytes
+from penstock.broker.fill import Filled, fill_of, fill_of_channel, fill_waiting, mean_bytes
 from penstock.broker.staging import Outcome, Staged
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 
 if TYPE_CHECKING:
-    from penstock.broker.topic import Topic
+    from penstock.storage.damage import DamageRecord
 
 logger = logging.getLogger(__name__)
 
 DROPS_LOGGED_EVERY_NS: Final = 10 * 10**9
+
+
+class Limited(Filled, Protocol):
+    """A topic, as far as its bounds concern it."""
+
+    name: str
+    refused_count: int
+    dropped_count: int
+
+    @property
+    def damage(self) -> DamageRecord: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    def skip_to(self, end: int) -> None:
+        """Go on from ``end``."""
+        ...
 
 
 class Limiter:
@@ -31,7 +49,7 @@ class Limiter:
     __slots__ = ("_bytes_left", "_clock", "_log_at", "_messages_left", "_promised",
                  "_topic", "_untold", "bounds", "refuses")  # fmt: skip
 
-    def __init__(self, topic: Topic, bounds: Bounds, clock: Clock) -> None:
+    def __init__(self, topic: Limited, bounds: Bounds, clock: Clock) -> None:
         self.bounds = bounds
         self.refuses = bounds.overflow is Overflow.REFUSE
         self._topic = topic

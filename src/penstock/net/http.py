@@ -21,7 +21,8 @@ from penstock.net.http_connection import Connection
 from penstock.net.http_download import Download
 from penstock.net.http_later import Later
 from penstock.net.http_message import DateLine, Headers, Request, Response, text
-from penstock.net.http_router import DEFAULT_MAX_BODY, Begin, ErrorPages, Handler, Router
+from penstock.net.http_route import Begin, Handler
+from penstock.net.http_router import DEFAULT_MAX_BODY, ErrorPages, Router
 from penstock.net.http_stream import Stream
 
 __all__ = [

@@ -10,22 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct
 
+from penstock.core.clock import Clock
 from penstock.core.units import format_duration
 from penstock.net.address import show_address
-from penstock.net.budget import SMALL
+from penstock.net.budget import SMALL, Memory
 from penstock.net.http_head import Head
 from penstock.net.http_later import Later, later_of
 from penstock.net.http_load import Load
-from penstock.net.http_message import Bare, Response, encode
+from penstock.net.http_message import Bare, DateLine, Response, encode
 from penstock.net.http_reader import Event, RequestReader
+from penstock.net.http_router import Router
 from penstock.net.http_stream import Stream
-
-if TYPE_CHECKING:
-    from penstock.net.http import HttpServer
 
 MAX_PIPELINED = 64
 """Requests of one connection that may wait for their answers before reading pauses."""
@@ -49,13 +48,24 @@ class _Slot(Struct, eq=False):
     """Bytes of a large answer that waits for earlier answers."""
 
 
+class Server(Protocol):
+    """The server of a connection (``net.http.HttpServer``)."""
+
+    router: Router
+    memory: Memory
+    clock: Clock
+    date: DateLine
+    log: logging.Logger
+    connections: set[Connection]
+
+
 class Connection(asyncio.Protocol):
     """Has requests handled and writes the answers in order."""
 
     __slots__ = ("_eof", "_has_body", "_load", "_out", "_paused", "_peer", "_reader", "_server",
                  "_slots", "_stream", "_timer", "_transport", "_write_blocked")  # fmt: skip
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
         self._transport: asyncio.Transport
         self._reader = RequestReader(server.router, self._remote)

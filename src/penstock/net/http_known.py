@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from penstock.net.http_head import Head
-    from penstock.net.http_router import Route
+    from penstock.net.http_route import Route
 
 HEAD_END: Final = b"\r\n\r\n"
 LONGEST: Final = 512

@@ -14,7 +14,8 @@ from penstock.net.http_guard import FORWARDED_HOST
 from penstock.net.http_head import BadRequest, HeadReader, bad_line
 from penstock.net.http_known import HEAD_END, LONGEST, Known
 from penstock.net.http_message import Bare, Request, Response
-from penstock.net.http_router import Route, Router
+from penstock.net.http_route import Route
+from penstock.net.http_router import Router
 
 MAX_HEAD = 64 * 1024
 """Bytes of a head, a chunk's line or a trailer, as a defence; Go allows a head of 1 MiB."""

@@ -57,15 +57,33 @@ async def listen(
 
     ListenError when the address is wrong or taken.
     """
-    loop = asyncio.get_running_loop()
-    log = log or logging.getLogger("penstock.net.tcp")
+    return await serve(bind(address), factory, what, log, ssl)
+
+
+def bind(address: str) -> socket.socket:
+    """A socket that listens on `address`; connections wait until it is served.
+
+    ListenError when the address is wrong or taken.
+    """
     try:
-        sock = _bind(address)
+        return _bind(address)
     except (OSError, ValueError) as error:
         network = "unix" if "/" in address else "tcp"
         raise ListenError(
             f"listen ({address}) failed - listen {network} {address}: {_reason(error)}"
         ) from error
+
+
+async def serve(
+    sock: socket.socket,
+    factory: ProtocolFactory,
+    what: str = "TCP",
+    log: logging.Logger | None = None,
+    ssl: ssl.SSLContext | None = None,
+) -> Listener:
+    """Accepts the connections to a socket that was bound before, as ``listen`` does."""
+    loop = asyncio.get_running_loop()
+    log = log or logging.getLogger("penstock.net.tcp")
     gate = Gate(factory, what, log)
     if sock.family == socket.AF_UNIX:
         server = await loop.create_unix_server(gate, sock=sock, backlog=ACCEPT_AT_ONCE, ssl=ssl)

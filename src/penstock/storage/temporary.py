@@ -10,16 +10,21 @@ import logging
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from penstock.core.errors import StorageError
-
-if TYPE_CHECKING:
-    from penstock.storage.disk import Disk
 
 _NAME: Final = re.compile(r"(.+)\.[0-9a-f]{8}\.tmp")
 
 _log = logging.getLogger(__name__)
+
+
+class Directories(Protocol):
+    """A disk, as far as the files of its directories are listed and removed."""
+
+    def list(self, path: str) -> list[str]: ...
+
+    def remove(self, path: str) -> None: ...
 
 
 def temporary_path(path: str) -> str:
@@ -27,7 +32,7 @@ def temporary_path(path: str) -> str:
     return f"{path}.{secrets.token_hex(4)}.tmp"
 
 
-def remove_temporaries(disk: Disk, directory: str, of: str | None = None) -> None:
+def remove_temporaries(disk: Directories, directory: str, of: str | None = None) -> None:
     """Remove leftover temporary files of a directory: all of them, or those of the file ``of``.
 
     No other process may be writing there. A failure is logged.

@@ -10,7 +10,7 @@ from penstock.net.http import Request, Response, Router
 from penstock.net.http_head import Head, parse_head
 from penstock.net.http_known import LONGEST, MOST, Known, KnownHeads
 from penstock.net.http_reader import RequestReader
-from penstock.net.http_router import Route
+from penstock.net.http_route import Route
 
 LIMIT = 1000
 GET = b"GET /ping?a=b HTTP/1.1\r\nHost: h\r\n\r\n"

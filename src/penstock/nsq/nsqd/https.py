@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.net.http import Request, Response
-from penstock.net.http_router import Route
+from penstock.net.http_route import Route
 from penstock.net.tls import ClientAuth, ServerTls
 from penstock.nsq.http_api import NSQ_HEADER, NsqRouter
 from penstock.nsq.nsqd.options import NsqdOptions
