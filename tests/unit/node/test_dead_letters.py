@@ -69,7 +69,7 @@ async def test_a_dead_letter_topic_that_takes_nothing(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nsqd = await start(max_attempts=1)
-    make = nsqd.nsqd.topic
+    make = nsqd.nsqd.node.registry.topic
 
     def refuse(name: str) -> object:
         if name == "t.dead":

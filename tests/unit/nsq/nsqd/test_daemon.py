@@ -209,7 +209,7 @@ async def test_closing_answers_what_was_published(start: Start) -> None:
     assert await producer.ask(pub("t", b"0")) == b"OK"
     producer.send(b"".join(pub("t", b"x") for _ in range(50)))
     await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].log.next_offset > 1)
-    await nsqd.nsqd.close()
+    await nsqds.stop(nsqd.nsqd)
     answers = await asyncio.wait_for(producer.reader.read(), 30)
     nsqd._stopped = True
     producer.writer.close()

@@ -13,7 +13,7 @@ from penstock.nsq.nsqd.options import NsqdOptions
 
 
 def options(path: Path, **changes: object) -> NsqdOptions:
-    return NsqdOptions(data_path=str(path), node_id=7, **changes)
+    return NsqdOptions(**{"data_path": str(path), "node_id": 7, **changes})
 
 
 async def test_names_of_other_dialects_stay_out_of_nsqs_file(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ async def test_what_an_nsqd_would_refuse_leaves_the_data_as_it_is(
     tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     with pytest.raises(ConfigError):
-        await open_node(options(tmp_path, **{"node_id": 7, **wrong}))
+        await open_node(options(tmp_path, **wrong))
     assert os.listdir(tmp_path) == []
 
 

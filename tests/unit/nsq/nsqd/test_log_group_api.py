@@ -120,7 +120,7 @@ async def test_groups_in_the_statistics(filled: Running) -> None:
     assert found == {"group_name": "g", "committed": {"0": 30}, "lag": 70, "rate": 0,
                      "owner": None, "age": 0, "expires_in": None, "stale": False,
                      "progress": None}  # fmt: skip
-    before = filled.nsqd.clock.wall_ns() // SECOND
+    before = filled.nsqd.node.clock.wall_ns() // SECOND
     assert await tell(filled, at=1, more="ignored") == (200, b"{}")
     (found,) = (await filled.topic("t"))["log_groups"]
     assert found["progress"].pop("at") >= before
