@@ -35,9 +35,9 @@ def test_popped_messages_are_hidden_until_they_are_acknowledged(both: Both) -> N
     channel = both.topic("t").channels["G"]
     assert (channel.depth, channel.in_flight_count, channel.floor()) == (0, 0, 5)
     # The offsets of a popping group are noted for those who ask how far it is.
-    both.node.pops.commit()
-    assert both.node.offsets.of("t", "G") == {
-        queue: both.node.store.bounds("t", queue)[1] for queue in range(2)
+    both.controller.pops.commit()
+    assert both.controller.offsets.of("t", "G") == {
+        queue: both.controller.store.bounds("t", queue)[1] for queue in range(2)
     }
 
 
@@ -225,7 +225,7 @@ def test_a_notice_that_there_is_something(both: Both) -> None:
     client.send(frames.encode(client.request(RequestCode.NOTIFICATION, **fields)))
     both.send(other, "t", b"2")
     assert (client.next_command().ext or {})["hasMsg"] == "true"
-    assert not both.node.store.appended.count(both.node.arrivals._appended)
+    assert not both.controller.store.appended.count(both.controller.arrivals._appended)
 
 
 def test_where_a_new_group_begins(both: Both) -> None:

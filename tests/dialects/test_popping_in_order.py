@@ -34,7 +34,7 @@ def test_one_batch_at_a_time(both: Both) -> None:
     (last,) = popped(popper.pop_in_order())
     assert last.body == b"4"
     assert popper.batch_ack([*other, last]).code == ResponseCode.SUCCESS
-    assert both.node.offsets.of("t", popper.group) == {0: 3, 1: 3}
+    assert both.controller.offsets.of("t", popper.group) == {0: 3, 1: 3}
     assert popped(popper.pop_in_order()) == []
 
 
@@ -47,7 +47,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_in_order(both: Both) -> No
     assert (answer.ext or {})["orderCountInfo"] == "0 qo0%1 1;0 qo0%2 1;0 0 1"
     again = popped(answer)
     popper.ack(first[1])  # of the first batch, so it is worth nothing
-    assert both.node.offsets.query("t", popper.group, 0) == 1
+    assert both.controller.offsets.query("t", popper.group, 0) == 1
     assert popper.change(again[0], 50).code == ResponseCode.SUCCESS
     assert popper.ack(again[1]).code == ResponseCode.SUCCESS
     once_more = popper.pop_in_order(queueId=0, poll_ms=WAIT_MS)
@@ -63,4 +63,4 @@ def test_an_open_batch_survives_a_restart(both: Both) -> None:
     assert popped(popper.pop_in_order(queueId=0)) == []
     for each in first[:2]:
         assert popper.ack(each).code == ResponseCode.SUCCESS
-    assert both.node.offsets.query("t", popper.group, 0) == 3
+    assert both.controller.offsets.query("t", popper.group, 0) == 3

@@ -1,8 +1,8 @@
 """The registry of answers: a function for each request code, one concept a file.
 
-A function marked with ``answers`` gets the node, the connection and the request. It returns the
-answer, or None when it sends one later or never. A coroutine function runs as a task and its result
-is sent when it is there.
+A function marked with ``answers`` gets the controller, the connection and the request. It returns
+the answer, or None when it sends one later or never. A coroutine function runs as a task and its
+result is sent when it is there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.remoting import Connection
 
-    Answerer = Callable[[Node, Connection, Command], Command | None]
-    LaterAnswerer = Callable[[Node, Connection, Command], Awaitable[Command | None]]
+    Answerer = Callable[[Any, Connection, Command], Command | None]
+    LaterAnswerer = Callable[[Any, Connection, Command], Awaitable[Command | None]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

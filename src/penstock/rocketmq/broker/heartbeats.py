@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.signing import ACCESS_KEY
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node, Service
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -31,30 +31,32 @@ SCAN_S: Final = 10.0
 
 
 @answers(RequestCode.HEART_BEAT)
-def heart_beat(node: Node, connection: Connection, request: Command) -> Command | None:
+def heart_beat(controller: Controller, connection: Connection, request: Command) -> Command | None:
     """The answer to a first heartbeat waits for name servers to know the retry topic."""
     heartbeat = Heartbeat.parse(request.body)
     heartbeat.consumers = [data for data in heartbeat.consumers if _is_legal(data, connection)]
-    topics_before = node.topics.version.counter
+    topics_before = controller.topics.version.counter
     for data in heartbeat.consumers:
-        config = group_topics.group_config(node, data.group)
+        config = group_topics.group_config(controller, data.group)
         if config is not None:
-            group_topics.retry_topic(node, config, unit_mode=data.unit_mode)
+            group_topics.retry_topic(controller, config, unit_mode=data.unit_mode)
     member = Member(
         heartbeat.client_id, connection, connection.address, request.language, request.version,
-        node.clock.monotonic_ns(), request.optional(ACCESS_KEY) or "",
+        controller.clock.monotonic_ns(), request.optional(ACCESS_KEY) or "",
     )  # fmt: skip
-    for group in node.clients.beat(heartbeat, member, node.now_ms):
+    for group in controller.clients.beat(heartbeat, member, controller.now_ms):
         _warn_of_problems(group, connection)
-        _notify(node, group)
-    if node.topics.version.counter == topics_before:
+        _notify(controller, group)
+    if controller.topics.version.counter == topics_before:
         return request.answer()
-    spawn(_answer_when_registered(node, connection, request), "first heartbeat of a group")
+    spawn(_answer_when_registered(controller, connection, request), "first heartbeat of a group")
     return None
 
 
-async def _answer_when_registered(node: Node, connection: Connection, request: Command) -> None:
-    await node.registered()
+async def _answer_when_registered(
+    controller: Controller, connection: Connection, request: Command
+) -> None:
+    await controller.registered()
     if not request.is_one_way:
         connection.send(request.answer())
 
@@ -74,19 +76,19 @@ def _warn_of_problems(group: ConsumerGroup[Connection], connection: Connection) 
 
 
 @answers(RequestCode.UNREGISTER_CLIENT)
-def unregister_client(node: Node, connection: Connection, request: Command) -> Command:
-    left = node.clients.leave(
+def unregister_client(controller: Controller, connection: Connection, request: Command) -> Command:
+    left = controller.clients.leave(
         connection, request.optional("producerGroup"), request.optional("consumerGroup")
     )
     for group in left:
-        _notify(node, group)
+        _notify(controller, group)
     return request.answer(ext={})
 
 
 @answers(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
-def consumer_list(node: Node, connection: Connection, request: Command) -> Command:
+def consumer_list(controller: Controller, connection: Connection, request: Command) -> Command:
     name = request.text("consumerGroup")
-    group = node.clients.consumers.get(name)
+    group = controller.clients.consumers.get(name)
     if group is None:
         remark = f"no consumer for this group, {name}"
         return request.answer(ResponseCode.SYSTEM_ERROR, remark, ext={})
@@ -97,7 +99,9 @@ def consumer_list(node: Node, connection: Connection, request: Command) -> Comma
 
 
 @answers(RequestCode.CHECK_CLIENT_CONFIG)
-def check_client_config(node: Node, connection: Connection, request: Command) -> Command:
+def check_client_config(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """Whether this broker can filter as a client wants it; asked before its first heartbeat."""
     value = fastjson.loads(request.body)
     data = value.get("subscriptionData") if isinstance(value, dict) else None
@@ -106,7 +110,7 @@ def check_client_config(node: Node, connection: Connection, request: Command) ->
     subscription = Subscription.from_json(data)
     if subscription.kind == TAG:
         return request.answer()  # tags are for the client to check
-    if not node.settings.enable_property_filter:
+    if not controller.settings.enable_property_filter:
         remark = f"The broker does not support consumer to filter message by {subscription.kind}"
         return request.answer(ResponseCode.SYSTEM_ERROR, remark)
     if subscription.problem is not None:
@@ -114,35 +118,39 @@ def check_client_config(node: Node, connection: Connection, request: Command) ->
     return request.answer()
 
 
-def _notify(node: Node, group: ConsumerGroup[Connection]) -> None:
+def _notify(controller: Controller, group: ConsumerGroup[Connection]) -> None:
     """Tell all members that they are others than before; each then picks its queues anew.
 
     Members of a broadcast group have all queues, whoever else there is. One that does not read
     what it is told looks for itself every 20 s.
     """
-    config = node.groups.configs.get(group.name)
+    config = controller.groups.configs.get(group.name)
     wanted = config is None or config.notify_consumer_ids_changed_enable
-    if group.is_broadcast or not wanted or not node.settings.notify_consumer_ids_changed_enable:
+    if (
+        group.is_broadcast
+        or not wanted
+        or not controller.settings.notify_consumer_ids_changed_enable
+    ):
         return
     for connection in group.members:
         if not connection.is_congested:
             connection.tell(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group.name})
 
 
-def connection_ended(node: Node, connection: Connection) -> None:
+def connection_ended(controller: Controller, connection: Connection) -> None:
     """The client of a connection leaves its groups."""
-    for group in node.clients.disconnected(connection):
-        _notify(node, group)
+    for group in controller.clients.disconnected(connection):
+        _notify(controller, group)
 
 
-def end_silent_clients(node: Node) -> None:
+def end_silent_clients(controller: Controller) -> None:
     """Take out clients whose heartbeats have stopped, and end their connections."""
-    for connection in node.clients.expired(node.clock.monotonic_ns()):
+    for connection in controller.clients.expired(controller.clock.monotonic_ns()):
         _log.warning("%s sent no heartbeat for too long, closing", connection.address)
-        connection_ended(node, connection)
+        connection_ended(controller, connection)
         connection.close()
 
 
-def silent_clients(node: Node) -> Service:
+def silent_clients(controller: Controller) -> Periodic:
     """The service that looks for such clients."""
-    return Periodic("scan of clients", SCAN_S, partial(end_silent_clients, node))
+    return Periodic("scan of clients", SCAN_S, partial(end_silent_clients, controller))

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from penstock.rocketmq.broker import pull
+from penstock.rocketmq.broker.pull_search import Pulled, PullHeader, find, respond
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.storage.batch import Batch
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
-    from penstock.rocketmq.broker.pull import Pulled, PullHeader
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.remoting import Connection
 
 HELD_MAX: Final = 200_000
@@ -53,13 +52,13 @@ class _Held:
 class HeldPulls:
     """All pulls that wait, by topic and queue."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
         self._held: dict[Place, dict[tuple[Connection, int], _Held]] = {}
         self._of: dict[Connection, set[tuple[Place, int]]] = {}
         self._count = 0
-        node.store.appended.append(self._arrived)
-        node.store.deleted.append(self._deleted)
+        tables.store.appended.append(self._arrived)
+        tables.store.deleted.append(self._deleted)
 
     def __len__(self) -> int:
         return self._count
@@ -73,7 +72,7 @@ class HeldPulls:
         pulled: Pulled,
     ) -> bool:
         """Answer this pull later; False when that cannot be, and it is to be answered now."""
-        settings = self._node.settings
+        settings = self._tables.settings
         wait_ms = header.suspend_ms
         if not settings.long_polling_enable:
             wait_ms = settings.short_polling_time_mills
@@ -103,21 +102,21 @@ class HeldPulls:
                 self._drop((topic, queue), key)
                 held.connection.take_again(held.request)
                 continue
-            pulled = pull.find(self._node, held.header, held.subscription)
+            pulled = find(self._tables, held.header, held.subscription)
             if pulled.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
                 # Nothing that it wants: it waits on, from behind what was looked at.
                 held.header = replace(held.header, offset=pulled.next_offset)
                 held.pulled = replace(held.pulled, next_offset=pulled.next_offset)
                 continue
             self._drop((topic, queue), key)
-            pull.respond(self._node, held.connection, held.request, held.header, pulled)
+            respond(self._tables, held.connection, held.request, held.header, pulled)
 
     def _give_up(self, place: Place, key: tuple[Connection, int]) -> None:
         held = self._drop(place, key)
         if held is not None:
-            low, high = self._node.store.bounds(*place)
+            low, high = self._tables.store.bounds(*place)
             pulled = replace(held.pulled, min_offset=low, max_offset=high)
-            pull.respond(self._node, held.connection, held.request, held.header, pulled)
+            respond(self._tables, held.connection, held.request, held.header, pulled)
 
     def _deleted(self, topic: str) -> None:
         for place in [place for place in self._held if place[0] == topic]:

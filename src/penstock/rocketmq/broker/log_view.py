@@ -15,7 +15,7 @@ from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
 
 _MESSAGES_MAX: Final = 65_536
 
@@ -25,11 +25,11 @@ class RocketView:
 
     dialect: Final = "rocketmq"
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
 
     def queue_count(self, topic: Topic) -> int:
-        return self._node.topics.queue_count(topic.name)
+        return self._controller.topics.queue_count(topic.name)
 
     def extent(self, topic: Topic, queue: int) -> tuple[int, int, int]:
         """Bytes are the queue's share of the log by its messages."""
@@ -43,7 +43,7 @@ class RocketView:
         low, high = topic.queues.bounds(queue)
         if not low <= offset <= high:
             raise OffsetOutOfRangeError(topic.name, queue, offset, low, high)
-        store = self._node.store
+        store = self._controller.store
         pieces: list[Buffer] = []
         for part in store.slices(topic.name, queue, offset, _MESSAGES_MAX):
             piece = store.piece(topic.name, part)
@@ -62,10 +62,12 @@ class RocketView:
 
     def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
         """Raises StorageError."""
-        return self._node.store.offset_at_time(topic.name, queue, -(-timestamp_ns // MILLISECOND))
+        return self._controller.store.offset_at_time(
+            topic.name, queue, -(-timestamp_ns // MILLISECOND)
+        )
 
     def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
-        offsets = self._node.offsets
+        offsets = self._controller.offsets
         return {group: offsets.of(topic.name, group) for group in offsets.groups_of(topic.name)}
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:
@@ -73,22 +75,24 @@ class RocketView:
 
         Raises ValueError for a name that no group can have.
         """
-        node = self._node
+        controller = self._controller
         problem = names.group_problem(group)
         if problem is not None:
             raise ValueError(problem)
         if not offsets:
             return None
-        config = group_topics.group_config(node, group)
+        config = group_topics.group_config(controller, group)
         if config is not None:
-            group_topics.retry_topic(node, config)  # without it mqadmin does not find the group
+            group_topics.retry_topic(
+                controller, config
+            )  # without it mqadmin does not find the group
         for queue, offset in offsets.items():
-            if node.offsets.query(topic.name, group, queue) != offset:
-                node.offsets.commit(topic.name, group, queue, offset)
-                for listener in node.offset_listeners:
+            if controller.offsets.query(topic.name, group, queue) != offset:
+                controller.offsets.commit(topic.name, group, queue, offset)
+                for listener in controller.offset_listeners:
                     listener((topic.name, group), queue)
-        return node.retention.log_offset(topic, group)
+        return controller.retention.log_offset(topic, group)
 
     def forget(self, topic: Topic, group: str) -> None:
         """The group is deleted, and its consumer offsets with it."""
-        self._node.offsets.forget(topic.name, group)
+        self._controller.offsets.forget(topic.name, group)

@@ -9,7 +9,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.remoting import Connection
 
 YOUNG_BYTES_MAX: Final = 4 * 1024**3
@@ -19,7 +19,7 @@ _EMPTY: Final = -1
 
 
 @answers(RequestCode.QUERY_CONSUMER_OFFSET)
-def query_consumer_offset(node: Node, connection: Connection, request: Command) -> Command:
+def query_consumer_offset(tables: Tables, connection: Connection, request: Command) -> Command:
     """Where a group goes on. A new one begins at 0 as long as the queue is young.
 
     So even who wants to start with the newest message starts with the first one, and only in an
@@ -27,72 +27,72 @@ def query_consumer_offset(node: Node, connection: Connection, request: Command) 
     """
     group, topic = request.text("consumerGroup"), request.text("topic")
     queue = request.int32("queueId")
-    offset = node.offsets.query(topic, group, queue)
+    offset = tables.offsets.query(topic, group, queue)
     if offset is not None and offset >= 0:
         return _offset(request, offset)
     wants_zero = (request.optional("setZeroIfNotFound") or "true").lower() == "true"
-    if wants_zero and _is_young(node, topic, queue):
+    if wants_zero and _is_young(tables, topic, queue):
         return _offset(request, 0)
     remark = f"Not found: the group {group} has no offset in queue {queue} of {topic}"
     return request.answer(ResponseCode.QUERY_NOT_FOUND, remark, ext={})
 
 
-def _is_young(node: Node, topic: str, queue: int) -> bool:
+def _is_young(tables: Tables, topic: str, queue: int) -> bool:
     """Whether reading a queue from its first message on is no matter; so for unknown ones."""
-    found = node.base.broker.topics.get(topic)
+    found = tables.node.broker.topics.get(topic)
     young = found is None or found.log.nbytes <= YOUNG_BYTES_MAX
-    return young and node.store.bounds(topic, queue)[0] == 0
+    return young and tables.store.bounds(topic, queue)[0] == 0
 
 
 @answers(RequestCode.UPDATE_CONSUMER_OFFSET)
-def update_consumer_offset(node: Node, connection: Connection, request: Command) -> Command:
+def update_consumer_offset(tables: Tables, connection: Connection, request: Command) -> Command:
     """Any topic, group and queue will do: that they exist is not checked, as in 4.9."""
     group, topic = request.text("consumerGroup"), request.text("topic")
     queue, offset = request.int32("queueId"), request.int64("commitOffset")
-    known = node.offsets.query(topic, group, queue)
+    known = tables.offsets.query(topic, group, queue)
     if offset >= 0 and offset != known:  # -1: of a queue that the client has not read yet
-        node.offsets.commit(topic, group, queue, offset)
-        for listener in node.offset_listeners:
+        tables.offsets.commit(topic, group, queue, offset)
+        for listener in tables.offset_listeners:
             listener((topic, group), queue)
     return request.answer(ext={})
 
 
 @answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
-def search_offset(node: Node, connection: Connection, request: Command) -> Command:
+def search_offset(tables: Tables, connection: Connection, request: Command) -> Command:
     topic, queue = request.text("topic"), request.int32("queueId")
-    return _offset(request, offset_by_time(node, topic, queue, request.int64("timestamp")))
+    return _offset(request, offset_by_time(tables, topic, queue, request.int64("timestamp")))
 
 
-def offset_by_time(node: Node, topic: str, queue: int, ms: int) -> int:
+def offset_by_time(tables: Tables, topic: str, queue: int, ms: int) -> int:
     """The first message stored then or later; the last one when all are older; 0 for no queue."""
-    low, high = node.store.bounds(topic, queue)
+    low, high = tables.store.bounds(topic, queue)
     if low == high:
         return high
-    return min(node.store.offset_at_time(topic, queue, ms), high - 1)
+    return min(tables.store.offset_at_time(topic, queue, ms), high - 1)
 
 
 @answers(RequestCode.GET_MAX_OFFSET)
-def max_offset(node: Node, connection: Connection, request: Command) -> Command:
-    return _offset(request, node.store.bounds(request.text("topic"), request.int32("queueId"))[1])
+def max_offset(tables: Tables, connection: Connection, request: Command) -> Command:
+    return _offset(request, tables.store.bounds(request.text("topic"), request.int32("queueId"))[1])
 
 
 @answers(RequestCode.GET_MIN_OFFSET)
-def min_offset(node: Node, connection: Connection, request: Command) -> Command:
-    return _offset(request, node.store.bounds(request.text("topic"), request.int32("queueId"))[0])
+def min_offset(tables: Tables, connection: Connection, request: Command) -> Command:
+    return _offset(request, tables.store.bounds(request.text("topic"), request.int32("queueId"))[0])
 
 
 @answers(RequestCode.GET_EARLIEST_MSG_STORETIME)
-def earliest_store_time(node: Node, connection: Connection, request: Command) -> Command:
+def earliest_store_time(tables: Tables, connection: Connection, request: Command) -> Command:
     topic, queue = request.text("topic"), request.int32("queueId")
-    low, _high = node.store.bounds(topic, queue)
-    ms = node.store.stored_ms(topic, queue, low)
+    low, _high = tables.store.bounds(topic, queue)
+    ms = tables.store.stored_ms(topic, queue, low)
     return request.answer(ext={"timestamp": str(_EMPTY if ms is None else ms)})
 
 
 @answers(RequestCode.GET_ALL_CONSUMER_OFFSET)
-def all_consumer_offsets(node: Node, connection: Connection, request: Command) -> Command:
+def all_consumer_offsets(tables: Tables, connection: Connection, request: Command) -> Command:
     """How far each group is in each queue: ``{"topic@group":{0:1}}``."""
-    return json_answer(request, node.offsets.as_json())
+    return json_answer(request, tables.offsets.as_json())
 
 
 def _offset(request: Command, offset: int) -> Command:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.arrivals import Arrivals
 from penstock.rocketmq.broker.offsets_api import YOUNG_BYTES_MAX
 from penstock.rocketmq.broker.pop_channel import Popped
 from penstock.rocketmq.broker.pop_orders import FILE, OPEN_MAX, Key, OpenBatch, OrderTable
-from penstock.rocketmq.broker.pull import SCAN_MAX
+from penstock.rocketmq.broker.pull_search import SCAN_MAX
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import ResponseCode
@@ -31,7 +32,7 @@ from penstock.rocketmq.protocol.pop_info import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.protocol.command import Command
     from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Batch, Buffer
@@ -105,18 +106,19 @@ class OrderedRequest:
 class OrderedPops:
     """All groups that pop in order, and their requests that wait."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, tables: Tables, arrivals: Arrivals) -> None:
         """Raises ConfigError for a damaged table, StorageError."""
-        self._node = node
+        self._tables = tables
+        self._arrivals = arrivals
         self.table = OrderTable()
         self._waiting: dict[Key, dict[OrderedRequest, None]] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._ready: dict[Key, set[int]] = {}  # to be looked at in a moment
         self._turn = 0
-        node.state.add(FILE, self.table.as_json, self.table.load)
-        node.offset_listeners.append(self._moved)
-        node.store.appended.append(self._appended)
-        node.store.deleted.append(self._deleted)
+        tables.state.add(FILE, self.table.as_json, self.table.load)
+        tables.offset_listeners.append(self._moved)
+        tables.store.appended.append(self._appended)
+        tables.store.deleted.append(self._deleted)
 
     def __len__(self) -> int:
         """Requests that wait."""
@@ -133,15 +135,15 @@ class OrderedPops:
         """
         self.table.enter(key)
         for queue in range(queues):
-            committed, high = self._node.offsets.query(*key, queue), self._high(key, queue)
+            committed, high = self._tables.offsets.query(*key, queue), self._high(key, queue)
             if committed is None:
-                self._node.offsets.commit(*key, queue, self._start(key[0], queue, from_end))
+                self._tables.offsets.commit(*key, queue, self._start(key[0], queue, from_end))
             elif committed > high:  # somebody has set it so; there is no such place
-                self._node.offsets.commit(*key, queue, high)
+                self._tables.offsets.commit(*key, queue, high)
 
     def _start(self, topic: str, queue: int, from_end: bool) -> int:
-        low, high = self._node.store.bounds(topic, queue)
-        found = self._node.base.broker.topics.get(topic)
+        low, high = self._tables.store.bounds(topic, queue)
+        found = self._tables.node.broker.topics.get(topic)
         is_young = not low and (found is None or found.log.nbytes <= YOUNG_BYTES_MAX)
         return high if from_end and not is_young else low
 
@@ -171,8 +173,8 @@ class OrderedPops:
         self._set_timer(request.key)
 
     def refuse(self, request: OrderedRequest, code: ResponseCode) -> None:
-        self._node.stats.missed()
-        request.pop_ms = request.pop_ms or self._node.now_ms
+        self._tables.stats.missed()
+        request.pop_ms = request.pop_ms or self._tables.now_ms
         answer = request.request.answer(code, "NO_MESSAGE_IN_QUEUE", ext=request.fields())
         request.connection.send(answer)
 
@@ -199,11 +201,11 @@ class OrderedPops:
     def forget_group(self, group: str) -> None:
         """Forget a deleted group. Written down at once; raises StorageError."""
         self.table.forget_group(group)
-        self._node.state.save(FILE)
+        self._tables.state.save(FILE)
 
     def _deleted(self, topic: str) -> None:
         self.table.forget_topic(topic)
-        self._node.state.save(FILE)
+        self._tables.state.save(FILE)
         for key in [key for key in self._waiting if key[0] == topic]:
             for request in list(self._waiting[key]):
                 self._expire(request)
@@ -248,7 +250,7 @@ class OrderedPops:
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        now_ms = self._node.now_ms
+        now_ms = self._tables.now_ms
         free_ms = self.table.free_ms(key, now_ms) if key in self._waiting else None
         if free_ms is not None:
             seconds = min(_TIMER_S_MAX, (free_ms - now_ms) / 1000)
@@ -263,22 +265,22 @@ class OrderedPops:
 
     def has_messages(self, key: Key, queue: int, attempt: str | None = None) -> bool:
         """Whether a group could have messages of a queue now."""
-        committed = self._node.offsets.query(*key, queue) or 0
-        is_free = self.table.may_pop(key, queue, self._node.now_ms, attempt)
+        committed = self._tables.offsets.query(*key, queue) or 0
+        is_free = self.table.may_pop(key, queue, self._tables.now_ms, attempt)
         return is_free and committed < self._high(key, queue)
 
     def _high(self, key: Key, queue: int) -> int:
-        return self._node.store.bounds(key[0], queue)[1]
+        return self._tables.store.bounds(key[0], queue)[1]
 
     def _serve(self, request: OrderedRequest, queues: Iterable[int]) -> bool:
         """Whether there was something."""
-        request.begin(self._node.now_ms)
+        request.begin(self._tables.now_ms)
         for queue in queues:
             self._take(request, queue)
         if not request.pieces:
             return False
         topic, group = request.key
-        self._node.stats.got(topic, group, len(request.pieces), request.nbytes)
+        self._tables.stats.got(topic, group, len(request.pieces), request.nbytes)
         answer = request.request.answer(0, "FOUND", ext=request.fields())
         head = frames.encode_head(answer, request.nbytes)
         request.connection.send_large((head, *request.pieces), request.nbytes)
@@ -286,10 +288,10 @@ class OrderedPops:
 
     def _take(self, request: OrderedRequest, queue: int) -> None:
         """Let a request have a batch of a queue, if there is room and no other batch is out."""
-        key, offsets = request.key, self._node.offsets
+        key, offsets = request.key, self._tables.offsets
         if not self.has_messages(key, queue, request.attempt):
             return
-        low, high = self._node.store.bounds(key[0], queue)
+        low, high = self._tables.store.bounds(key[0], queue)
         start = next_offset = max(low, offsets.query(*key, queue) or 0)
         if request.room > 0:
             found, next_offset = self._read(request, queue, start, high)
@@ -314,9 +316,9 @@ class OrderedPops:
         self, request: OrderedRequest, queue: int, start: int, high: int
     ) -> tuple[list[tuple[int, Buffer]], int]:
         """What a request wants of a queue, by queue offset, and where the rest begins."""
-        store, topic = self._node.store, request.key[0]
+        store, topic = self._tables.store, request.key[0]
         wanted = request.subscription
-        room = self._node.settings.max_transfer_bytes_on_message_in_memory - request.nbytes
+        room = self._tables.settings.max_transfer_bytes_on_message_in_memory - request.nbytes
         scanned = request.room if wanted.wants_all else SCAN_MAX
         found: list[tuple[int, Buffer]] = []
         for part in store.slices(topic, queue, start, scanned):
@@ -334,19 +336,19 @@ class OrderedPops:
 
     def finish(self, key: Key, queue: int, offsets: Sequence[int], pop_ms: int) -> list[int]:
         """These queue offsets are done; those that are not of the batch are returned."""
-        committed = self._node.offsets.query(*key, queue) or 0
+        committed = self._tables.offsets.query(*key, queue) or 0
         new = [offset for offset in offsets if offset >= committed]
         found = self.table.finish(key, queue, new, pop_ms) if new else None
         if found is None:
             return []
         if found.next_offset > committed:
-            self._node.offsets.commit(*key, queue, found.next_offset)
+            self._tables.offsets.commit(*key, queue, found.next_offset)
         self._freed(key, queue)
         return found.strangers
 
     def hide(self, key: Key, queue: int, offset: int, pop_ms: int, visible_ms: int) -> None:
         """Let a message be visible from another time on."""
-        committed = self._node.offsets.query(*key, queue) or 0
+        committed = self._tables.offsets.query(*key, queue) or 0
         if offset >= committed and self.table.hide(key, queue, offset, pop_ms, visible_ms):
             self._freed(key, queue)
             self._set_timer(key)
@@ -357,24 +359,24 @@ class OrderedPops:
             self._freed(key, queue)
 
     def _freed(self, key: Key, queue: int) -> None:
-        if self.table.may_pop(key, queue, self._node.now_ms):
+        if self.table.may_pop(key, queue, self._tables.now_ms):
             self._look(key, (queue,))
-            self._node.arrivals.wake(key[0])
+            self._arrivals.wake(key[0])
 
     def forget_old(self) -> None:
         """Drop the batches that nobody has asked for since long."""
-        self.table.forget_old(self._node.now_ms)
+        self.table.forget_old(self._tables.now_ms)
 
     def peek(self, key: Key, queues: int, count: int) -> tuple[list[Popped], int]:
         """What a group would have next, of queues that are not blocked, and how many are behind.
 
         Raises StorageError.
         """
-        store, rest = self._node.store, 0
+        store, rest = self._tables.store, 0
         found: list[Popped] = []
         for queue in filter(lambda each: self.has_messages(key, each), range(queues)):
             low, high = store.bounds(key[0], queue)
-            start = max(low, self._node.offsets.query(*key, queue) or 0)
+            start = max(low, self._tables.offsets.query(*key, queue) or 0)
             room = count - len(found)
             for part in store.slices(key[0], queue, start, room):
                 for number, frame in enumerate(store.frames(key[0], part)):

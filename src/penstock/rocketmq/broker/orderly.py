@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node, Service
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.remoting import Connection
 
 QUEUES_MAX: Final = 10_000
@@ -32,15 +32,15 @@ class Asked(NamedTuple):
 
 
 @answers(RequestCode.LOCK_BATCH_MQ)
-def lock_queues(node: Node, connection: Connection, request: Command) -> Command:
-    now = node.clock.monotonic_ns()
-    held = node.locks.lock(*asked(request.body), now)
+def lock_queues(tables: Tables, connection: Connection, request: Command) -> Command:
+    now = tables.clock.monotonic_ns()
+    held = tables.locks.lock(*asked(request.body), now)
     return json_answer(request, {"lockOKMQSet": [queue._asdict() for queue in held]})
 
 
 @answers(RequestCode.UNLOCK_BATCH_MQ)
-def unlock_queues(node: Node, connection: Connection, request: Command) -> Command:
-    node.locks.unlock(*asked(request.body))
+def unlock_queues(tables: Tables, connection: Connection, request: Command) -> Command:
+    tables.locks.unlock(*asked(request.body))
     return request.answer()
 
 
@@ -66,11 +66,11 @@ def _text(value: dict[Any, Any], name: str, longest: int) -> str:
     return text
 
 
-def lock_expiry(node: Node) -> Service:
+def lock_expiry(tables: Tables) -> Periodic:
     """The service that drops locks nobody has renewed; they hold nothing any more anyway."""
-    return Periodic("expiry of queue locks", EXPIRY_SCAN_S, partial(forget_expired, node))
+    return Periodic("expiry of queue locks", EXPIRY_SCAN_S, partial(forget_expired, tables))
 
 
-def forget_expired(node: Node) -> None:
+def forget_expired(tables: Tables) -> None:
     """Drop the locks of clients that have gone silent."""
-    node.locks.forget_expired(node.clock.monotonic_ns())
+    tables.locks.forget_expired(tables.clock.monotonic_ns())

@@ -10,14 +10,14 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
 
 _DOING: Final = {READ: "pulling", WRITE: "sending"}
 
 
-def known_topic(node: Node, name: str) -> TopicConfig:
+def known_topic(tables: Tables, name: str) -> TopicConfig:
     """A topic's configuration. Raises RefusedError when there is no such topic."""
-    config = node.topics.get(name)
+    config = tables.topics.get(name)
     if config is None:
         raise no_topic(name)
     return config
@@ -29,10 +29,12 @@ def no_topic(name: str) -> RefusedError:
     return RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
 
 
-def need_broker(node: Node, permission: int) -> None:
+def need_broker(tables: Tables, permission: int) -> None:
     """Raises RefusedError when the broker as a whole does not allow READ or WRITE."""
-    if not node.settings.broker_permission & permission:
-        remark = f"the broker[{node.settings.broker_ip1}] {_DOING[permission]} message is forbidden"
+    if not tables.settings.broker_permission & permission:
+        remark = (
+            f"the broker[{tables.settings.broker_ip1}] {_DOING[permission]} message is forbidden"
+        )
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
 
 

@@ -24,7 +24,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.pop_info import message_offset_info, start_offset_info
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 MESSAGES_MAX: Final = 32
@@ -38,23 +38,25 @@ _REVIVE_QUEUE: Final = 0
 
 
 @answers(RequestCode.POP_MESSAGE)
-def pop(node: Node, connection: Connection, request: Command) -> None:
+def pop(controller: Controller, connection: Connection, request: Command) -> None:
     """Answered as soon as there is something, or when the time to wait is over."""
-    topic, group = checked(node, connection, request)
+    topic, group = checked(controller, connection, request)
     count = _within(request, "maxMsgNums", 1, MESSAGES_MAX)
     invisible_ms = _within(request, "invisibleTime", 1, INVISIBLE_MS_MAX)
     poll_ms = min(max(0, request.int64("pollTime")), POLL_MS_MAX)
-    subscription = _subscription(node, request, topic)
+    subscription = _subscription(controller, request, topic)
     from_end = request.int32("initMode", 0) == _FROM_END
     if request.boolean("order"):
         found = OrderedRequest(
             connection, request, (topic, group), count, invisible_ms, subscription
         )
-        _pop_in_order(node, found, poll_ms, from_end=from_end)
+        _pop_in_order(controller, found, poll_ms, from_end=from_end)
         return
-    channel = node.pops.channel(topic, group, from_end=from_end)
-    waiting = PopRequest(node, connection, request, channel, count, invisible_ms, subscription)
-    if channel.waiting >= WAITING_OF_GROUP_MAX or len(node.pops) >= WAITING_MAX:
+    channel = controller.pops.channel(topic, group, from_end=from_end)
+    waiting = PopRequest(
+        controller, connection, request, channel, count, invisible_ms, subscription
+    )
+    if channel.waiting >= WAITING_OF_GROUP_MAX or len(controller.pops) >= WAITING_MAX:
         waiting.refuse(ResponseCode.POLLING_FULL)
     elif channel.wait(waiting, invisible_ms):
         waiting.expire_after(poll_ms)
@@ -63,12 +65,14 @@ def pop(node: Node, connection: Connection, request: Command) -> None:
         raise RefusedError(ResponseCode.SYSTEM_BUSY, remark)
 
 
-def _pop_in_order(node: Node, request: OrderedRequest, poll_ms: int, *, from_end: bool) -> None:
-    ordered = node.pops.ordered
-    queues = node.pops.in_order(*request.key, from_end=from_end)
+def _pop_in_order(
+    controller: Controller, request: OrderedRequest, poll_ms: int, *, from_end: bool
+) -> None:
+    ordered = controller.pops.ordered
+    queues = controller.pops.in_order(*request.key, from_end=from_end)
     if ordered.pop(request, queues):
         return
-    if ordered.waiting(request.key) >= WAITING_OF_GROUP_MAX or len(node.pops) >= WAITING_MAX:
+    if ordered.waiting(request.key) >= WAITING_OF_GROUP_MAX or len(controller.pops) >= WAITING_MAX:
         ordered.refuse(request, ResponseCode.POLLING_FULL)
     else:
         ordered.wait(request, poll_ms)
@@ -79,7 +83,7 @@ class PopRequest:
 
     def __init__(
         self,
-        node: Node,
+        controller: Controller,
         connection: Connection,
         request: Command,
         channel: PopChannel,
@@ -90,7 +94,7 @@ class PopRequest:
         self.connection = connection
         self.count = count
         self.subscription = subscription
-        self._node = node
+        self._controller = controller
         self._request = request
         self._channel = channel
         self._invisible_ms = invisible_ms
@@ -114,7 +118,7 @@ class PopRequest:
             self._timer = None
 
     def refuse(self, code: ResponseCode) -> None:
-        self._node.stats.missed()
+        self._controller.stats.missed()
         self.connection.send(
             self._request.answer(code, "NO_MESSAGE_IN_QUEUE", ext=self._fields([]))
         )
@@ -124,13 +128,13 @@ class PopRequest:
         pieces = [each.frame for each in popped]
         nbytes = sum(map(len, pieces))
         topic = self._channel.topic.name
-        self._node.stats.got(topic, self._channel.channel.name, len(popped), nbytes)
+        self._controller.stats.got(topic, self._channel.channel.name, len(popped), nbytes)
         answer = self._request.answer(0, "FOUND", ext=self._fields(popped))
         self.connection.send_large((frames.encode_head(answer, nbytes), *pieces), nbytes)
 
     def _fields(self, popped: list[Popped]) -> dict[str, str]:
         return {
-            "popTime": str(self._node.now_ms),
+            "popTime": str(self._controller.now_ms),
             "invisibleTime": str(self._invisible_ms),
             "reviveQid": str(_REVIVE_QUEUE),
             "restNum": str(self._channel.channel.depth),
@@ -139,13 +143,13 @@ class PopRequest:
 
 
 @answers(RequestCode.PEEK_MESSAGE)
-def peek(node: Node, connection: Connection, request: Command) -> Command | None:
+def peek(controller: Controller, connection: Connection, request: Command) -> Command | None:
     """What a group would pop next; nothing is hidden by it."""
-    topic, group = checked(node, connection, request)
+    topic, group = checked(controller, connection, request)
     count = _within(request, "maxMsgNums", 1, MESSAGES_MAX)
-    popped, rest = node.pops.peek(topic, group, count)
+    popped, rest = controller.pops.peek(topic, group, count)
     fields = {
-        "popTime": str(node.now_ms),
+        "popTime": str(controller.now_ms),
         "invisibleTime": "0",
         "reviveQid": str(_REVIVE_QUEUE),
         "restNum": str(rest),
@@ -158,21 +162,21 @@ def peek(node: Node, connection: Connection, request: Command) -> Command | None
 
 
 @answers(RequestCode.POLLING_INFO)
-def polling_info(node: Node, connection: Connection, request: Command) -> Command:
-    topic, group = checked(node, connection, request)
-    channel = node.pops.find(topic, group)
-    waiting = node.pops.ordered.waiting((topic, group))
+def polling_info(controller: Controller, connection: Connection, request: Command) -> Command:
+    topic, group = checked(controller, connection, request)
+    channel = controller.pops.find(topic, group)
+    waiting = controller.pops.ordered.waiting((topic, group))
     waiting += channel.waiting if channel is not None else 0
     return request.answer(ext={"pollingNum": str(waiting)})
 
 
-def checked(node: Node, connection: Connection, request: Command) -> tuple[str, str]:
+def checked(controller: Controller, connection: Connection, request: Command) -> tuple[str, str]:
     """Topic and group of a request, which may read the one as the other. Raises RefusedError."""
     topic, group = request.text("topic"), request.text("consumerGroup")
-    if not node.settings.broker_permission & READ:
-        remark = f"the broker[{node.settings.broker_ip1}] pop message is forbidden"
+    if not controller.settings.broker_permission & READ:
+        remark = f"the broker[{controller.settings.broker_ip1}] pop message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    config = permissions.known_topic(node, topic)
+    config = permissions.known_topic(controller, topic)
     if not config.perm & READ:
         remark = f"the topic[{topic}] peeking message is forbidden"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
@@ -183,7 +187,7 @@ def checked(node: Node, connection: Connection, request: Command) -> tuple[str, 
             f"topicConfig.readQueueNums:[{config.read_queues}] consumer:[{connection.address}]"
         )
         raise RefusedError(ResponseCode.INVALID_PARAMETER, remark)
-    if not group_topics.need_group(node, group).consume_enable:
+    if not group_topics.need_group(controller, group).consume_enable:
         remark = f"subscription group no permission, {group}"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
     return topic, group
@@ -197,13 +201,13 @@ def _within(request: Command, name: str, least: int, most: int) -> int:
     return value
 
 
-def _subscription(node: Node, request: Command, topic: str) -> Subscription:
+def _subscription(controller: Controller, request: Command, topic: str) -> Subscription:
     try:
         found = Subscription.parse(topic, request.optional("exp"), request.optional("expType"))
     except (BodyError, ExpressionError):
         remark = "parse the consumer's subscription failed"
         raise RefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
-    if found.kind == SQL92 and not node.settings.enable_property_filter:
+    if found.kind == SQL92 and not controller.settings.enable_property_filter:
         remark = f"The broker does not support consumer to filter message by {found.kind}"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
     return found

@@ -17,35 +17,35 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 
 @answers(RequestCode.ACK_MESSAGE)
-def ack(node: Node, connection: Connection, request: Command) -> Command:
+def ack(controller: Controller, connection: Connection, request: Command) -> Command:
     """One message is done."""
-    topic, queue, offset = _place(node, connection, request)
-    low, high = node.store.bounds(topic, queue)
+    topic, queue, offset = _place(controller, connection, request)
+    low, high = controller.store.bounds(topic, queue)
     if not low <= offset <= high:
         remark = f"offset is illegal, key:{topic}@{queue}, commit:{offset}, store:{low}~{high}"
         raise RefusedError(ResponseCode.NO_MESSAGE, remark)
     receipt = Receipt.parse(request.text("extraInfo"))
-    strangers = _finish(node, topic, request.text("consumerGroup"), queue, [offset], receipt)
+    strangers = _finish(controller, topic, request.text("consumerGroup"), queue, [offset], receipt)
     _refuse_strangers(topic, queue, strangers)
     return request.answer()
 
 
 @answers(RequestCode.BATCH_ACK_MESSAGE)
-def batch_ack(node: Node, connection: Connection, request: Command) -> Command:
+def batch_ack(controller: Controller, connection: Connection, request: Command) -> Command:
     """Several messages are done, of several queues or topics."""
     acks = BatchAck.parse_all(request.body)
     if not acks:
         raise RefusedError(ResponseCode.NO_MESSAGE, "a request that acknowledges nothing")
     wrong: list[tuple[BatchAck, list[int]]] = []
     for each in acks:
-        low, high = node.store.bounds(each.topic, each.queue)
+        low, high = controller.store.bounds(each.topic, each.queue)
         offsets = [offset for offset in each.offsets if low <= offset < high]
-        strangers = _finish(node, each.topic, each.group, each.queue, offsets, each.receipt)
+        strangers = _finish(controller, each.topic, each.group, each.queue, offsets, each.receipt)
         wrong.append((each, strangers))
     for each, strangers in wrong:  # the others are done by now
         _refuse_strangers(each.topic, each.queue, strangers)
@@ -53,23 +53,25 @@ def batch_ack(node: Node, connection: Connection, request: Command) -> Command:
 
 
 @answers(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
-def change_invisible_time(node: Node, connection: Connection, request: Command) -> Command:
+def change_invisible_time(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """Let a message come again after another time than was said."""
-    topic, queue, offset = _place(node, connection, request)
+    topic, queue, offset = _place(controller, connection, request)
     receipt = Receipt.parse(request.text("extraInfo"))
     invisible_ms = min(max(0, request.int64("invisibleTime")), INVISIBLE_MS_MAX)
-    low, high = node.store.bounds(topic, queue)
+    low, high = controller.store.bounds(topic, queue)
     if not low <= offset < high:
         raise RefusedError(ResponseCode.NO_MESSAGE, f"no message {offset} in {topic}@{queue}")
     if receipt.is_in_order:
-        return _change_in_order(node, request, topic, queue, offset, invisible_ms, receipt)
-    channel = node.pops.find(topic, request.text("consumerGroup"))
-    if channel is not None and not _is_late(node, receipt):
+        return _change_in_order(controller, request, topic, queue, offset, invisible_ms, receipt)
+    channel = controller.pops.find(topic, request.text("consumerGroup"))
+    if channel is not None and not _is_late(controller, receipt):
         for place in channel.topic.queues.locate(queue, offset, 1):
             channel.hide(place, invisible_ms)
     return request.answer(
         ext={
-            "popTime": str(node.now_ms),
+            "popTime": str(controller.now_ms),
             "invisibleTime": str(invisible_ms),
             "reviveQid": str(receipt.revive_queue),
         }
@@ -77,7 +79,7 @@ def change_invisible_time(node: Node, connection: Connection, request: Command) 
 
 
 def _change_in_order(
-    node: Node,
+    controller: Controller,
     request: Command,
     topic: str,
     queue: int,
@@ -86,9 +88,9 @@ def _change_in_order(
     receipt: Receipt,
 ) -> Command:
     """The batch stays what it was when it was popped, so its receipts stay good."""
-    visible_ms = node.now_ms + invisible_ms
+    visible_ms = controller.now_ms + invisible_ms
     key = (topic, request.text("consumerGroup"))
-    node.pops.ordered.hide(key, queue, offset, receipt.pop_ms, visible_ms)
+    controller.pops.ordered.hide(key, queue, offset, receipt.pop_ms, visible_ms)
     return request.answer(
         ext={
             "popTime": str(receipt.pop_ms),
@@ -98,10 +100,12 @@ def _change_in_order(
     )
 
 
-def _place(node: Node, connection: Connection, request: Command) -> tuple[str, int, int]:
+def _place(
+    controller: Controller, connection: Connection, request: Command
+) -> tuple[str, int, int]:
     """Topic, queue and queue offset of the message that a request is about."""
     topic, queue = request.text("topic"), request.int32("queueId")
-    config = permissions.known_topic(node, topic)
+    config = permissions.known_topic(controller, topic)
     if not 0 <= queue < config.read_queues:
         remark = (
             f"queueId[{queue}] is illegal, topic:[{topic}] "
@@ -112,13 +116,13 @@ def _place(node: Node, connection: Connection, request: Command) -> tuple[str, i
 
 
 def _finish(
-    node: Node, topic: str, group: str, queue: int, offsets: list[int], receipt: Receipt
+    controller: Controller, topic: str, group: str, queue: int, offsets: list[int], receipt: Receipt
 ) -> list[int]:
     """Take note; offsets that the receipt cannot be for are returned."""
     if receipt.is_in_order:
-        return node.pops.ordered.finish((topic, group), queue, offsets, receipt.pop_ms)
-    channel = node.pops.find(topic, group)
-    if channel is None or _is_late(node, receipt):
+        return controller.pops.ordered.finish((topic, group), queue, offsets, receipt.pop_ms)
+    channel = controller.pops.find(topic, group)
+    if channel is None or _is_late(controller, receipt):
         return []
     locate = channel.topic.queues.locate
     channel.finish([place for offset in offsets for place in locate(queue, offset, 1)])
@@ -132,5 +136,5 @@ def _refuse_strangers(topic: str, queue: int, offsets: list[int]) -> None:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
 
 
-def _is_late(node: Node, receipt: Receipt) -> bool:
-    return node.now_ms >= receipt.pop_ms + receipt.invisible_ms
+def _is_late(controller: Controller, receipt: Receipt) -> bool:
+    return controller.now_ms >= receipt.pop_ms + receipt.invisible_ms

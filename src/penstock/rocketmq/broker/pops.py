@@ -10,19 +10,22 @@ from penstock.broker.progress import ChannelSettings
 from penstock.broker.retrieval import retrieve
 from penstock.broker.topic import Topic
 from penstock.core.names import MAX_NAME_LENGTH, is_valid_name
-from penstock.rocketmq.broker import send_back
+from penstock.rocketmq.broker import retries
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.arrivals import Arrivals
+from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.offsets_api import YOUNG_BYTES_MAX
 from penstock.rocketmq.broker.ordered_pops import OrderedPops
 from penstock.rocketmq.broker.pop_channel import PopChannel, Popped, popped
+from penstock.rocketmq.broker.retention import TopicRetention
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message import decode
 
 if TYPE_CHECKING:
     from penstock.core.errors import StorageError
     from penstock.rocketmq.broker.draft import Placed
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.remoting import Connection
 
 Waiting: TypeAlias = tuple[int, int, int]
@@ -34,11 +37,16 @@ COMMIT_S: Final = 5.0
 class Pops:
     """The channels of popping groups, made when they are first used."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, tables: Tables, publisher: Publisher, retention: TopicRetention, arrivals: Arrivals
+    ) -> None:
+        """Raises ConfigError for a damaged table of ordered pops, StorageError."""
+        self._tables = tables
+        self._publisher = publisher
+        self._retention = retention
         self._channels: dict[tuple[str, str], PopChannel] = {}
-        self.ordered = OrderedPops(node)
-        node.store.deleted.append(self._deleted)
+        self.ordered = OrderedPops(tables, arrivals)
+        tables.store.deleted.append(self._deleted)
 
     def find(self, topic: str, group: str) -> PopChannel | None:
         """The channel of a group on a topic; None when it never popped there.
@@ -47,14 +55,14 @@ class Pops:
         """
         key = (topic, group)
         known = self._channels.get(key)
-        found = self._node.base.broker.topics.get(topic)
+        found = self._tables.node.broker.topics.get(topic)
         channel = found.channels.get(group) if found is not None else None
         if known is not None and known.channel is not channel:
             self._drop(key)  # somebody deleted it, through NSQ or with its topic
             known = None
         if known is None and found is not None and channel is not None:
             known = self._channels[key] = PopChannel(
-                found, channel, self._node.store, self._node.clock,
+                found, channel, self._tables.store, self._tables.clock,
                 partial(self._attempts_max, group), partial(self._bury, group),
             )  # fmt: skip
         return known
@@ -78,9 +86,9 @@ class Pops:
                 f"names of 1 to {MAX_NAME_LENGTH} letters, digits, '-' and '_'"
             )
             raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-        made = self._node.store.topic(topic)
+        made = self._tables.store.topic(topic)
         start = self._start(made, group, from_end)
-        channel = self._node.base.registry.channel(made, group)
+        channel = self._tables.node.registry.channel(made, group)
         made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
         made.seek(channel, start)
         found = self.find(topic, group)
@@ -93,7 +101,7 @@ class Pops:
         What it had popped otherwise comes again, from where its channel had done all.
         Raises BodyError when there are too many such groups, StorageError.
         """
-        key, config = (topic, group), self._node.topics.get(topic)
+        key, config = (topic, group), self._tables.topics.get(topic)
         queues = config.read_queues if config is not None else 1
         if key not in self.ordered.table and key in self._channels:
             self._commit(topic, group)
@@ -101,8 +109,8 @@ class Pops:
         return queues
 
     def _start(self, topic: Topic, group: str, from_end: bool) -> int:
-        if self._node.offsets.of(topic.name, group):
-            return self._node.retention.log_offset(topic, group)
+        if self._tables.offsets.of(topic.name, group):
+            return self._retention.log_offset(topic, group)
         is_young = not topic.log.start_offset and topic.log.nbytes <= YOUNG_BYTES_MAX
         return topic.log.next_offset if from_end and not is_young else topic.log.start_offset
 
@@ -133,7 +141,7 @@ class Pops:
         """
         found = self.find(topic, group)
         if found is None:
-            log = self._node.store.topic(topic).log
+            log = self._tables.store.topic(topic).log
             return [(log.start_offset, log.next_offset, 0)]
         channel = found.channel
         if channel.paused:
@@ -143,24 +151,24 @@ class Pops:
 
     def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
         """The first messages that wait, and how many wait behind them. Raises StorageError."""
-        config = self._node.topics.get(topic)
+        config = self._tables.topics.get(topic)
         if (topic, group) in self.ordered.table and config is not None:
             return self.ordered.peek((topic, group), config.read_queues, count)
         waiting = self.waiting(topic, group)
         found: list[Popped] = []
-        made = self._node.store.topic(topic)
+        made = self._tables.store.topic(topic)
         for first, next_, attempts in waiting:
             last = min(next_, first + count - len(found))
             if last > first:
                 for batch, low, high in retrieve(made.log, first, last, lambda count: None):
                     delivery = Delivery(batch, low, high, attempts + 1)
-                    found += popped(self._node.store, made, delivery)
+                    found += popped(self._tables.store, made, delivery)
         return found, sum(next_ - first for first, next_, _ in waiting) - len(found)
 
     # --- what was tried too often --------------------------------------------------------------
 
     def _attempts_max(self, group: str) -> int:
-        config = self._node.groups.configs.get(group) or GroupConfig(group)
+        config = self._tables.groups.configs.get(group) or GroupConfig(group)
         return config.retry_max_times + 1
 
     def _bury(self, group: str, channel: PopChannel, message: Popped) -> None:
@@ -172,7 +180,7 @@ class Pops:
             if error is None:
                 channel.finish([message.offset])
 
-        self._node.publish((send_back.dead_letter(self._node, stored, group),), done)
+        self._publisher.publish((retries.dead_letter(self._tables, stored, group),), done)
 
     # --- how far they are ----------------------------------------------------------------------
 
@@ -183,11 +191,11 @@ class Pops:
                 self._commit(topic, group)
 
     def _commit(self, topic: str, group: str) -> None:
-        found, config = self.find(topic, group), self._node.topics.get(topic)
+        found, config = self.find(topic, group), self._tables.topics.get(topic)
         if found is None or config is None:
             return
         floor = found.channel.floor()
         for queue in range(config.read_queues):
             offset = found.topic.queues.search(queue, floor)
-            if self._node.offsets.query(topic, group, queue) != offset:
-                self._node.offsets.commit(topic, group, queue, offset)
+            if self._tables.offsets.query(topic, group, queue) != offset:
+                self._tables.offsets.commit(topic, group, queue, offset)

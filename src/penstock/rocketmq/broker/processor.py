@@ -36,24 +36,24 @@ from penstock.rocketmq.broker.admin import (
     topics,
 )
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS, RefusedError
-from penstock.rocketmq.broker.delays import schedule, timers
-from penstock.rocketmq.broker.transactions import ending
+from penstock.rocketmq.broker.delays import requests as delays
+from penstock.rocketmq.broker.transactions import requests as transactions
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.answering import LaterAnswerer
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
 
 ANSWERING: Final = (
-    acl_commands, cleaning, client_relays, config, connections, consume_stats, ending, groups,
+    acl_commands, cleaning, client_relays, config, connections, consume_stats, delays, groups,
     heartbeats, message_queries, offset_reset, offsets_api, orderly, pop, pop_acks, pop_notices,
-    pull, queue_view, request_modes, request_reply, runtime_info, schedule, send, send_back,
-    timers, topic_stats, topics,
+    pull, queue_view, request_modes, request_reply, runtime_info, send, send_back, topic_stats,
+    topics, transactions,
 )  # fmt: skip
 """The modules that answer; importing them fills the registry."""
 
@@ -65,18 +65,18 @@ _OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
 class Processor:
     """The handler of the broker's connections."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._under_way = 0
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
         """The answer; None when it comes later or never."""
         try:
-            if self._node.acl is not None:
-                self._node.acl.check(self._node, connection, request)
+            if self._controller.acl is not None:
+                self._controller.acl.check(self._controller.store, connection, request)
             answerer = ANSWERERS.get(request.code)
             if answerer is not None:
-                return answerer(self._node, connection, request)
+                return answerer(self._controller, connection, request)
             later = LATER_ANSWERERS.get(request.code)
             if later is None:
                 return request.unsupported()
@@ -94,7 +94,7 @@ class Processor:
         self, answerer: LaterAnswerer, connection: Connection, request: Command
     ) -> None:
         try:
-            answer = await answerer(self._node, connection, request)
+            answer = await answerer(self._controller, connection, request)
         except PenstockError as error:
             answer = failure(connection, request, error)
         except Exception:
@@ -108,9 +108,9 @@ class Processor:
         _log.debug("%s connected", connection.address)
 
     def disconnected(self, connection: Connection) -> None:
-        self._node.held_pulls.forget(connection)
-        self._node.pops.forget(connection)
-        heartbeats.connection_ended(self._node, connection)
+        self._controller.held_pulls.forget(connection)
+        self._controller.pops.forget(connection)
+        heartbeats.connection_ended(self._controller, connection)
 
 
 def failure(connection: Connection, request: Command, error: PenstockError) -> Command:

@@ -19,7 +19,7 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
 
 HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"
 """The group of a topic that holds what waits there."""
@@ -54,7 +54,7 @@ def moved(draft: Draft, topic: str, queue: int, found: dict[str, str]) -> Draft:
     return replace(draft, topic=topic, queue=queue, properties=text)
 
 
-def released(node: Node, waiting: StoredMessage) -> Draft | None:
+def released(tables: Tables, waiting: StoredMessage) -> Draft | None:
     """The message as it goes to its topic, with all its properties, as upstream leaves them.
 
     None when its topic has been deleted meanwhile, or was never told; that is logged.
@@ -65,7 +65,7 @@ def released(node: Node, waiting: StoredMessage) -> Draft | None:
         _log.error("dropped message %s of %s, which does not say where it belongs",
                    waiting.offset_id, waiting.topic)  # fmt: skip
         return None
-    if node.topics.get(topic) is None:
+    if tables.topics.get(topic) is None:
         _log.warning("dropped message %s of %s: its topic %s has been deleted",
                      waiting.offset_id, waiting.topic, topic)  # fmt: skip
         return None
@@ -74,14 +74,16 @@ def released(node: Node, waiting: StoredMessage) -> Draft | None:
     return draft
 
 
-def hold(node: Node, name: str, log_offset: int) -> None:
+def hold(tables: Tables, name: str, log_offset: int) -> None:
     """Keep the messages of a topic from a log offset on, however old they become."""
-    topic = node.base.broker.topics.get(name)
+    topic = tables.node.broker.topics.get(name)
     if topic is not None and not topic.exiting and topic.groups.get(HOLDER) != log_offset:
         topic.commit_group(HOLDER, log_offset)
 
 
-async def put_all(node: Node, drafts: Sequence[Draft]) -> tuple[list[Draft], StorageError | None]:
+async def put_all(
+    tables: Tables, drafts: Sequence[Draft]
+) -> tuple[list[Draft], StorageError | None]:
     """Store messages of whatever queues, in their order within each: one put for each queue.
 
     Those that could not be stored, and why.
@@ -104,7 +106,7 @@ async def put_all(node: Node, drafts: Sequence[Draft]) -> tuple[list[Draft], Sto
             finished.set_result(None)
 
     for group in groups.values():
-        node.store.put(group, partial(done, group))
+        tables.store.put(group, partial(done, group))
     if groups:
         await finished
     return left, failure

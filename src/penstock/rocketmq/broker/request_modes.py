@@ -7,11 +7,12 @@ own. Who pops needs none: each member may pop all queues, or those of a few memb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.broker.request_mode_table import FILE, POP, text_of, wanted
 from penstock.rocketmq.broker.topics import QUEUES_MAX, READ
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -20,96 +21,39 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
-FILE: Final = "messageRequestMode.json"
-POP: Final = "POP"
-PULL: Final = "PULL"
 _ANY_QUEUE: Final = -1
 _ROUTE_S: Final = 3.0
 
 
-class RequestModes:
-    """The mode of each topic and group for which one was set; the others pull."""
-
-    def __init__(self) -> None:
-        self._table: dict[str, dict[str, tuple[str, int]]] = {}
-
-    def put(self, topic: str, group: str, mode: str, share: int) -> None:
-        """``share``: beside how many other members' queues one pops; 0: all of them."""
-        self._table.setdefault(topic, {})[group] = (mode, share)
-
-    def of(self, topic: str, group: str) -> tuple[str, int]:
-        return self._table.get(topic, {}).get(group, (PULL, 0))
-
-    def forget_topic(self, topic: str) -> None:
-        self._table.pop(topic, None)
-
-    def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it; also what is kept in the file."""
-        return {
-            "messageRequestModeMap": {
-                topic: {
-                    group: {"consumerGroup": group, "mode": mode, "popShareQueueNum": share,
-                            "topic": topic}
-                    for group, (mode, share) in groups.items()
-                }
-                for topic, groups in self._table.items()
-            }
-        }  # fmt: skip
-
-    def load(self, value: Any) -> None:
-        """Take over what was kept. Raises BodyError."""
-        table = value.get("messageRequestModeMap") if isinstance(value, dict) else None
-        if not isinstance(table, dict):
-            raise BodyError("request modes without messageRequestModeMap")
-        for groups in table.values():
-            for each in groups.values() if isinstance(groups, dict) else ():
-                self.put(*_wanted(each))
-
-
-def _wanted(value: Any) -> tuple[str, str, str, int]:
-    """Topic, group, mode and share. Raises BodyError."""
-    if not isinstance(value, dict):
-        raise BodyError("a request mode that is no object")
-    mode, share = value.get("mode"), value.get("popShareQueueNum", 0)
-    if mode not in (POP, PULL) or type(share) is not int:
-        raise BodyError("a request mode is POP or PULL, and popShareQueueNum is a number")
-    return _text(value, "topic"), _text(value, "consumerGroup"), mode, share
-
-
-def _text(value: dict[Any, Any], name: str) -> str:
-    found = value.get(name)
-    if not isinstance(found, str) or not found:
-        raise BodyError(f"{name} is missing")
-    return found
-
-
 @answers(RequestCode.SET_MESSAGE_REQUEST_MODE)
-def set_request_mode(node: Node, connection: Connection, request: Command) -> Command:
+def set_request_mode(controller: Controller, connection: Connection, request: Command) -> Command:
     """Let a group pop or pull a topic; it is written down before the answer."""
-    topic, group, mode, share = _wanted(fastjson.loads(request.body))
+    topic, group, mode, share = wanted(fastjson.loads(request.body))
     if topic.startswith(names.RETRY_PREFIX):
         remark = "retry topic is not allowed to set mode"
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    if node.topics.get(topic) is None:
+    if controller.topics.get(topic) is None:
         raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-    if group not in node.groups.configs:
+    if group not in controller.groups.configs:
         remark = "subscription group does not exist"
         raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-    node.request_modes.put(topic, group, mode, share)
-    node.state.save(FILE)
+    controller.request_modes.put(topic, group, mode, share)
+    controller.state.save(FILE)
     return request.answer()
 
 
 @answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
-def all_request_modes(node: Node, connection: Connection, request: Command) -> Command:
-    return json_answer(request, node.request_modes.as_json())
+def all_request_modes(controller: Controller, connection: Connection, request: Command) -> Command:
+    return json_answer(request, controller.request_modes.as_json())
 
 
 @answers(RequestCode.QUERY_ASSIGNMENT)
-async def query_assignment(node: Node, connection: Connection, request: Command) -> Command:
+async def query_assignment(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """The queues of a member, and how it gets their messages.
 
     Without a list in the body the client leaves its queues as they are.
@@ -117,12 +61,12 @@ async def query_assignment(node: Node, connection: Connection, request: Command)
     value = fastjson.loads(request.body)
     if not isinstance(value, dict):
         raise BodyError("a question for queues that is no object")
-    topic, group = _text(value, "topic"), _text(value, "consumerGroup")
-    mode, share = node.request_modes.of(topic, group)
-    queues = await _queues(node, topic)
+    topic, group = text_of(value, "topic"), text_of(value, "consumerGroup")
+    mode, share = controller.request_modes.of(topic, group)
+    queues = await _queues(controller, topic)
     if value.get("messageModel") != "BROADCASTING":
-        members = _members(node, group)
-        strategy, own = value.get("strategyName"), _text(value, "clientId")
+        members = _members(controller, group)
+        strategy, own = value.get("strategyName"), text_of(value, "clientId")
         if not queues or not members or strategy not in _STRATEGIES:
             return json_answer(request, {})
         if mode == POP:
@@ -136,18 +80,18 @@ async def query_assignment(node: Node, connection: Connection, request: Command)
     })  # fmt: skip
 
 
-def _members(node: Node, group: str) -> list[str]:
-    online = node.clients.consumers.get(group)
+def _members(controller: Controller, group: str) -> list[str]:
+    online = controller.clients.consumers.get(group)
     return sorted({m.client_id for m in online.members.values()}) if online is not None else []
 
 
-async def _queues(node: Node, topic: str) -> list[MessageQueue]:
+async def _queues(controller: Controller, topic: str) -> list[MessageQueue]:
     """The queues of a topic that can be read, here and at other brokers, in their order."""
-    config = node.topics.get(topic)
+    config = controller.topics.get(topic)
     readable = {}
     if config is not None and config.perm & READ:
-        readable[node.settings.broker_name] = config.read_queues
-    for broker, count in (await _route(node, topic)).items():
+        readable[controller.settings.broker_name] = config.read_queues
+    for broker, count in (await _route(controller, topic)).items():
         readable.setdefault(broker, count)
     return [
         MessageQueue(broker, queue, topic)
@@ -156,12 +100,10 @@ async def _queues(node: Node, topic: str) -> list[MessageQueue]:
     ]
 
 
-async def _route(node: Node, topic: str) -> dict[str, int]:
+async def _route(controller: Controller, topic: str) -> dict[str, int]:
     """How many queues name servers say the topic's brokers have; nothing when none answers."""
-    if node.name_servers is None:
-        return {}
     try:
-        answer = await node.name_servers.ask(
+        answer = await controller.name_servers.ask(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, seconds=_ROUTE_S
         )
         value = fastjson.loads(answer.body) if answer is not None and answer.body else None

@@ -20,7 +20,7 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.remoting import NoAnswerError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -32,26 +32,31 @@ _NOT_STORED: Final = "0"
 
 
 @answers(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
-async def send_reply(node: Node, connection: Connection, request: Command) -> Command:
+async def send_reply(controller: Controller, connection: Connection, request: Command) -> Command:
     header = SendHeader.of(request)
     header.check()
-    config = send.checked_topic(node, connection, header)
-    draft = _draft(node, connection, header, request.body)
+    config = send.checked_topic(controller, connection, header)
+    draft = _draft(controller, connection, header, request.body)
     if draft.queue < 0:
-        draft.queue = node.chance.below(max(1, config.write_queues))
-    problem = await _push(node, header, draft)
-    ext = {"MSG_REGION": node.settings.region_id, "TRACE_ON": str(node.settings.trace_on).lower()}
+        draft.queue = controller.chance.below(max(1, config.write_queues))
+    problem = await _push(controller, header, draft)
+    ext = {
+        "MSG_REGION": controller.settings.region_id,
+        "TRACE_ON": str(controller.settings.trace_on).lower(),
+    }
     if problem is None:
         ext |= {"msgId": _NOT_STORED, "queueId": str(draft.queue), "queueOffset": "0"}
-    if node.settings.store_reply_message_enable:
-        ext |= await _store(node, draft)
+    if controller.settings.store_reply_message_enable:
+        ext |= await _store(controller, draft)
     code = ResponseCode.SUCCESS if problem is None else ResponseCode.SYSTEM_ERROR
     return request.answer(code, problem, ext=ext)
 
 
-def _draft(node: Node, connection: Connection, header: SendHeader, body: bytes) -> Draft:
+def _draft(
+    controller: Controller, connection: Connection, header: SendHeader, body: bytes
+) -> Draft:
     """The reply as it is stored. Raises RefusedError when it is too large."""
-    most = node.settings.max_message_size
+    most = controller.settings.max_message_size
     if len(body) > most or len(header.properties.encode("utf-8", "replace")) > properties.BYTES_MAX:
         remark = (
             f"the reply is too large: bodies of {most} bytes are the limit, and properties of "
@@ -64,16 +69,16 @@ def _draft(node: Node, connection: Connection, header: SendHeader, body: bytes) 
     )  # fmt: skip
 
 
-async def _push(node: Node, header: SendHeader, draft: Draft) -> str | None:
+async def _push(controller: Controller, header: SendHeader, draft: Draft) -> str | None:
     """Give a reply to its producer; what went wrong, or None."""
     found = properties.parse(draft.properties)
     client_id = found.get(properties.REPLY_TO_CLIENT)
     if client_id is None:
         return f"reply message properties[{properties.REPLY_TO_CLIENT}] is null"
-    producer = node.clients.producer_of(client_id)
+    producer = controller.clients.producer_of(client_id)
     if producer is None:
         return f"push reply message fail, channel of <{client_id}> not found."
-    found[properties.PUSH_REPLY_TIME] = str(node.now_ms)
+    found[properties.PUSH_REPLY_TIME] = str(controller.now_ms)
     ext = {
         "producerGroup": header.producer_group,
         "topic": header.topic,
@@ -87,8 +92,8 @@ async def _push(node: Node, header: SendHeader, draft: Draft) -> str | None:
         "reconsumeTimes": str(header.reconsume_times),
         "unitMode": str(header.unit_mode).lower(),
         "bornHost": str(draft.born_host),
-        "storeHost": str(node.address),
-        "storeTimestamp": str(node.now_ms),
+        "storeHost": str(controller.address),
+        "storeTimestamp": str(controller.now_ms),
     }
     try:
         answer = await producer.peer.invoke(
@@ -101,10 +106,10 @@ async def _push(node: Node, header: SendHeader, draft: Draft) -> str | None:
     return None
 
 
-async def _store(node: Node, draft: Draft) -> dict[str, str]:
+async def _store(controller: Controller, draft: Draft) -> dict[str, str]:
     """Where a reply is stored; nothing when that failed, since the producer has it anyway."""
     try:
-        placed = await node.publish_one(draft)
+        placed = await controller.publisher.publish_one(draft)
     except StorageError as error:
         _log.error("a reply is not stored: %s", error)
         return {}

@@ -17,7 +17,7 @@ from penstock.storage.retention import Retention
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
 
 FILE: Final = "nsqTopics.json"
 HOLD_S: Final = 5.0
@@ -26,11 +26,11 @@ HOLD_S: Final = 5.0
 class TopicRetention:
     """Who made the topics of a broker, and what follows for their messages."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, tables: Tables) -> None:
         """Raises ConfigError, StorageError."""
-        self._node = node
+        self._tables = tables
         self._of_nsq: set[str] = set()
-        node.state.add(FILE, lambda: {"topics": sorted(self._of_nsq)}, self._load)
+        tables.state.add(FILE, lambda: {"topics": sorted(self._of_nsq)}, self._load)
 
     def _load(self, value: Any) -> None:
         topics = value.get("topics") if isinstance(value, dict) else None
@@ -41,34 +41,34 @@ class TopicRetention:
     def made_by_nsq(self, topics: list[str]) -> None:
         """These topics are NSQ's. Written down at once; raises StorageError."""
         self._of_nsq.update(topics)
-        self._node.state.save(FILE)
+        self._tables.state.save(FILE)
 
     def adopt(self, topic: Topic) -> None:
         """Keep the messages of a topic by the rule of those who made it."""
         if topic.name not in self._of_nsq:
-            hours = self._node.settings.file_reserved_time
+            hours = self._tables.settings.file_reserved_time
             topic.retention = Retention(time_ns=hours * HOUR)
 
     def adopt_all(self) -> None:
         """Adopt every topic, after a start or a change of ``fileReservedTime``."""
-        for topic in self._node.base.broker.topics.values():
+        for topic in self._tables.node.broker.topics.values():
             self.adopt(topic)
 
     def forget(self, name: str) -> None:
         """A topic is gone. Raises StorageError."""
         if name in self._of_nsq:
             self._of_nsq.discard(name)
-            self._node.state.save(FILE)
+            self._tables.state.save(FILE)
 
     def hold(self) -> None:
         """Let RocketMQ's groups hold NSQ's topics where they have committed to."""
         for name in self._of_nsq:
-            topic = self._node.base.broker.topics.get(name)
+            topic = self._tables.node.broker.topics.get(name)
             if topic is not None and not topic.exiting:
                 self._hold(topic)
 
     def _hold(self, topic: Topic) -> None:
-        groups = self._node.offsets.groups_of(topic.name)
+        groups = self._tables.offsets.groups_of(topic.name)
         for group in groups:
             offset = self.log_offset(topic, group)
             if topic.groups.get(ROCKETMQ_PREFIX + group) != offset:
@@ -80,9 +80,9 @@ class TopicRetention:
 
     def log_offset(self, topic: Topic, group: str) -> int:
         """The log offset below which a group has consumed all, over all queues of a topic."""
-        committed = self._node.offsets.of(topic.name, group)
+        committed = self._tables.offsets.of(topic.name, group)
         least = topic.log.next_offset
-        for queue in range(self._node.topics.queue_count(topic.name)):
+        for queue in range(self._tables.topics.queue_count(topic.name)):
             low, high = topic.queues.bounds(queue)
             places = topic.queues.locate(queue, max(low, committed.get(queue, 0)), 1)
             if low < high and len(places):

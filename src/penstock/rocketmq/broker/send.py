@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
-from penstock.rocketmq.broker import names, permissions, send_back
+from penstock.rocketmq.broker import names, permissions, retries
 from penstock.rocketmq.broker.answering import RefusedError, answers
-from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.send_header import SendHeader
 from penstock.rocketmq.broker.topics import WRITE
@@ -21,8 +20,8 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.broker.message_store import AnyRecords
-    from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -41,34 +40,38 @@ _ILLEGAL: Final = (
 
 
 @answers(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-def send(node: Node, connection: Connection, request: Command) -> Command | None:
+def send(controller: Controller, connection: Connection, request: Command) -> Command | None:
     header = SendHeader.of(request)
     header.check()
-    config = checked_topic(node, connection, header)
-    queue = header.queue if header.queue >= 0 else node.chance.below(max(1, config.write_queues))
+    config = checked_topic(controller, connection, header)
+    queue = (
+        header.queue if header.queue >= 0 else controller.chance.below(max(1, config.write_queues))
+    )
     records: AnyRecords
     if header.batch:
         topic, put_queue = header.topic, queue
-        records = _batch(node, connection, request, header, queue)
+        records = _batch(controller, connection, request, header, queue)
     else:
-        draft = _draft(node, connection, request, header, queue)
-        draft = _rerouted(node, request, header, draft)
+        draft = _draft(controller, connection, request, header, queue)
+        draft = _rerouted(controller, request, header, draft)
         topic, put_queue = draft.topic, draft.queue
-        records = node.store.records((draft,))
-    sending = _Sending(node, connection, request, records, queue)
-    node.store.put_records(topic, put_queue, records, sending.done)
-    if node.flush_timeouts is not None:
-        node.flush_timeouts.watch(sending)
+        records = controller.store.records((draft,))
+    sending = _Sending(controller, connection, request, records, queue)
+    controller.store.put_records(topic, put_queue, records, sending.done)
+    if controller.flush_timeouts is not None:
+        controller.flush_timeouts.watch(sending)
     return None
 
 
-def checked_topic(node: Node, connection: Connection, header: SendHeader) -> TopicConfig:
+def checked_topic(
+    controller: Controller, connection: Connection, header: SendHeader
+) -> TopicConfig:
     """The topic that a message is for, made if need be. Raises RefusedError."""
-    config = node.topics.get(header.topic)
+    config = controller.topics.get(header.topic)
     if config is None or header.topic in names.NOT_FOR_CLIENTS:
-        config = _make_topic(node, connection, header)
+        config = _make_topic(controller, connection, header)
     if config.order:  # as in Java: for other topics, the route alone turns clients away
-        permissions.need_broker(node, WRITE)
+        permissions.need_broker(controller, WRITE)
     if header.queue >= max(config.write_queues, config.read_queues):
         remark = (
             f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
@@ -77,74 +80,77 @@ def checked_topic(node: Node, connection: Connection, header: SendHeader) -> Top
     return config
 
 
-def _make_topic(node: Node, connection: Connection, header: SendHeader) -> TopicConfig:
+def _make_topic(controller: Controller, connection: Connection, header: SendHeader) -> TopicConfig:
     problem = names.topic_problem(header.topic)
     if problem is not None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
     if header.topic in names.NOT_FOR_CLIENTS:
         remark = f"Sending message to topic[{header.topic}] is forbidden."
         raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-    config = node.topics.make_for_send(
-        header.topic, header.default_topic, header.default_queues, node.now_ms
+    config = controller.topics.make_for_send(
+        header.topic, header.default_topic, header.default_queues, controller.now_ms
     )
     if config is None:
         raise permissions.no_topic(header.topic)
     _log.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
               config.write_queues)  # fmt: skip
-    node.topics_changed()
+    controller.topics_changed()
     return config
 
 
 def _draft(
-    node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
+    controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
 ) -> Draft:
-    if len(request.body) > node.settings.max_message_size:
-        raise _illegal(node)
-    text = _stored_text(node, header.properties)
-    _check_length(node, text)
+    if len(request.body) > controller.settings.max_message_size:
+        raise _illegal(controller)
+    text = _stored_text(controller, header.properties)
+    _check_length(controller, text)
     return Draft(
         header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
         connection.host, header.reconsume_times,
     )  # fmt: skip
 
 
-def _rerouted(node: Node, request: Command, header: SendHeader, draft: Draft) -> Draft:
+def _rerouted(controller: Controller, request: Command, header: SendHeader, draft: Draft) -> Draft:
     """A retry that failed too often, half of a transaction, or a delay go to other topics."""
     if draft.topic.startswith(names.RETRY_PREFIX):
-        draft = send_back.dead_letter_rule(node, draft, header.max_reconsume_times, request.version)
+        draft = retries.dead_letter_rule(
+            controller, draft, header.max_reconsume_times, request.version
+        )
     is_half = _TRANSACTION in draft.properties  # a quick look, then a good one
     if is_half and properties.value_of(draft.properties, properties.TRANSACTION) == "true":
-        if node.settings.reject_transaction_message:
-            remark = (
-                f"the broker[{node.settings.broker_ip1}] sending transaction message is forbidden"
-            )
+        if controller.settings.reject_transaction_message:
+            ip = controller.settings.broker_ip1
+            remark = f"the broker[{ip}] sending transaction message is forbidden"
             raise RefusedError(ResponseCode.NO_PERMISSION, remark)
-        return node.transactions.half(draft)
-    return schedule.divert(node, draft)
+        return controller.transactions.half(draft)
+    return controller.publisher.divert(draft)
 
 
 def _batch(
-    node: Node, connection: Connection, request: Command, header: SendHeader, queue: int
+    controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
 ) -> AnyRecords:
     if names.is_inner(header.topic):
         remark = "batch request does not support retry group"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
-    if len(request.body) > node.settings.max_message_size:
-        raise _illegal(node)
+    if len(request.body) > controller.settings.max_message_size:
+        raise _illegal(controller)
     common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                    connection.host, header.reconsume_times)  # fmt: skip
-    shared = _shared_text(node, header.properties)
-    records: AnyRecords | None = node.store.even_batch(request.body, common, shared.encode())
+    shared = _shared_text(controller, header.properties)
+    records: AnyRecords | None = controller.store.even_batch(request.body, common, shared.encode())
     if records is not None:
-        _check_count(node, records.count, shared)
+        _check_count(controller, records.count, shared)
         return records
     messages = _decoded(request.body)
-    _check_count(node, len(messages), shared)
-    return node.store.records([_batch_draft(node, each, common, shared) for each in messages])
+    _check_count(controller, len(messages), shared)
+    return controller.store.records(
+        [_batch_draft(controller, each, common, shared) for each in messages]
+    )
 
 
-def _check_count(node: Node, count: int, shared: str) -> None:
-    ids_max = _IDS_BYTES_MAX // (len(node.store.message_id(0)) + 1)
+def _check_count(controller: Controller, count: int, shared: str) -> None:
+    ids_max = _IDS_BYTES_MAX // (len(controller.store.message_id(0)) + 1)
     if count > ids_max:
         remark = f"a batch of {count} messages is too large: the limit is {ids_max}"
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
@@ -153,7 +159,7 @@ def _check_count(node: Node, count: int, shared: str) -> None:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
 
 
-def _shared_text(node: Node, text: str) -> str:
+def _shared_text(controller: Controller, text: str) -> str:
     """Properties added to each message of a batch: the cluster, and those of the batch.
 
     This follows Java except for the batch's unique key: each message has its own and keeps it.
@@ -161,7 +167,9 @@ def _shared_text(node: Node, text: str) -> str:
     found = properties.parse(text)
     for name in (properties.UNIQUE_KEY, properties.CLUSTER):
         found.pop(name, None)
-    return _with(node.cluster_property, properties.join(found)).removesuffix(properties.VALUE_END)
+    return _with(controller.cluster_property, properties.join(found)).removesuffix(
+        properties.VALUE_END
+    )
 
 
 def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
@@ -172,23 +180,23 @@ def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
 
 
 def _batch_draft(
-    node: Node, message: batch_body.BatchedMessage, common: Draft, shared: str
+    controller: Controller, message: batch_body.BatchedMessage, common: Draft, shared: str
 ) -> Draft:
     text = _with(message.properties, shared)
-    _check_length(node, text)
+    _check_length(controller, text)
     return Draft(
         common.topic, common.queue, message.body, text, message.flag, common.sys_flag,
         common.born_ms, common.born_host, common.reconsume_times,
     )  # fmt: skip
 
 
-def _stored_text(node: Node, text: str) -> str:
+def _stored_text(controller: Controller, text: str) -> str:
     """Properties as they are stored: what was for the broker only is out, its cluster is in."""
     if _WAIT in text:
         text = properties.without(text, properties.WAIT)
     if _CLUSTER in text:  # of the broker that sent the message on
         text = properties.without(text, properties.CLUSTER)
-    return _with(text, node.cluster_property)
+    return _with(text, controller.cluster_property)
 
 
 def _with(text: str, more: str) -> str:
@@ -198,42 +206,42 @@ def _with(text: str, more: str) -> str:
     return text + more
 
 
-def _check_length(node: Node, text: str) -> None:
+def _check_length(controller: Controller, text: str) -> None:
     few = len(text) <= properties.BYTES_MAX // 4
     if not few and len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
-        raise _illegal(node)
+        raise _illegal(controller)
 
 
-def _illegal(node: Node) -> RefusedError:
-    remark = _ILLEGAL.format(node.settings.max_message_size)
+def _illegal(controller: Controller) -> RefusedError:
+    remark = _ILLEGAL.format(controller.settings.max_message_size)
     return RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
 
 
 class _Sending:
     """A send that is being stored."""
 
-    __slots__ = ("_began_ns", "_connection", "_node", "_queue", "_records", "_request",
+    __slots__ = ("_began_ns", "_connection", "_controller", "_queue", "_records", "_request",
                  "is_answered")  # fmt: skip
 
     def __init__(
         self,
-        node: Node,
+        controller: Controller,
         connection: Connection,
         request: Command,
         records: AnyRecords,
         queue: int,
     ) -> None:
-        self._node = node
+        self._controller = controller
         self._connection = connection
         self._request = request
         self._records = records
         self._queue = queue
-        self._began_ns = node.stats.put_begins()
+        self._began_ns = controller.stats.put_begins()
         self.is_answered = False
 
     def done(self, error: StorageError | None) -> None:
         """It is stored, or is not; the producer is told."""
-        stats = self._node.stats
+        stats = self._controller.stats
         if error is not None:
             stats.put_failed()
         elif self._began_ns:
@@ -256,8 +264,10 @@ class _Sending:
         request = self._request
         if request.is_one_way:
             return
-        records, store = self._records, self._node.store
-        template = _template(code, self._node.settings.region_id, self._node.settings.trace_on)
+        records, store = self._records, self._controller.store
+        template = _template(
+            code, self._controller.settings.region_id, self._controller.settings.trace_on
+        )
         if records.count == 1:
             message_ids = store.message_id(records.physical_offset)
         else:

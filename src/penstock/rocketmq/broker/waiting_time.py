@@ -8,7 +8,7 @@ from penstock.core.units import MILLISECOND
 
 if TYPE_CHECKING:
     from penstock.broker.steady_time import SteadyTime
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.protocol.message import StoredMessage
 
 FUTURE_MS: Final = 1000
@@ -20,13 +20,13 @@ back, so the age of its message is unknown.
 class WaitingTime:
     """The steady time of one topic, in ms; the system's time while there is no such topic."""
 
-    def __init__(self, node: Node, topic: str) -> None:
-        self._node = node
+    def __init__(self, tables: Tables, topic: str) -> None:
+        self._tables = tables
         self._topic = topic
 
     def now_ms(self) -> int:
         time = self._steady()
-        return self._node.now_ms if time is None else time.now_ns // MILLISECOND
+        return self._tables.now_ms if time is None else time.now_ns // MILLISECOND
 
     def ahead_ms(self) -> int:
         """The lead of the system's time over this time."""
@@ -56,9 +56,9 @@ class WaitingTime:
         return now_ms if stored_ms > now_ms + FUTURE_MS else stored_ms + delay_ms
 
     def _of_message(self, message: StoredMessage, stamp_ms: int) -> int:
-        place = self._node.store.serials.locate(message.physical_offset)
+        place = self._tables.store.serials.locate(message.physical_offset)
         return self.of(place[1] if place is not None else 0, stamp_ms)
 
     def _steady(self) -> SteadyTime | None:
-        topic = self._node.base.broker.topics.get(self._topic)
+        topic = self._tables.node.broker.topics.get(self._topic)
         return None if topic is None else topic.time

@@ -15,13 +15,13 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net.budget import Memory, Turns
-from penstock.node import node as base
 from penstock.node.commits import Commits
 from penstock.node.dialect import Dialect
 from penstock.node.log_groups import LogGroups
+from penstock.node.node import Node
 from penstock.node.registry import Registry
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import State
 from penstock.rocketmq.protocol import ids
@@ -79,9 +79,9 @@ class FakeNode:
         self.dialects: list[Dialect] = []
 
 
-def fake_node(path: Path, clock: FakeClock | None = None) -> base.Node:
+def fake_node(path: Path, clock: FakeClock | None = None) -> Node:
     """A node over a real store."""
-    return cast(base.Node, FakeNode(path, clock))
+    return cast(Node, FakeNode(path, clock))
 
 
 def broker_settings(path: Path) -> BrokerSettings:
@@ -107,10 +107,10 @@ def settings(tmp_path: Path) -> BrokerSettings:
 
 
 @pytest.fixture
-def node(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Node]:
+def controller(tmp_path: Path, settings: BrokerSettings, clock: FakeClock) -> Iterator[Controller]:
     """The tables and the store, with a clock that stands still; no connections, no services."""
     host = fake_node(tmp_path, clock)
-    yield Node(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
+    yield Controller(settings, host, State(OsDisk(), str(tmp_path / "config")), BROKER_ADDRESS)
     host.broker.close()
 
 

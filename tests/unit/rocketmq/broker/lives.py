@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.errors import StorageError
-from penstock.node import node as base
+from penstock.node.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.draft import Placed
-from penstock.rocketmq.broker.node import Node
-from penstock.rocketmq.broker.services import add_services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import State
 from penstock.rocketmq.protocol.message import StoredMessage, decode
@@ -30,24 +29,23 @@ class Lives:
         self.clock = clock
         self.settings: BrokerSettings = broker_settings(path)
         self._path = path
-        self._host: base.Node | None = None
+        self._host: Node | None = None
 
-    def begin(self, *topics: str) -> Node:
+    def begin(self, *topics: str) -> Controller:
         """A new life. The one before has crashed: its tables are as they were saved last."""
         self.end()
         self._host = fake_node(self._path, self.clock)
         state = State(OsDisk(), str(self._path / "config"))
-        node = Node(self.settings, self._host, state, BROKER_ADDRESS)
-        node.topics.add_system_topics(
+        controller = Controller(self.settings, self._host, state, BROKER_ADDRESS)
+        controller.topics.add_system_topics(
             "DefaultCluster", "broker-a", 0, auto_create=True, trace=False
         )
         for topic in topics:
-            node.topics.put(TopicConfig(topic, 4, 4), 0)
-        for topic in node.topics.configs:
-            node.store.configured(topic)
-        add_services(node, OsDisk())
-        node.state.save("topics.json")
-        return node
+            controller.topics.put(TopicConfig(topic, 4, 4), 0)
+        for topic in controller.topics.configs:
+            controller.store.configured(topic)
+        controller.state.save("topics.json")
+        return controller
 
     def end(self) -> None:
         if self._host is not None:
@@ -55,18 +53,20 @@ class Lives:
             self._host = None
 
 
-def stored(node: Node, topic: str, queue: int = 0) -> list[StoredMessage]:
+def stored(controller: Controller, topic: str, queue: int = 0) -> list[StoredMessage]:
     """All messages of a queue."""
-    low, end = node.store.bounds(topic, queue)
-    return [decode(each.frame)[0] for each in node.store.read(topic, queue, low, end, 1 << 30)]
+    low, end = controller.store.bounds(topic, queue)
+    return [
+        decode(each.frame)[0] for each in controller.store.read(topic, queue, low, end, 1 << 30)
+    ]
 
 
 class FailingPuts:
     """Makes puts to one topic fail, or never end, until ``mend``."""
 
-    def __init__(self, node: Node, topic: str, *, hang: bool = False) -> None:
-        self._node = node
-        self._put = node.store.put
+    def __init__(self, controller: Controller, topic: str, *, hang: bool = False) -> None:
+        self._controller = controller
+        self._put = controller.store.put
         self.count = 0
 
         def put(drafts, done) -> None:  # type: ignore[no-untyped-def]
@@ -77,10 +77,10 @@ class FailingPuts:
             if not hang:
                 done([], StorageError("no space left"))
 
-        node.store.put = put  # type: ignore[method-assign]
+        controller.store.put = put  # type: ignore[method-assign]
 
     def mend(self) -> None:
-        self._node.store.put = self._put  # type: ignore[method-assign]
+        self._controller.store.put = self._put  # type: ignore[method-assign]
 
 
 async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:

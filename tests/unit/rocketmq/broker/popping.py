@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop_channel import PopChannel, Popped
-from penstock.rocketmq.broker.pop_notices import Arrivals
 from penstock.rocketmq.broker.pops import Pops
 from penstock.rocketmq.broker.subscriptions import Subscription
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -41,27 +40,25 @@ class Request:
         return [decode(bytes(each.frame))[0].body for each in self.popped]
 
 
-def with_pops(node: Node, queues: int = 1) -> Pops:
+def with_pops(controller: Controller, queues: int = 1) -> Pops:
     """The node's popping groups, and a topic T."""
-    node.pops = Pops(node)
-    node.arrivals = Arrivals(node.store)
-    node.topics.put(TopicConfig("T", queues, queues), node.now_ms)
-    return node.pops
+    controller.topics.put(TopicConfig("T", queues, queues), controller.now_ms)
+    return controller.pops
 
 
-def dispatch(node: Node) -> Callable[[], None]:
+def dispatch(controller: Controller) -> Callable[[], None]:
     """What the program around does after each commit, and by the clock."""
 
     def run() -> None:
-        now = node.clock.monotonic_ns()
-        for channel in node.base.broker.tick(now):
+        now = controller.clock.monotonic_ns()
+        for channel in controller.node.broker.tick(now):
             channel.dispatch(now)
-        for topic in node.base.broker.topics.values():
+        for topic in controller.node.broker.topics.values():
             for channel in topic.channels.values():
                 channel.dispatch(now)
 
     return run
 
 
-def popper(node: Node, group: str = "G", *, from_end: bool = False) -> PopChannel:
-    return node.pops.channel("T", group, from_end=from_end)
+def popper(controller: Controller, group: str = "G", *, from_end: bool = False) -> PopChannel:
+    return controller.pops.channel("T", group, from_end=from_end)

@@ -16,10 +16,10 @@ def own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_functions_and_coroutine_functions_have_tables_of_their_own() -> None:
     @answers(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
-    def now(node: object, connection: object, request: Command) -> None: ...
+    def now(controller: object, connection: object, request: Command) -> None: ...
 
     @answers(RequestCode.PULL_MESSAGE)
-    async def later(node: object, connection: object, request: Command) -> None: ...
+    async def later(controller: object, connection: object, request: Command) -> None: ...
 
     assert {10: now, 310: now} == answering.ANSWERERS
     assert {11: later} == answering.LATER_ANSWERERS
@@ -27,12 +27,12 @@ def test_functions_and_coroutine_functions_have_tables_of_their_own() -> None:
 
 def test_a_code_has_one_answerer() -> None:
     @answers(RequestCode.SEND_MESSAGE)
-    def one(node: object, connection: object, request: Command) -> None: ...
+    def one(controller: object, connection: object, request: Command) -> None: ...
 
     with pytest.raises(AssertionError):
 
         @answers(RequestCode.SEND_MESSAGE)
-        async def two(node: object, connection: object, request: Command) -> None: ...
+        async def two(controller: object, connection: object, request: Command) -> None: ...
 
 
 def test_a_refusal_carries_code_and_words() -> None:

@@ -79,11 +79,11 @@ def test_a_full_disk_is_told(
         done(DiskFullError("no space left on device"))
 
     assert send(client, "T").code == ResponseCode.SUCCESS
-    monkeypatch.setattr(rocket.node.base.commits, "publish", publish)
+    monkeypatch.setattr(rocket.controller.node.commits, "publish", publish)
     answer = send(client, "T")
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "no space left on device" in (answer.remark or "")
-    assert rocket.node.stats.totals.put_failures == 1
+    assert rocket.controller.stats.totals.put_failures == 1
     monkeypatch.undo()
     assert send(client, "T").code == ResponseCode.SUCCESS
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.node import node as base
+from penstock.node.node import Node
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
@@ -26,7 +26,7 @@ from .conftest import broker_settings, fake_node
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[base.Node]:
+def host(tmp_path: Path) -> Iterator[Node]:
     host = fake_node(tmp_path)
     yield host
     host.broker.close()
@@ -55,7 +55,7 @@ def test_an_unknown_code_is_answered(connect: Callable[[], RawClient]) -> None:
 
 
 def test_ids_carry_the_real_port(rocket: RocketBroker) -> None:
-    assert rocket.node.address.port == rocket.node.store.address.port == rocket.port
+    assert rocket.controller.address.port == rocket.controller.store.address.port == rocket.port
     assert rocket.address == f"127.0.0.1:{rocket.port}"
 
 
@@ -70,7 +70,7 @@ def free_port() -> int:
 
 
 def test_the_vip_port_speaks_the_same_protocol(
-    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
 ) -> None:
     settings.listen_port = free_port()
     broker = loop_thread.run(RocketBroker.start(settings, host))
@@ -84,7 +84,7 @@ def test_the_vip_port_speaks_the_same_protocol(
 
 def test_a_taken_vip_port_is_a_warning(
     loop_thread: LoopThread,
-    host: base.Node,
+    host: Node,
     settings: BrokerSettings,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_taken_vip_port_is_a_warning(
 
 
 def test_a_taken_port_is_one_clear_line(
-    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
 ) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         settings.listen_port = taken.getsockname()[1]
@@ -106,13 +106,13 @@ def test_a_taken_port_is_one_clear_line(
 
 
 def test_tables_outlive_the_broker(
-    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
 ) -> None:
     broker = loop_thread.run(RocketBroker.start(settings, host))
     client = RawClient(broker.port)
     make_topic(client, "T")
     client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
-    version = broker.node.topics.version.counter
+    version = broker.controller.topics.version.counter
     client.close()
     loop_thread.run(broker.close())
     again = loop_thread.run(RocketBroker.start(settings, host))
@@ -123,7 +123,7 @@ def test_tables_outlive_the_broker(
 
 
 def test_a_damaged_table_is_one_clear_line(
-    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings, tmp_path: Path
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings, tmp_path: Path
 ) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "topics.json").write_text("[1]")
@@ -131,14 +131,14 @@ def test_a_damaged_table_is_one_clear_line(
         loop_thread.run(RocketBroker.start(settings, host))
 
 
-def test_an_address_that_is_none(host: base.Node, settings: BrokerSettings) -> None:
+def test_an_address_that_is_none(host: Node, settings: BrokerSettings) -> None:
     settings.broker_ip1 = "name.invalid"
     with pytest.raises(ConfigError, match=r"brokerIP1=name\.invalid is no address"):
         asyncio.run(RocketBroker.start(settings, host))
 
 
 def test_topics_of_others_can_be_found(
-    loop_thread: LoopThread, host: base.Node, settings: BrokerSettings
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
 ) -> None:
     host.registry.topic("before")
     host.registry.topic("only.nsq")
@@ -169,7 +169,7 @@ def make_topic(client: RawClient, name: str) -> None:
 
 
 def test_name_servers_know_a_topic_before_its_maker_does(
-    loop_thread: LoopThread, host: base.Node, tmp_path: Path
+    loop_thread: LoopThread, host: Node, tmp_path: Path
 ) -> None:
     of_server = NamesrvSettings()
     of_server.listen_port, of_server.bind_address = 0, "127.0.0.1"

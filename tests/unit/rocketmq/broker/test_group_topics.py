@@ -6,30 +6,30 @@ import pytest
 
 from penstock.rocketmq.broker import group_topics
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.node import Node
 
 
-def test_made_once_and_registered(node: Node) -> None:
+def test_made_once_and_registered(controller: Controller) -> None:
     changes: list[None] = []
-    node.topics_listeners.append(lambda: changes.append(None))
-    node.groups.put(GroupConfig("G", retry_queue_nums=3), node.now_ms)
-    config = group_topics.need_group(node, "G")
-    topic = group_topics.retry_topic(node, config, unit_mode=True)
+    controller.topics_listeners.append(lambda: changes.append(None))
+    controller.groups.put(GroupConfig("G", retry_queue_nums=3), controller.now_ms)
+    config = group_topics.need_group(controller, "G")
+    topic = group_topics.retry_topic(controller, config, unit_mode=True)
     assert (topic.name, topic.read_queues, topic.write_queues) == ("%RETRY%G", 3, 3)
     assert (topic.perm, topic.sys_flag) == (6, 2)
-    assert group_topics.retry_topic(node, config) is topic
-    dead = group_topics.dead_letter_topic(node, "G")
+    assert group_topics.retry_topic(controller, config) is topic
+    dead = group_topics.dead_letter_topic(controller, "G")
     assert (dead.name, dead.read_queues, dead.write_queues, dead.perm) == ("%DLQ%G", 1, 1, 6)
     assert len(changes) == 2
 
 
-def test_groups_that_there_are_not(node: Node) -> None:
-    assert group_topics.need_group(node, "new").group_name == "new"
-    node.settings.auto_create_subscription_group = False
+def test_groups_that_there_are_not(controller: Controller) -> None:
+    assert group_topics.need_group(controller, "new").group_name == "new"
+    controller.settings.auto_create_subscription_group = False
     with pytest.raises(RefusedError, match="subscription group not exist, newer") as refusal:
-        group_topics.need_group(node, "newer")
+        group_topics.need_group(controller, "newer")
     assert refusal.value.code == 26
     with pytest.raises(RefusedError, match="illegal characters") as refusal:
-        group_topics.need_group(node, "no such name")
+        group_topics.need_group(controller, "no such name")
     assert refusal.value.code == 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.broker import clients, group_topics, groups, heartbeats
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol import fastjson
@@ -28,126 +28,130 @@ NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
 
 @pytest.fixture
-def group(node: Node) -> str:
+def group(controller: Controller) -> str:
     """A group that there is already, so that heartbeats are answered at once."""
-    group_topics.retry_topic(node, group_topics.need_group(node, "G"))
+    group_topics.retry_topic(controller, group_topics.need_group(controller, "G"))
     return "G"
 
 
-def beat(node: Node, peer: FakePeer, body: bytes) -> Command | None:
-    return heartbeats.heart_beat(node, peer.connection, request(34, body))
+def beat(controller: Controller, peer: FakePeer, body: bytes) -> Command | None:
+    return heartbeats.heart_beat(controller, peer.connection, request(34, body))
 
 
-def members(node: Node, group: str) -> list[str]:
-    answer = heartbeats.consumer_list(node, FakePeer().connection, request(38, consumerGroup=group))
+def members(controller: Controller, group: str) -> list[str]:
+    answer = heartbeats.consumer_list(
+        controller, FakePeer().connection, request(38, consumerGroup=group)
+    )
     return list(fastjson.loads(answer.body)["consumerIdList"]) if answer.code == 0 else []
 
 
-def test_all_members_hear_of_a_new_one_and_so_does_it(node: Node, group: str) -> None:
+def test_all_members_hear_of_a_new_one_and_so_does_it(controller: Controller, group: str) -> None:
     one, two = FakePeer(), FakePeer()
-    answer = beat(node, one, heartbeat("c1", group))
+    answer = beat(controller, one, heartbeat("c1", group))
     assert answer is not None
     assert (answer.code, answer.ext) == (0, None)
     assert one.told == [(NOTIFY, {"consumerGroup": group}, b"")]
-    beat(node, two, heartbeat("c2", group))
+    beat(controller, two, heartbeat("c2", group))
     assert (one.told_codes, two.told_codes) == ([40, 40], [40])
-    beat(node, two, heartbeat("c2", group))
+    beat(controller, two, heartbeat("c2", group))
     assert (one.told_codes, two.told_codes) == ([40, 40], [40])
-    beat(node, two, heartbeat("c2", group, topic="U"))
+    beat(controller, two, heartbeat("c2", group, topic="U"))
     assert (one.told_codes, two.told_codes) == ([40, 40, 40], [40, 40])
-    assert members(node, group) == ["c1", "c2"]
+    assert members(controller, group) == ["c1", "c2"]
 
 
-def test_the_rest_hears_of_who_leaves(node: Node, group: str) -> None:
+def test_the_rest_hears_of_who_leaves(controller: Controller, group: str) -> None:
     one, two, three = FakePeer(), FakePeer(), FakePeer()
     for number, peer in enumerate((one, two, three)):
-        beat(node, peer, heartbeat(f"c{number}", group))
+        beat(controller, peer, heartbeat(f"c{number}", group))
         peer.told.clear()
     one.told.clear()
     two.told.clear()
     leaving = request(35, clientID="c0", producerGroup="", consumerGroup=group)
-    answer = heartbeats.unregister_client(node, one.connection, leaving)
+    answer = heartbeats.unregister_client(controller, one.connection, leaving)
     assert (answer.code, answer.ext) == (0, {})
     assert (one.told_codes, two.told_codes, three.told_codes) == ([], [40], [40])
-    heartbeats.connection_ended(node, two.connection)
+    heartbeats.connection_ended(controller, two.connection)
     assert (two.told_codes, three.told_codes) == ([40], [40, 40])
-    assert members(node, group) == ["c2"]
-    heartbeats.connection_ended(node, three.connection)
-    assert members(node, group) == []
+    assert members(controller, group) == ["c2"]
+    heartbeats.connection_ended(controller, three.connection)
+    assert members(controller, group) == []
 
 
 @pytest.mark.parametrize("where", ["broker", "group", "broadcast"])
-def test_who_is_not_notified(node: Node, group: str, where: str) -> None:
+def test_who_is_not_notified(controller: Controller, group: str, where: str) -> None:
     if where == "broker":
-        node.settings.notify_consumer_ids_changed_enable = False
+        controller.settings.notify_consumer_ids_changed_enable = False
     elif where == "group":
         config = GroupConfig(group, notify_consumer_ids_changed_enable=False)
-        node.groups.put(config, node.now_ms)
+        controller.groups.put(config, controller.now_ms)
     model = "BROADCASTING" if where == "broadcast" else "CLUSTERING"
     peer = FakePeer()
-    beat(node, peer, heartbeat("c1", group, model=model))
+    beat(controller, peer, heartbeat("c1", group, model=model))
     assert peer.told == []
-    assert members(node, group) == ["c1"]
+    assert members(controller, group) == ["c1"]
 
 
-def test_a_member_that_does_not_read_is_told_nothing(node: Node, group: str) -> None:
+def test_a_member_that_does_not_read_is_told_nothing(controller: Controller, group: str) -> None:
     one, two = FakePeer(), FakePeer()
     one.is_congested = True
-    beat(node, one, heartbeat("c1", group))
-    beat(node, two, heartbeat("c2", group))
+    beat(controller, one, heartbeat("c1", group))
+    beat(controller, two, heartbeat("c2", group))
     assert (one.told_codes, two.told_codes) == ([], [40])
 
 
-def test_nobody_there(node: Node) -> None:
-    answer = heartbeats.consumer_list(node, FakePeer().connection, request(38, consumerGroup="x"))
+def test_nobody_there(controller: Controller) -> None:
+    answer = heartbeats.consumer_list(
+        controller, FakePeer().connection, request(38, consumerGroup="x")
+    )
     assert (answer.code, answer.remark) == (1, "no consumer for this group, x")
     assert answer.ext == {}
 
 
-def test_silent_clients_are_taken_out(node: Node, clock: FakeClock, group: str) -> None:
+def test_silent_clients_are_taken_out(controller: Controller, clock: FakeClock, group: str) -> None:
     silent, alive = FakePeer(), FakePeer()
-    beat(node, silent, heartbeat("c1", group))
-    beat(node, alive, heartbeat("c2", group))
+    beat(controller, silent, heartbeat("c1", group))
+    beat(controller, alive, heartbeat("c2", group))
     clock.advance(clients.EXPIRY_NS)
-    beat(node, alive, heartbeat("c2", group))
+    beat(controller, alive, heartbeat("c2", group))
     clock.advance(1)
     alive.told.clear()
-    heartbeats.end_silent_clients(node)
+    heartbeats.end_silent_clients(controller)
     assert (silent.is_closed, alive.is_closed) == (True, False)
     assert alive.told_codes == [40]
-    assert members(node, group) == ["c2"]
+    assert members(controller, group) == ["c2"]
 
 
-def test_bad_sql_does_not_lose_the_rest_of_a_heartbeat(node: Node, group: str) -> None:
+def test_bad_sql_does_not_lose_the_rest_of_a_heartbeat(controller: Controller, group: str) -> None:
     body = heartbeat("c1", group, text="a >", kind="SQL92", producers=("P",))
-    answer = beat(node, FakePeer(), body)
+    answer = beat(controller, FakePeer(), body)
     assert answer is not None
     assert answer.code == 0
-    assert members(node, group) == ["c1"]
-    assert node.clients.producer_of("c1") is not None
-    assert node.clients.consumers[group].subscriptions["T"].problem
+    assert members(controller, group) == ["c1"]
+    assert controller.clients.producer_of("c1") is not None
+    assert controller.clients.consumers[group].subscriptions["T"].problem
 
 
-def test_illegal_groups_are_left_out(node: Node, group: str) -> None:
-    topics = set(node.topics.configs)
-    beat(node, FakePeer(), heartbeat("c1", "no such name", group))
-    assert list(node.clients.consumers) == [group]
-    assert set(node.topics.configs) == topics
+def test_illegal_groups_are_left_out(controller: Controller, group: str) -> None:
+    topics = set(controller.topics.configs)
+    beat(controller, FakePeer(), heartbeat("c1", "no such name", group))
+    assert list(controller.clients.consumers) == [group]
+    assert set(controller.topics.configs) == topics
 
 
-def test_groups_are_made_unless_that_is_off(node: Node) -> None:
-    node.settings.auto_create_subscription_group = False
-    answer = beat(node, FakePeer(), heartbeat("c1", "new"))
+def test_groups_are_made_unless_that_is_off(controller: Controller) -> None:
+    controller.settings.auto_create_subscription_group = False
+    answer = beat(controller, FakePeer(), heartbeat("c1", "new"))
     assert answer is not None
-    assert "new" not in node.groups.configs
-    assert "%RETRY%new" not in node.topics.configs
-    assert members(node, "new") == ["c1"], "as in 4.9; its pulls are refused"
+    assert "new" not in controller.groups.configs
+    assert "%RETRY%new" not in controller.topics.configs
+    assert members(controller, "new") == ["c1"], "as in 4.9; its pulls are refused"
 
 
-def test_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "GROUPS_MAX", len(node.groups.configs))
+def test_bounded(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "GROUPS_MAX", len(controller.groups.configs))
     with pytest.raises(BodyError, match="consumer groups"):
-        beat(node, FakePeer(), heartbeat("c1", "one-too-many"))
+        beat(controller, FakePeer(), heartbeat("c1", "one-too-many"))
 
 
 @pytest.mark.parametrize(
@@ -155,17 +159,19 @@ def test_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     [("TAG", "||", False, 0), ("SQL92", "a > 1", False, 1), ("SQL92", "a > 1", True, 0),
      ("SQL92", "a > > 1", True, 23), ("LUA", "x", True, 23)],
 )  # fmt: skip
-def test_checking_a_filter(node: Node, kind: str, text: str, enabled: bool, code: int) -> None:
-    node.settings.enable_property_filter = enabled
+def test_checking_a_filter(
+    controller: Controller, kind: str, text: str, enabled: bool, code: int
+) -> None:
+    controller.settings.enable_property_filter = enabled
     data = {"topic": "T", "subString": text, "expressionType": kind}
     body = fastjson.dumps({"clientId": "c", "group": "G", "subscriptionData": data})
-    answer = heartbeats.check_client_config(node, FakePeer().connection, request(46, body))
+    answer = heartbeats.check_client_config(controller, FakePeer().connection, request(46, body))
     assert answer.code == code
     assert (answer.remark is not None) == bool(code)
 
 
-def test_checking_nothing(node: Node) -> None:
-    answer = heartbeats.check_client_config(node, FakePeer().connection, request(46, b"{}"))
+def test_checking_nothing(controller: Controller) -> None:
+    answer = heartbeats.check_client_config(controller, FakePeer().connection, request(46, b"{}"))
     assert answer.code == 0
 
 
@@ -186,7 +192,7 @@ def ids(client: RawClient) -> list[str]:
 def test_two_clients_in_a_group(rocket: RocketBroker, connect: Callable[[], RawClient]) -> None:
     one, two = connect(), connect()
     assert one.ask(34, heartbeat("c1", "G")).code == 0
-    assert "%RETRY%G" in rocket.node.topics.configs, "made before the answer"
+    assert "%RETRY%G" in rocket.controller.topics.configs, "made before the answer"
     notified(one)
     assert ids(one) == ["c1"]
     assert two.ask(34, heartbeat("c2", "G")).code == 0
@@ -227,7 +233,7 @@ def test_the_retry_topic_is_in_the_routes_right_after_the_first_heartbeat(
     routes: RawClient,
     loop_thread: LoopThread,
 ) -> None:
-    servers = rocket.node.name_servers
+    servers = rocket.controller.name_servers
     assert servers is not None
 
     async def register() -> None:

@@ -58,7 +58,7 @@ def test_who_waits_for_a_topic_that_is_deleted_is_answered(
     send(client, "TopicH", b"first")
     opaque = wait_for_more(client, "TopicH")
     wait_until_held(rocket, 1)
-    loop_thread.run(rocket.node.store.delete("TopicH"))
+    loop_thread.run(rocket.controller.store.delete("TopicH"))
     answer = client.next_command()
     assert (answer.opaque, answer.code) == (opaque, 19)
     wait_until_held(rocket, 0)

@@ -11,7 +11,7 @@ import pytest
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import offsets_api, ordered_pops, pop_orders
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop import peek, polling_info, pop
 from penstock.rocketmq.broker.pop_acks import ack, batch_ack, change_invisible_time
 from penstock.rocketmq.protocol import frames
@@ -48,18 +48,18 @@ PEER = Peer().connection
 
 
 @pytest.fixture
-async def topic(node: Node) -> Node:
+async def topic(controller: Controller) -> Controller:
     """Three messages in queue 0, one in queue 1."""
-    with_pops(node, queues=2)
-    await store(node, "T", 0, b"a", b"b", b"c")
-    await store(node, "T", 1, b"z", TAGS="blue")
-    return node
+    with_pops(controller, queues=2)
+    await store(controller, "T", 0, b"a", b"b", b"c")
+    await store(controller, "T", 1, b"z", TAGS="blue")
+    return controller
 
 
-def ask(node: Node, **changes: Any) -> Peer:
+def ask(controller: Controller, **changes: Any) -> Peer:
     """A request to pop; what it is answered is at its peer."""
     peer = Peer()
-    pop(node, peer.connection, request(RequestCode.POP_MESSAGE, **{**FIELDS, **changes}))
+    pop(controller, peer.connection, request(RequestCode.POP_MESSAGE, **{**FIELDS, **changes}))
     return peer
 
 
@@ -74,17 +74,19 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def receipt(node: Node, offset: int, pop_ms: int | None = None) -> dict[str, Any]:
-    pop_ms = node.now_ms if pop_ms is None else pop_ms
+def receipt(controller: Controller, offset: int, pop_ms: int | None = None) -> dict[str, Any]:
+    pop_ms = controller.now_ms if pop_ms is None else pop_ms
     return {"consumerGroup": "G", "topic": "T", "queueId": 0, "offset": offset,
             "extraInfo": f"0 {pop_ms} 1000 999 0 broker-a 0 {offset}"}  # fmt: skip
 
 
-def finish(node: Node, offset: int, pop_ms: int | None = None) -> Command:
-    return ack(node, PEER, request(RequestCode.ACK_MESSAGE, **receipt(node, offset, pop_ms)))
+def finish(controller: Controller, offset: int, pop_ms: int | None = None) -> Command:
+    return ack(
+        controller, PEER, request(RequestCode.ACK_MESSAGE, **receipt(controller, offset, pop_ms))
+    )
 
 
-async def test_an_answer(topic: Node) -> None:
+async def test_an_answer(topic: Controller) -> None:
     peer = ask(topic, maxMsgNums=2, queueId=0)
     assert bodies(peer) == [b"a", b"b"]
     assert peer.sent[0].ext == {
@@ -94,7 +96,7 @@ async def test_an_answer(topic: Node) -> None:
     }  # fmt: skip
 
 
-async def test_one_batch_of_a_queue_at_a_time(topic: Node) -> None:
+async def test_one_batch_of_a_queue_at_a_time(topic: Controller) -> None:
     assert bodies(ask(topic, maxMsgNums=2, queueId=0)) == [b"a", b"b"]
     waiting = ask(topic, queueId=0)
     assert bodies(ask(topic)) == [b"z"], "another queue is not blocked"
@@ -111,12 +113,12 @@ async def test_one_batch_of_a_queue_at_a_time(topic: Node) -> None:
     assert len(topic.pops) == 0
 
 
-async def test_other_groups_are_not_blocked(topic: Node) -> None:
+async def test_other_groups_are_not_blocked(topic: Controller) -> None:
     assert len(bodies(ask(topic))) == 4
     assert len(bodies(ask(topic, consumerGroup="H"))) == 4
 
 
-async def test_after_its_time_a_batch_comes_again(topic: Node, clock: FakeClock) -> None:
+async def test_after_its_time_a_batch_comes_again(topic: Controller, clock: FakeClock) -> None:
     first_ms = topic.now_ms
     ask(topic, queueId=0)
     finish(topic, 0)
@@ -132,7 +134,7 @@ async def test_after_its_time_a_batch_comes_again(topic: Node, clock: FakeClock)
 
 
 async def test_those_who_wait_are_woken_when_the_time_is_over(
-    topic: Node, clock: FakeClock
+    topic: Controller, clock: FakeClock
 ) -> None:
     ask(topic, queueId=0, invisibleTime=1)
     waiting = ask(topic, queueId=0)
@@ -141,7 +143,7 @@ async def test_those_who_wait_are_woken_when_the_time_is_over(
     assert bodies(waiting) == [b"a", b"b", b"c"]
 
 
-async def test_changing_the_time(topic: Node, clock: FakeClock) -> None:
+async def test_changing_the_time(topic: Controller, clock: FakeClock) -> None:
     ask(topic, queueId=0, maxMsgNums=1)
     pop_ms = topic.now_ms
     clock.advance(500 * MILLISECOND)
@@ -158,7 +160,7 @@ async def test_changing_the_time(topic: Node, clock: FakeClock) -> None:
     assert bodies(waiting) == [b"a", b"b", b"c"]
 
 
-async def test_what_was_not_popped_cannot_be_acknowledged(topic: Node) -> None:
+async def test_what_was_not_popped_cannot_be_acknowledged(topic: Controller) -> None:
     ask(topic, queueId=0, maxMsgNums=1)
     with pytest.raises(RefusedError, match="offset is illegal") as caught:
         finish(topic, 2)
@@ -166,7 +168,7 @@ async def test_what_was_not_popped_cannot_be_acknowledged(topic: Node) -> None:
     assert topic.offsets.query("T", "G", 0) == 0
 
 
-async def test_several_at_once(topic: Node) -> None:
+async def test_several_at_once(topic: Controller) -> None:
     ask(topic, queueId=0)
     body = (b'{"brokerName":"broker-a","acks":[{"c":"G","t":"T","r":"0","so":0,"q":0,"rq":999,'
             b'"pt":%d,"it":1000,"b":"Aw=="}]}' % topic.now_ms)  # fmt: skip
@@ -174,7 +176,7 @@ async def test_several_at_once(topic: Node) -> None:
     assert topic.offsets.query("T", "G", 0) == 2
 
 
-async def test_messages_that_come_wake_those_who_wait(topic: Node) -> None:
+async def test_messages_that_come_wake_those_who_wait(topic: Controller) -> None:
     ask(topic)
     waiting, other = ask(topic, queueId=1), ask(topic, consumerGroup="H", queueId=0)
     assert bodies(other) == [b"a", b"b", b"c"]
@@ -189,7 +191,7 @@ async def test_messages_that_come_wake_those_who_wait(topic: Node) -> None:
     assert polling_info(topic, PEER, request(0, **FIELDS)).ext == {"pollingNum": "0"}
 
 
-async def test_only_what_is_wanted(topic: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_what_is_wanted(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered_pops, "SCAN_MAX", 2)
     await store(topic, "T", 0, b"d", TAGS="blue")
     waiting = ask(topic, queueId=0, exp="blue", expType="TAG")
@@ -200,12 +202,12 @@ async def test_only_what_is_wanted(topic: Node, monkeypatch: pytest.MonkeyPatch)
     assert topic.offsets.query("T", "G", 0) == 4
 
 
-async def test_an_answer_has_its_size(topic: Node) -> None:
+async def test_an_answer_has_its_size(topic: Controller) -> None:
     topic.settings.max_transfer_bytes_on_message_in_memory = 1
     assert bodies(ask(topic, queueId=0)) == [b"a"]
 
 
-async def test_nothing_in_time(topic: Node) -> None:
+async def test_nothing_in_time(topic: Controller) -> None:
     ask(topic)
     peer = ask(topic, pollTime=0)
     await turns()
@@ -218,14 +220,14 @@ async def test_nothing_in_time(topic: Node) -> None:
     assert len(topic.pops) == 0
 
 
-async def test_a_repeated_attempt(topic: Node) -> None:
+async def test_a_repeated_attempt(topic: Controller) -> None:
     assert len(bodies(ask(topic, queueId=0, attemptId="x"))) == 3
     again = ask(topic, queueId=0, attemptId="x")
     assert len(bodies(again)) == 3
     assert (again.sent[0].ext or {})["orderCountInfo"] == "0 0 0"
 
 
-async def test_limits(topic: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     ask(topic, queueId=0)
     monkeypatch.setattr("penstock.rocketmq.broker.pop.WAITING_OF_GROUP_MAX", 0)
     assert [each.code for each in ask(topic, queueId=0).sent] == [ResponseCode.POLLING_FULL]
@@ -235,7 +237,7 @@ async def test_limits(topic: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         ask(topic, consumerGroup="H")
 
 
-async def test_a_topic_that_is_deleted(topic: Node) -> None:
+async def test_a_topic_that_is_deleted(topic: Controller) -> None:
     ask(topic)
     waiting = ask(topic)
     topic.store.forget("T")
@@ -243,7 +245,7 @@ async def test_a_topic_that_is_deleted(topic: Node) -> None:
     assert ("T", "G") not in topic.pops.ordered.table
 
 
-async def test_an_offset_that_somebody_sets(topic: Node) -> None:
+async def test_an_offset_that_somebody_sets(topic: Controller) -> None:
     ask(topic, queueId=0)
     waiting = ask(topic, queueId=0)
     offsets_api.update_consumer_offset(
@@ -253,7 +255,7 @@ async def test_an_offset_that_somebody_sets(topic: Node) -> None:
     assert bodies(waiting) == [b"c"]
 
 
-async def test_an_offset_that_is_set_too_far(topic: Node) -> None:
+async def test_an_offset_that_is_set_too_far(topic: Controller) -> None:
     topic.offsets.commit("T", "G", 0, 99)
     waiting = ask(topic, queueId=0)
     assert topic.offsets.query("T", "G", 0) == 3
@@ -262,7 +264,7 @@ async def test_an_offset_that_is_set_too_far(topic: Node) -> None:
     assert bodies(waiting) == [b"d"]
 
 
-async def test_looking(topic: Node) -> None:
+async def test_looking(topic: Controller) -> None:
     ask(topic, queueId=1)
     answer = peek(topic, PEER, request(RequestCode.PEEK_MESSAGE, **{**FIELDS, "maxMsgNums": 2}))
     assert answer is not None
@@ -271,7 +273,7 @@ async def test_looking(topic: Node) -> None:
 
 
 async def test_from_out_of_order_to_in_order_and_back(
-    topic: Node, monkeypatch: pytest.MonkeyPatch
+    topic: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     channel = popper(topic)
     loose = Request(1)
@@ -289,7 +291,7 @@ async def test_from_out_of_order_to_in_order_and_back(
     assert rest() == 1
 
 
-async def test_it_survives_a_restart(topic: Node) -> None:
+async def test_it_survives_a_restart(topic: Controller) -> None:
     ask(topic, queueId=0)
     finish(topic, 1)
     kept = topic.pops.ordered.table.as_json()

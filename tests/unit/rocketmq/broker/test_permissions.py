@@ -4,29 +4,31 @@ import pytest
 
 from penstock.rocketmq.broker import permissions
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.topics import READ, WRITE
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 
-def test_a_topic_is_known_or_refused(node: Node) -> None:
+def test_a_topic_is_known_or_refused(controller: Controller) -> None:
     config = TopicConfig("T", 1, 1)
-    node.topics.put(config, 1)
-    assert permissions.known_topic(node, "T") is config
+    controller.topics.put(config, 1)
+    assert permissions.known_topic(controller, "T") is config
     with pytest.raises(RefusedError, match=r"topic\[U\] not exist") as refused:
-        permissions.known_topic(node, "U")
+        permissions.known_topic(controller, "U")
     assert refused.value.code == 17
 
 
 @pytest.mark.parametrize(("permission", "word"), [(READ, "pulling"), (WRITE, "sending")])
-def test_each_permission_is_looked_at_alone(node: Node, permission: int, word: str) -> None:
+def test_each_permission_is_looked_at_alone(
+    controller: Controller, permission: int, word: str
+) -> None:
     config = TopicConfig("T", 1, 1, permission)
-    node.settings.broker_permission = permission
-    permissions.need_broker(node, permission)
+    controller.settings.broker_permission = permission
+    permissions.need_broker(controller, permission)
     permissions.need_topic(config, permission)
-    config.perm = node.settings.broker_permission = READ + WRITE - permission
+    config.perm = controller.settings.broker_permission = READ + WRITE - permission
     with pytest.raises(RefusedError, match=rf"the topic\[T\] {word} message") as refused:
         permissions.need_topic(config, permission)
     assert refused.value.code == 16
     with pytest.raises(RefusedError, match=rf"the broker\[127.0.0.1\] {word} message"):
-        permissions.need_broker(node, permission)
+        permissions.need_broker(controller, permission)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop_acks import ack, batch_ack, change_invisible_time
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
@@ -25,24 +25,25 @@ PEER = FakePeer().connection
 
 
 @pytest.fixture
-async def topic(node: Node) -> Node:
+async def topic(controller: Controller) -> Controller:
     """Three messages of queue 1 are hidden for a second."""
-    with_pops(node, queues=2)
-    await store(node, "T", 1, b"a", b"b", b"c")
-    popper(node).wait(Request(), 1000)
-    return node
+    with_pops(controller, queues=2)
+    await store(controller, "T", 1, b"a", b"b", b"c")
+    popper(controller).wait(Request(), 1000)
+    return controller
 
 
-def fields(node: Node, offset: int = 0, **changes: Any) -> dict[str, Any]:
+def fields(controller: Controller, offset: int = 0, **changes: Any) -> dict[str, Any]:
+    receipt = f"0 {controller.now_ms} 1000 0 0 broker-a 1 {offset}"
     return {"consumerGroup": "G", "topic": "T", "queueId": 1, "offset": offset,
-            "extraInfo": f"0 {node.now_ms} 1000 0 0 broker-a 1 {offset}", **changes}  # fmt: skip
+            "extraInfo": receipt, **changes}  # fmt: skip
 
 
-def in_flight(node: Node) -> int:
-    return popper(node).channel.in_flight_count
+def in_flight(controller: Controller) -> int:
+    return popper(controller).channel.in_flight_count
 
 
-async def test_one(topic: Node) -> None:
+async def test_one(topic: Controller) -> None:
     found = ack(topic, PEER, request(RequestCode.ACK_MESSAGE, **fields(topic, 1)))
     assert found.code == ResponseCode.SUCCESS
     assert in_flight(topic) == 2
@@ -60,7 +61,7 @@ async def test_one(topic: Node) -> None:
         ({"offset": -1}, ResponseCode.NO_MESSAGE),
     ],
 )
-async def test_refusals(topic: Node, changes: dict[str, Any], code: ResponseCode) -> None:
+async def test_refusals(topic: Controller, changes: dict[str, Any], code: ResponseCode) -> None:
     given = fields(topic, invisibleTime=5, **changes) if "offset" not in changes else {
         **fields(topic, invisibleTime=5), **changes,
     }  # fmt: skip
@@ -70,7 +71,7 @@ async def test_refusals(topic: Node, changes: dict[str, Any], code: ResponseCode
         assert caught.value.code == code
 
 
-async def test_a_receipt_that_is_too_late(topic: Node, clock: FakeClock) -> None:
+async def test_a_receipt_that_is_too_late(topic: Controller, clock: FakeClock) -> None:
     given = request(RequestCode.ACK_MESSAGE, **fields(topic))
     hide = request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **fields(topic, invisibleTime=9000))
     clock.advance(1000 * MILLISECOND)
@@ -79,20 +80,20 @@ async def test_a_receipt_that_is_too_late(topic: Node, clock: FakeClock) -> None
     assert in_flight(topic) == 3  # it may be somebody else's by now
 
 
-async def test_a_receipt_that_is_none(topic: Node) -> None:
+async def test_a_receipt_that_is_none(topic: Controller) -> None:
     with pytest.raises(BodyError, match="extra info"):
         ack(topic, PEER, request(RequestCode.ACK_MESSAGE, **fields(topic, extraInfo="x")))
 
 
-def batch(node: Node, **changes: Any) -> Command:
+def batch(controller: Controller, **changes: Any) -> Command:
     bits = base64.b64encode(bytes((0b1101,))).decode()
-    entry = {"c": "G", "t": "T", "r": "0", "so": 0, "q": 1, "rq": 0, "pt": node.now_ms,
+    entry = {"c": "G", "t": "T", "r": "0", "so": 0, "q": 1, "rq": 0, "pt": controller.now_ms,
              "it": 1000, "b": bits, **changes}  # fmt: skip
     body = json.dumps({"brokerName": "broker-a", "acks": [entry]}).encode()
     return request(RequestCode.BATCH_ACK_MESSAGE, body)
 
 
-async def test_several(topic: Node) -> None:
+async def test_several(topic: Controller) -> None:
     assert batch_ack(topic, PEER, batch(topic)).code == ResponseCode.SUCCESS
     assert in_flight(topic) == 1  # the fourth bit is of no message
     assert batch_ack(topic, PEER, batch(topic, t="missing")).code == ResponseCode.SUCCESS
@@ -100,25 +101,25 @@ async def test_several(topic: Node) -> None:
 
 
 @pytest.fixture
-def empty(node: Node) -> Node:
-    with_pops(node)
-    return node
+def empty(controller: Controller) -> Controller:
+    with_pops(controller)
+    return controller
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"acks":[]}'])
-async def test_nothing(empty: Node, body: bytes) -> None:
+async def test_nothing(empty: Controller, body: bytes) -> None:
     with pytest.raises(RefusedError) as caught:
         batch_ack(empty, PEER, request(RequestCode.BATCH_ACK_MESSAGE, body))
     assert caught.value.code == ResponseCode.NO_MESSAGE
 
 
 @pytest.mark.parametrize("body", [b'{"acks":5}', b'{"acks":[5]}', b"{"])
-async def test_bodies_that_are_none(empty: Node, body: bytes) -> None:
+async def test_bodies_that_are_none(empty: Controller, body: bytes) -> None:
     with pytest.raises(BodyError):
         batch_ack(empty, PEER, request(RequestCode.BATCH_ACK_MESSAGE, body))
 
 
-async def test_another_time(topic: Node, clock: FakeClock) -> None:
+async def test_another_time(topic: Controller, clock: FakeClock) -> None:
     given = fields(topic, 2, invisibleTime=9000)
     answer = change_invisible_time(
         topic, PEER, request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, **given)

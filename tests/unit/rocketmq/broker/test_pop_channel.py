@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop_channel import TIMES_MAX
 from penstock.rocketmq.protocol.message import decode
 from penstock.testing.clock import FakeClock
@@ -18,9 +18,9 @@ from .popping import Request, dispatch, popper, with_pops
 
 
 @pytest.fixture
-def topic(node: Node) -> Node:
-    with_pops(node, queues=2)
-    return node
+def topic(controller: Controller) -> Controller:
+    with_pops(controller, queues=2)
+    return controller
 
 
 async def settled() -> None:
@@ -29,7 +29,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_requests_are_served_in_their_order(topic: Node) -> None:
+async def test_requests_are_served_in_their_order(topic: Controller) -> None:
     channel = popper(topic)
     first, second, third = Request(2), Request(3), Request(3)
     for request in (first, second, third):
@@ -48,7 +48,7 @@ async def test_requests_are_served_in_their_order(topic: Node) -> None:
     assert [each.answers for each in (first, second, third)] == [1, 1, 1]
 
 
-async def test_only_what_is_wanted(topic: Node) -> None:
+async def test_only_what_is_wanted(topic: Controller) -> None:
     channel = popper(topic)
     for number in range(6):
         await store(topic, "T", 0, b"%d" % number, TAGS="ab"[number % 2])
@@ -65,7 +65,7 @@ async def test_only_what_is_wanted(topic: Node) -> None:
     assert channel.channel.floor() == 6
 
 
-async def test_what_comes_again_says_so(topic: Node, clock: FakeClock) -> None:
+async def test_what_comes_again_says_so(topic: Controller, clock: FakeClock) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a", b"b", TAGS="t")
     for tries in range(3):
@@ -79,7 +79,7 @@ async def test_what_comes_again_says_so(topic: Node, clock: FakeClock) -> None:
         dispatch(topic)()
 
 
-async def test_hiding_for_another_time(topic: Node, clock: FakeClock) -> None:
+async def test_hiding_for_another_time(topic: Controller, clock: FakeClock) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a", b"b")
     channel.wait(Request(), 1000)
@@ -102,7 +102,7 @@ async def test_hiding_for_another_time(topic: Node, clock: FakeClock) -> None:
     assert 1 not in [each.offset for each in waiting.popped]
 
 
-async def test_who_gives_up_gets_nothing(topic: Node) -> None:
+async def test_who_gives_up_gets_nothing(topic: Controller) -> None:
     channel = popper(topic)
     here, gone = object(), object()
     staying, leaving = Request(connection=here), Request(connection=gone)
@@ -118,7 +118,7 @@ async def test_who_gives_up_gets_nothing(topic: Node) -> None:
     assert (channel.channel.depth, channel.channel.in_flight_count) == (1, 0)
 
 
-async def test_a_channel_that_is_emptied_in_between(topic: Node) -> None:
+async def test_a_channel_that_is_emptied_in_between(topic: Controller) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a")
     request = Request()
@@ -130,7 +130,7 @@ async def test_a_channel_that_is_emptied_in_between(topic: Node) -> None:
 
 
 async def test_an_index_that_cannot_be_read(
-    topic: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    topic: Controller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, b"a")
@@ -146,7 +146,7 @@ async def test_an_index_that_cannot_be_read(
     assert (request.answers, channel.channel.in_flight_count) == (0, 1)  # it will come again
 
 
-async def test_so_many_different_times(topic: Node) -> None:
+async def test_so_many_different_times(topic: Controller) -> None:
     channel = popper(topic)
     await store(topic, "T", 0, *[b"x"] * (TIMES_MAX + 1))
     for number in range(TIMES_MAX):
@@ -160,7 +160,7 @@ async def test_so_many_different_times(topic: Node) -> None:
     assert channel.wait(Request(1), 7)  # those that hold nothing make room
 
 
-async def test_the_end(topic: Node) -> None:
+async def test_the_end(topic: Controller) -> None:
     channel = popper(topic)
     request = Request()
     channel.wait(request, 1000)

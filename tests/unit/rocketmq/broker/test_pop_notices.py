@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker import pop_notices
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker import arrivals
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.pop_notices import notification
 from penstock.rocketmq.broker.pop_orders import OpenBatch
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -22,24 +22,26 @@ PEER = FakePeer().connection
 
 
 @pytest.fixture
-def topic(node: Node) -> Node:
-    with_pops(node)
-    return node
+def topic(controller: Controller) -> Controller:
+    with_pops(controller)
+    return controller
 
 
-async def ask(node: Node, **changes: Any) -> Command:
+async def ask(controller: Controller, **changes: Any) -> Command:
     fields = {"consumerGroup": "G", "topic": "T", "queueId": -1, "pollTime": 30_000,
               "bornTime": 1, **changes}  # fmt: skip
-    answer: Command = await notification(node, PEER, request(RequestCode.NOTIFICATION, **fields))
+    answer: Command = await notification(
+        controller, PEER, request(RequestCode.NOTIFICATION, **fields)
+    )
     return answer
 
 
-async def test_there_is_something(topic: Node) -> None:
+async def test_there_is_something(topic: Controller) -> None:
     await store(topic, "T", 0, b"a")
     assert (await ask(topic)).ext == {"hasMsg": "true", "pollingFull": "false"}
 
 
-async def test_something_comes(topic: Node) -> None:
+async def test_something_comes(topic: Controller) -> None:
     listeners = len(topic.store.appended)
     waiting = [asyncio.ensure_future(ask(topic)) for _ in range(2)]
     for _ in range(5):
@@ -53,18 +55,18 @@ async def test_something_comes(topic: Node) -> None:
     assert len(topic.store.appended) == listeners
 
 
-async def test_nothing_comes(topic: Node) -> None:
+async def test_nothing_comes(topic: Controller) -> None:
     for poll_ms in (0, 10):
         answer = await ask(topic, pollTime=poll_ms)
         assert answer.ext == {"hasMsg": "false", "pollingFull": "false"}
 
 
-async def test_too_many_wait(topic: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pop_notices, "WAITING_MAX", 0)
+async def test_too_many_wait(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "WAITING_MAX", 0)
     assert (await ask(topic)).ext == {"hasMsg": "false", "pollingFull": "true"}
 
 
-async def test_in_order_nothing_is_there_while_a_batch_is_out(topic: Node) -> None:
+async def test_in_order_nothing_is_there_while_a_batch_is_out(topic: Controller) -> None:
     ordered, key = topic.pops.ordered, ("T", "G")
     await store(topic, "T", 0, b"a", b"b")
     assert (await ask(topic, order="true")).ext == {"hasMsg": "true", "pollingFull": "false"}

@@ -9,8 +9,8 @@ import pytest
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import pops
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.protocol import properties
 from penstock.testing.clock import FakeClock
 
@@ -19,17 +19,17 @@ from .popping import Request, dispatch, popper, with_pops
 
 
 @pytest.fixture
-def topic(node: Node) -> Node:
-    with_pops(node, queues=2)
-    return node
+def topic(controller: Controller) -> Controller:
+    with_pops(controller, queues=2)
+    return controller
 
 
-async def fill(node: Node) -> None:
+async def fill(controller: Controller) -> None:
     for number in range(4):
-        await store(node, "T", number % 2, b"%d" % number)
+        await store(controller, "T", number % 2, b"%d" % number)
 
 
-async def test_where_a_group_begins(topic: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_a_group_begins(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(topic)
     assert popper(topic, "start").channel.cursor == 0
     assert popper(topic, "young", from_end=True).channel.cursor == 0
@@ -44,12 +44,12 @@ async def test_where_a_group_begins(topic: Node, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("group", ["%RETRY%G", "a|b", "g" * 65])
-async def test_groups_that_are_no_channels(topic: Node, group: str) -> None:
+async def test_groups_that_are_no_channels(topic: Controller, group: str) -> None:
     with pytest.raises(RefusedError, match="cannot pop"):
         popper(topic, group)
 
 
-async def test_a_channel_that_somebody_deleted(topic: Node) -> None:
+async def test_a_channel_that_somebody_deleted(topic: Controller) -> None:
     await fill(topic)
     first = popper(topic)
     request = Request()
@@ -67,7 +67,7 @@ async def test_a_channel_that_somebody_deleted(topic: Node) -> None:
     assert topic.pops.find("T", "G") is None
 
 
-async def test_a_channel_that_nsq_made_is_shared(topic: Node) -> None:
+async def test_a_channel_that_nsq_made_is_shared(topic: Controller) -> None:
     await fill(topic)
     made = topic.host.topic("T")
     made.channel("G")
@@ -76,7 +76,7 @@ async def test_a_channel_that_nsq_made_is_shared(topic: Node) -> None:
     assert made.channels["G"].cursor == 0  # where it was
 
 
-async def test_too_often(topic: Node, clock: FakeClock) -> None:
+async def test_too_often(topic: Controller, clock: FakeClock) -> None:
     topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
     await store(topic, "T", 1, b"poison", TAGS="t")
     channel = popper(topic)
@@ -98,7 +98,7 @@ async def test_too_often(topic: Node, clock: FakeClock) -> None:
     assert channel.channel.in_flight_count == 0
 
 
-async def test_looking(topic: Node) -> None:
+async def test_looking(topic: Controller) -> None:
     await fill(topic)
     found, rest = topic.pops.peek("T", "nobody", 3)
     assert ([(each.queue, each.queue_offset) for each in found], rest) == (
@@ -117,7 +117,7 @@ async def test_looking(topic: Node) -> None:
     assert topic.pops.peek("T", "G", 9) == ([], 0)
 
 
-async def test_offsets_are_noted(topic: Node) -> None:
+async def test_offsets_are_noted(topic: Controller) -> None:
     await fill(topic)
     channel = popper(topic)
     channel.wait(Request(3), 1000)

@@ -117,7 +117,7 @@ def test_tags_are_filtered_and_the_offset_moves_on(client: RawClient) -> None:
 
 def wait_until_held(rocket: RocketBroker, count: int) -> None:
     deadline = time.monotonic() + 30
-    while len(rocket.node.held_pulls) != count:
+    while len(rocket.controller.held_pulls) != count:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -179,7 +179,7 @@ def test_sizes_and_numbers_bound_a_pull(client: RawClient) -> None:
 def test_a_commit_comes_with_the_pull(rocket: RocketBroker, client: RawClient) -> None:
     send(client, "TopicC", b"x")
     pull(client, "TopicC", 0, 0, sysFlag=5, commitOffset=1)
-    assert rocket.node.offsets.query("TopicC", "CG", 0) == 1
+    assert rocket.controller.offsets.query("TopicC", "CG", 0) == 1
 
 
 def test_who_may_not_pull_is_told_why(rocket: RocketBroker, client: RawClient) -> None:
@@ -189,7 +189,7 @@ def test_who_may_not_pull_is_told_why(rocket: RocketBroker, client: RawClient) -
     assert pull(client, "TopicF", -1, 0)[0].code == 1
     assert pull(client, "TopicF", 0, 0, sysFlag=0)[0].code == 24
     assert client.ask(PULL, topic="TopicF").code == 1
-    config = rocket.node.topics.get("TopicF")
+    config = rocket.controller.topics.get("TopicF")
     assert config is not None
     config.perm = 2
     assert pull(client, "TopicF", 0, 0)[0].code == 16

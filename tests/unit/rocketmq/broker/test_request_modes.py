@@ -8,13 +8,11 @@ from typing import Any, cast
 import pytest
 
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.groups import GroupConfig
 from penstock.rocketmq.broker.heartbeats import heart_beat
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.registration import NameServers
 from penstock.rocketmq.broker.request_modes import (
-    FILE,
-    RequestModes,
     all_request_modes,
     query_assignment,
     set_request_mode,
@@ -30,30 +28,30 @@ PEER = FakePeer().connection
 
 
 @pytest.fixture
-def topic(node: Node) -> Node:
-    node.request_modes = RequestModes()
-    node.state.add(FILE, node.request_modes.as_json, node.request_modes.load)
-    node.topics.put(TopicConfig("T", 5, 5), node.now_ms)
-    node.groups.put(GroupConfig("G"), node.now_ms)
-    return node
+def topic(controller: Controller) -> Controller:
+    controller.topics.put(TopicConfig("T", 5, 5), controller.now_ms)
+    controller.groups.put(GroupConfig("G"), controller.now_ms)
+    return controller
 
 
-def join(node: Node, *clients: str) -> None:
+def join(controller: Controller, *clients: str) -> None:
     for client in clients:
-        heart_beat(node, FakePeer().connection, request(34, heartbeat(client, "G")))
+        heart_beat(controller, FakePeer().connection, request(34, heartbeat(client, "G")))
 
 
-def set_mode(node: Node, **changes: Any) -> Any:
+def set_mode(controller: Controller, **changes: Any) -> Any:
     body = {"consumerGroup": "G", "topic": "T", "mode": "POP", "popShareQueueNum": 0, **changes}
     given = request(RequestCode.SET_MESSAGE_REQUEST_MODE, json.dumps(body).encode())
-    return set_request_mode(node, PEER, given)
+    return set_request_mode(controller, PEER, given)
 
 
-async def assigned(node: Node, client: str, **changes: Any) -> tuple[str, list[int]] | None:
+async def assigned(
+    controller: Controller, client: str, **changes: Any
+) -> tuple[str, list[int]] | None:
     body = {"clientId": client, "consumerGroup": "G", "topic": "T", "strategyName": "AVG",
             "messageModel": "CLUSTERING", **changes}  # fmt: skip
     given = request(RequestCode.QUERY_ASSIGNMENT, json.dumps(body).encode())
-    found = json.loads((await query_assignment(node, PEER, given)).body)
+    found = json.loads((await query_assignment(controller, PEER, given)).body)
     assignments = found.get("messageQueueAssignments")
     if assignments is None:
         return None
@@ -63,7 +61,7 @@ async def assigned(node: Node, client: str, **changes: Any) -> tuple[str, list[i
     return mode, [each["queueId"] for each in queues]
 
 
-async def test_who_pulls_has_queues_of_its_own(topic: Node) -> None:
+async def test_who_pulls_has_queues_of_its_own(topic: Controller) -> None:
     assert await assigned(topic, "a") is None  # nobody is there yet
     join(topic, "b", "a")
     assert await assigned(topic, "a") == ("PULL", [0, 1, 2])
@@ -76,7 +74,7 @@ async def test_who_pulls_has_queues_of_its_own(topic: Node) -> None:
     assert await assigned(topic, "a", messageModel="BROADCASTING") == everything
 
 
-async def test_who_pops_shares(topic: Node) -> None:
+async def test_who_pops_shares(topic: Controller) -> None:
     join(topic, "a", "b", "c", "d")
     assert set_mode(topic).code == ResponseCode.SUCCESS
     assert await assigned(topic, "a") == ("POP", [-1])
@@ -90,18 +88,13 @@ async def test_who_pops_shares(topic: Node) -> None:
     assert await assigned(topic, "f") == ("POP", [0])
 
 
-async def test_modes_are_kept(topic: Node) -> None:
+async def test_modes_are_kept(topic: Controller) -> None:
     set_mode(topic, popShareQueueNum=2)
     answer = all_request_modes(topic, PEER, request(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE))
     value = json.loads(answer.body)
     assert value == {"messageRequestModeMap": {"T": {"G": {
         "consumerGroup": "G", "mode": "POP", "popShareQueueNum": 2, "topic": "T",
     }}}}  # fmt: skip
-    modes = RequestModes()
-    modes.load(value)
-    assert (modes.of("T", "G"), modes.of("T", "other")) == (("POP", 2), ("PULL", 0))
-    modes.forget_topic("T")
-    assert modes.of("T", "G") == ("PULL", 0)
 
 
 @pytest.mark.parametrize(
@@ -112,22 +105,16 @@ async def test_modes_are_kept(topic: Node) -> None:
         ({"consumerGroup": "missing"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
     ],
 )
-async def test_refusals(topic: Node, changes: dict[str, Any], code: ResponseCode) -> None:
+async def test_refusals(topic: Controller, changes: dict[str, Any], code: ResponseCode) -> None:
     with pytest.raises(RefusedError) as caught:
         set_mode(topic, **changes)
     assert caught.value.code == code
 
 
 @pytest.mark.parametrize("changes", [{"mode": "PUSH"}, {"topic": None}, {"popShareQueueNum": "1"}])
-async def test_bodies_that_are_none(topic: Node, changes: dict[str, Any]) -> None:
+async def test_bodies_that_are_none(topic: Controller, changes: dict[str, Any]) -> None:
     with pytest.raises(BodyError):
         set_mode(topic, **changes)
-
-
-@pytest.mark.parametrize("value", [None, {}, {"messageRequestModeMap": {"T": {"G": {}}}}])
-def test_a_file_that_is_none(value: Any) -> None:
-    with pytest.raises(BodyError):
-        RequestModes().load(value)
 
 
 class _NameServers:
@@ -146,7 +133,9 @@ class _NameServers:
      [{"brokerName": "b", "readQueueNums": "4", "perm": 6}],
      [{"brokerName": "b", "readQueueNums": 4, "perm": 2}]],
 )  # fmt: skip
-async def test_routes_that_make_no_sense_count_for_nothing(topic: Node, queue_datas: Any) -> None:
+async def test_routes_that_make_no_sense_count_for_nothing(
+    topic: Controller, queue_datas: Any
+) -> None:
     topic.name_servers = cast("NameServers", _NameServers({"queueDatas": queue_datas}))
     join(topic, "a")
     assert await assigned(topic, "a") == ("PULL", [0, 1, 2, 3, 4])

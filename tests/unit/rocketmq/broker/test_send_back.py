@@ -10,9 +10,9 @@ import pytest
 
 from penstock.rocketmq.broker import names, send_back
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -26,36 +26,36 @@ from .test_pull import pull, send
 
 
 @pytest.fixture
-def node(node: Node) -> Node:
+def controller(controller: Controller) -> Controller:
     """With the topic where messages wait, a queue for each level."""
-    node.topics.put(TopicConfig(names.SCHEDULE_TOPIC, 18, 18), node.now_ms)
-    return node
+    controller.topics.put(TopicConfig(names.SCHEDULE_TOPIC, 18, 18), controller.now_ms)
+    return controller
 
 
-def stored(node: Node, **fields: Any) -> Placed:
+def stored(controller: Controller, **fields: Any) -> Placed:
     draft = Draft("T", 0, b"body", **{"properties": "TAGS\x01A\x02", "born_ms": 5, **fields})
-    return asyncio.run(node.publish_one(draft))
+    return asyncio.run(controller.publisher.publish_one(draft))
 
 
-def send_again(node: Node, offset: int, level: int = 0, **fields: Any) -> Command:
+def send_again(controller: Controller, offset: int, level: int = 0, **fields: Any) -> Command:
     asked = request(
         RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group="G", delayLevel=level, **fields
     )
-    return asyncio.run(send_back.send_back(node, FakePeer().connection, asked))
+    return asyncio.run(send_back.send_back(controller, FakePeer().connection, asked))
 
 
-def newest(node: Node, topic: str, queue: int = 0) -> StoredMessage:
-    _, end = node.store.bounds(topic, queue)
-    message = node.store.message_at(topic, queue, end - 1)
+def newest(controller: Controller, topic: str, queue: int = 0) -> StoredMessage:
+    _, end = controller.store.bounds(topic, queue)
+    message = controller.store.message_at(topic, queue, end - 1)
     assert message is not None
     return message
 
 
-def test_a_retry_waits_in_a_level_and_knows_where_it_comes_from(node: Node) -> None:
-    placed = stored(node, flag=9)
-    answer = send_again(node, placed.physical_offset)
+def test_a_retry_waits_in_a_level_and_knows_where_it_comes_from(controller: Controller) -> None:
+    placed = stored(controller, flag=9)
+    answer = send_again(controller, placed.physical_offset)
     assert (answer.code, answer.ext, answer.body) == (0, None, b"")
-    message = newest(node, names.SCHEDULE_TOPIC, 2)
+    message = newest(controller, names.SCHEDULE_TOPIC, 2)
     assert (message.body, message.flag, message.born_ms, message.reconsume_times) == (
         b"body", 9, 5, 1,
     )  # fmt: skip
@@ -66,111 +66,91 @@ def test_a_retry_waits_in_a_level_and_knows_where_it_comes_from(node: Node) -> N
     }  # fmt: skip
 
 
-def test_each_retry_waits_longer_and_the_origin_stays(node: Node) -> None:
+def test_each_retry_waits_longer_and_the_origin_stays(controller: Controller) -> None:
     first = "0" * 32
     text = properties.join({"RETRY_TOPIC": "First", "ORIGIN_MESSAGE_ID": first, "DELAY": "4"})
-    placed = stored(node, properties=text, reconsume_times=2)
-    send_again(node, placed.physical_offset)
-    found = properties.parse(newest(node, names.SCHEDULE_TOPIC, 4).properties)
+    placed = stored(controller, properties=text, reconsume_times=2)
+    send_again(controller, placed.physical_offset)
+    found = properties.parse(newest(controller, names.SCHEDULE_TOPIC, 4).properties)
     assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("First", first)
-    send_again(node, placed.physical_offset, level=1)
-    assert newest(node, names.SCHEDULE_TOPIC, 0).reconsume_times == 3
+    send_again(controller, placed.physical_offset, level=1)
+    assert newest(controller, names.SCHEDULE_TOPIC, 0).reconsume_times == 3
 
 
 @pytest.mark.parametrize(
     ("reconsumed", "level", "fields"),
     [(16, 0, {}), (0, -1, {}), (0, 0, {"maxReconsumeTimes": 0}), (3, 5, {"maxReconsumeTimes": 3})],
 )
-def test_dead_letters(node: Node, reconsumed: int, level: int, fields: dict[str, int]) -> None:
-    placed = stored(node, reconsume_times=reconsumed)
-    assert send_again(node, placed.physical_offset, level, **fields).code == 0
-    message = newest(node, "%DLQ%G")
+def test_dead_letters(
+    controller: Controller, reconsumed: int, level: int, fields: dict[str, int]
+) -> None:
+    placed = stored(controller, reconsume_times=reconsumed)
+    assert send_again(controller, placed.physical_offset, level, **fields).code == 0
+    message = newest(controller, "%DLQ%G")
     assert message.reconsume_times == reconsumed + 1
     found = properties.parse(message.properties)
     assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("T", placed.message_id)
     assert "DELAY" not in found
-    counted = node.stats.view("DLQ_PUT_NUMS", "T@G")
+    counted = controller.stats.view("DLQ_PUT_NUMS", "T@G")
     assert counted is not None
 
 
-def test_old_clients_cannot_set_how_often(node: Node) -> None:
-    placed = stored(node)
+def test_old_clients_cannot_set_how_often(controller: Controller) -> None:
+    placed = stored(controller)
     asked = request(36, version=120, offset=placed.physical_offset, group="G", delayLevel=0,
                     maxReconsumeTimes=0)  # fmt: skip
-    assert asyncio.run(send_back.send_back(node, FakePeer().connection, asked)).code == 0
-    assert node.store.bounds("%DLQ%G", 0) == (0, 0)
-    assert newest(node, names.SCHEDULE_TOPIC, 2).reconsume_times == 1
+    assert asyncio.run(send_back.send_back(controller, FakePeer().connection, asked)).code == 0
+    assert controller.store.bounds("%DLQ%G", 0) == (0, 0)
+    assert newest(controller, names.SCHEDULE_TOPIC, 2).reconsume_times == 1
 
 
-def test_a_group_s_own_limit(node: Node) -> None:
-    node.groups.put(GroupConfig("G", retry_max_times=1), node.now_ms)
-    placed = stored(node, reconsume_times=1)
-    send_again(node, placed.physical_offset)
-    assert newest(node, "%DLQ%G").reconsume_times == 2
+def test_a_group_s_own_limit(controller: Controller) -> None:
+    controller.groups.put(GroupConfig("G", retry_max_times=1), controller.now_ms)
+    placed = stored(controller, reconsume_times=1)
+    send_again(controller, placed.physical_offset)
+    assert newest(controller, "%DLQ%G").reconsume_times == 2
 
 
-def test_a_group_without_retry_queues_wants_none(node: Node) -> None:
-    node.groups.put(GroupConfig("G", retry_queue_nums=0), node.now_ms)
-    assert send_again(node, 0).code == 0
-    assert node.topics.get("%RETRY%G") is None
+def test_a_group_without_retry_queues_wants_none(controller: Controller) -> None:
+    controller.groups.put(GroupConfig("G", retry_queue_nums=0), controller.now_ms)
+    assert send_again(controller, 0).code == 0
+    assert controller.topics.get("%RETRY%G") is None
 
 
-def test_retries_are_spread_over_the_retry_queues(node: Node) -> None:
-    node.groups.put(GroupConfig("G", retry_queue_nums=2), node.now_ms)
+def test_retries_are_spread_over_the_retry_queues(controller: Controller) -> None:
+    controller.groups.put(GroupConfig("G", retry_queue_nums=2), controller.now_ms)
     queues = set()
     for _ in range(2):
-        send_again(node, stored(node).physical_offset)
-        found = properties.parse(newest(node, names.SCHEDULE_TOPIC, 2).properties)
+        send_again(controller, stored(controller).physical_offset)
+        found = properties.parse(newest(controller, names.SCHEDULE_TOPIC, 2).properties)
         queues.add(found["REAL_QID"])
     assert queues == {"0", "1"}
 
 
 @pytest.mark.parametrize("level", [0, -1])
-def test_properties_without_room(node: Node, level: int) -> None:
-    placed = stored(node, properties=properties.join({"k": "v" * 32_750}))
+def test_properties_without_room(controller: Controller, level: int) -> None:
+    placed = stored(controller, properties=properties.join({"k": "v" * 32_750}))
     with pytest.raises(RefusedError, match="leave no room") as refusal:
-        send_again(node, placed.physical_offset, level)
+        send_again(controller, placed.physical_offset, level)
     assert refusal.value.code == 13
 
 
-def test_what_is_refused(node: Node) -> None:
-    placed = stored(node)
+def test_what_is_refused(controller: Controller) -> None:
+    placed = stored(controller)
     for offset in (99_999_999, -1, placed.physical_offset + 1):
         with pytest.raises(RefusedError, match=f"look message by offset failed, {offset}"):
-            send_again(node, offset)
-    node.topics.configs["%RETRY%G"].perm = 4
+            send_again(controller, offset)
+    controller.topics.configs["%RETRY%G"].perm = 4
     with pytest.raises(RefusedError, match=r"topic\[%RETRY%G\] sending message is forbidden"):
-        send_again(node, placed.physical_offset)
-    node.settings.broker_permission = 4
+        send_again(controller, placed.physical_offset)
+    controller.settings.broker_permission = 4
     with pytest.raises(RefusedError, match="sending message is forbidden") as refusal:
-        send_again(node, placed.physical_offset)
+        send_again(controller, placed.physical_offset)
     assert refusal.value.code == 16
-    node.settings.auto_create_subscription_group = False
-    node.groups.delete("G", 0)
+    controller.settings.auto_create_subscription_group = False
+    controller.groups.delete("G", 0)
     with pytest.raises(RefusedError, match="subscription group not exist, G") as refusal:
-        send_again(node, placed.physical_offset)
-    assert refusal.value.code == 26
-
-
-@pytest.mark.parametrize(
-    ("reconsumed", "most", "version", "topic"),
-    [(15, None, 409, "%RETRY%G"), (16, None, 409, "%DLQ%G"), (2, 3, 409, "%RETRY%G"),
-     (3, 3, 409, "%DLQ%G"), (3, 3, 63, "%RETRY%G"), (16, 20, 409, "%RETRY%G")],
-)  # fmt: skip
-def test_sends_to_a_retry_topic(
-    node: Node, reconsumed: int, most: int | None, version: int, topic: str
-) -> None:
-    draft = Draft("%RETRY%G", 3, b"x", "DELAY\x015\x02", reconsume_times=reconsumed)
-    ruled = send_back.dead_letter_rule(node, draft, most, version)
-    assert (ruled.topic, ruled.reconsume_times) == (topic, reconsumed)
-    delay = properties.value_of(ruled.properties, "DELAY")
-    assert (ruled.queue, delay) == ((0, None) if topic == "%DLQ%G" else (3, "5"))
-
-
-def test_sends_to_the_retry_topic_of_no_group(node: Node) -> None:
-    node.settings.auto_create_subscription_group = False
-    with pytest.raises(RefusedError) as refusal:
-        send_back.dead_letter_rule(node, Draft("%RETRY%none", 0, b"x"), None, 409)
+        send_again(controller, placed.physical_offset)
     assert refusal.value.code == 26
 
 

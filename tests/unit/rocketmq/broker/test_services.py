@@ -5,27 +5,20 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.node import Node
-from penstock.rocketmq.broker.services import add_services
+from penstock.rocketmq.broker.services import services_of
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.storage.disk import OsDisk
 from tests.unit.rocketmq.conftest import LoopThread
 
 from .conftest import fake_node
 
 
-async def test_services_that_never_started_can_be_closed(node: Node) -> None:
-    add_services(node, OsDisk())
-    assert node.schedule in node.services
-    for service in node.services:
+async def test_services_that_never_started_can_be_closed(controller: Controller) -> None:
+    services = services_of(controller)
+    assert controller.schedule in services
+    for service in services:
         await service.close()
-
-
-async def test_without_index_nothing_is_told_of_keys(node: Node) -> None:
-    node.settings.message_index_enable = False
-    add_services(node, OsDisk())
-    assert node.keys.appended not in node.store.appended
 
 
 def test_nothing_goes_on_after_the_end(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.core.units import HOUR, MILLISECOND, SECOND
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.waiting_time import WaitingTime
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
@@ -14,22 +14,24 @@ from .filling import store
 from .lives import stored
 
 
-def test_without_a_topic_it_is_the_systems_time(node: Node, clock: FakeClock) -> None:
-    time = WaitingTime(node, "nothing")
+def test_without_a_topic_it_is_the_systems_time(controller: Controller, clock: FakeClock) -> None:
+    time = WaitingTime(controller, "nothing")
     clock.set_wall(clock.wall_ns() + HOUR)
     assert (time.now_ms(), time.of(5, 77)) == (clock.wall_ns() // MILLISECOND, 77)
     assert (time.ahead_ms(), time.least_ahead_ms()) == (0, 0)
 
 
-async def test_it_goes_on_while_the_systems_time_is_set(node: Node, clock: FakeClock) -> None:
-    node.topics.put(TopicConfig("T", 1, 1), node.now_ms)
-    time, start = WaitingTime(node, "T"), node.now_ms
-    await store(node, "T", 0, b"before")
+async def test_it_goes_on_while_the_systems_time_is_set(
+    controller: Controller, clock: FakeClock
+) -> None:
+    controller.topics.put(TopicConfig("T", 1, 1), controller.now_ms)
+    time, start = WaitingTime(controller, "T"), controller.now_ms
+    await store(controller, "T", 0, b"before")
     clock.set_wall(clock.wall_ns() - HOUR)
     clock.advance(SECOND)
-    await store(node, "T", 0, b"after")
+    await store(controller, "T", 0, b"after")
     clock.advance(SECOND)
-    before, after = stored(node, "T")
+    before, after = stored(controller, "T")
     assert time.now_ms() == start + 2000
     assert (time.ahead_ms(), time.least_ahead_ms()) == (-HOUR // MILLISECOND,) * 2
     assert (time.age_ms(before, before.store_ms), time.age_ms(after, after.store_ms)) == (
@@ -38,20 +40,24 @@ async def test_it_goes_on_while_the_systems_time_is_set(node: Node, clock: FakeC
     assert (time.due_ms(before, 5000), time.due_ms(after, 5000)) == (start + 5000, start + 6000)
 
 
-async def test_a_message_from_the_future_is_due_now(node: Node, clock: FakeClock) -> None:
-    (placed,) = await store(node, "T", 0, b"x")
-    time = WaitingTime(node, "T")
-    (message,) = stored(node, "T")
+async def test_a_message_from_the_future_is_due_now(
+    controller: Controller, clock: FakeClock
+) -> None:
+    (placed,) = await store(controller, "T", 0, b"x")
+    time = WaitingTime(controller, "T")
+    (message,) = stored(controller, "T")
     future = replace(message, store_ms=placed.store_ms + 1001)
     near = replace(message, store_ms=placed.store_ms + 1000)
     assert time.due_ms(future, 5000) == time.now_ms()
     assert time.due_ms(near, 5000) == time.now_ms() + 6000
 
 
-async def test_a_deadline_is_exact_while_time_passes(node: Node, clock: FakeClock) -> None:
-    (placed,) = await store(node, "T", 0, b"x")
-    (message,) = stored(node, "T")
-    time = WaitingTime(node, "T")
+async def test_a_deadline_is_exact_while_time_passes(
+    controller: Controller, clock: FakeClock
+) -> None:
+    (placed,) = await store(controller, "T", 0, b"x")
+    (message,) = stored(controller, "T")
+    time = WaitingTime(controller, "T")
     monotonic_ns = clock.monotonic_ns
 
     def read() -> int:

@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.signing import ACCESS_KEY, SIGNATURE, signature
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.files import AclFiles
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 WATCH_S: Final = 1.0
@@ -68,7 +68,7 @@ class Acl:
         _log.info("access rules: %d accounts, %d patterns of trusted addresses",
                   len(self.rules.accounts), len(self.rules.trusted))  # fmt: skip
 
-    def check(self, node: Node, connection: Connection, request: Command) -> None:
+    def check(self, store: MessageStore, connection: Connection, request: Command) -> None:
         """Raises RefusedError unless the request is allowed, BodyError if it is malformed, and
         StorageError if the message that it is about cannot be read.
         """
@@ -86,7 +86,7 @@ class Acl:
             return
         if not is_signed(request, account.secret_key):
             _refuse(f"Check signature failed for accessKey={access_key}")
-        _check_permissions(node, account, request)
+        _check_permissions(store, account, request)
 
     def may_publish(self, address: str, access_key: str, topic: str) -> bool:
         """True if a client that was let in before may publish to a topic, by the present rules."""
@@ -116,14 +116,14 @@ def is_signed(request: Command, secret_key: str) -> bool:
     return hmac.compare_digest(signature(request, secret_key, _MARK), given)
 
 
-def _check_permissions(node: Node, account: Account, request: Command) -> None:
+def _check_permissions(store: MessageStore, account: Account, request: Command) -> None:
     rule = needs.of(request.code)
     if rule.is_admins and not account.is_admin:
         _refuse(f"Need admin permission for request code={request.code:d}, but accessKey="
                 f"{account.access_key} is not")  # fmt: skip
     if account.is_admin and not account.permissions:
         return
-    for resource, permission in rule.read(node, request):
+    for resource, permission in rule.read(store, request):
         if not account.may(resource, permission):
             kind = "group" if is_group(resource) else "topic"
             _refuse(f"No default permission for {kind}:{resource.removeprefix(RETRY_PREFIX)}")

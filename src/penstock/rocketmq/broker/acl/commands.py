@@ -18,7 +18,7 @@ from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.check import Acl
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _TEXTS: Final = (
@@ -30,10 +30,10 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG)
-def put_account(node: Node, connection: Connection, request: Command) -> Command:
+def put_account(controller: Controller, connection: Connection, request: Command) -> Command:
     """Make or change an account."""
     failed = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
-    acl = _acl(node, failed)
+    acl = _acl(controller, failed)
     fields = request.ext or {}
     values: dict[str, Any] = {name: fields[name] for name in _TEXTS if name in fields}
     values["admin"] = request.boolean("admin")
@@ -46,10 +46,10 @@ def put_account(node: Node, connection: Connection, request: Command) -> Command
 
 
 @answers(RequestCode.DELETE_ACL_CONFIG)
-def delete_account(node: Node, connection: Connection, request: Command) -> Command:
+def delete_account(controller: Controller, connection: Connection, request: Command) -> Command:
     """Forget an account."""
     failed = ResponseCode.DELETE_ACL_CONFIG_FAILED
-    acl = _acl(node, failed)
+    acl = _acl(controller, failed)
     access_key = request.text("accessKey")
     with _refusing(failed):
         is_deleted = acl.files.delete_account(access_key)
@@ -60,10 +60,10 @@ def delete_account(node: Node, connection: Connection, request: Command) -> Comm
 
 
 @answers(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG)
-def set_trusted(node: Node, connection: Connection, request: Command) -> Command:
+def set_trusted(controller: Controller, connection: Connection, request: Command) -> Command:
     """Replace the addresses from which everything is allowed."""
     failed = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
-    acl = _acl(node, failed)
+    acl = _acl(controller, failed)
     addresses = _split(request.text("globalWhiteAddrs"))
     with _refusing(failed):
         acl.files.set_trusted(addresses, request.optional("aclFileFullPath"))
@@ -71,25 +71,25 @@ def set_trusted(node: Node, connection: Connection, request: Command) -> Command
 
 
 @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
-def versions(node: Node, connection: Connection, request: Command) -> Command:
+def versions(controller: Controller, connection: Connection, request: Command) -> Command:
     """How often the rules were changed by commands, in all and by file."""
-    acl = _acl(node, ResponseCode.SYSTEM_ERROR)
+    acl = _acl(controller, ResponseCode.SYSTEM_ERROR)
     found = acl.files.versions()
     return request.answer(
         ext={
             "version": fastjson.dumps(found[acl.files.main]).decode(),
             "allAclFileVersion": fastjson.dumps(found).decode(),
-            "brokerName": node.settings.broker_name,
-            "brokerAddr": str(node.address),
-            "clusterName": node.settings.broker_cluster_name,
+            "brokerName": controller.settings.broker_name,
+            "brokerAddr": str(controller.address),
+            "clusterName": controller.settings.broker_cluster_name,
         }
     )
 
 
-def _acl(node: Node, failed: ResponseCode) -> Acl:
-    if node.acl is None:
+def _acl(controller: Controller, failed: ResponseCode) -> Acl:
+    if controller.acl is None:
         raise RefusedError(failed, "there are no access rules: aclEnable is false")
-    return node.acl
+    return controller.acl
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.rocketmq.broker import orderly
 from penstock.rocketmq.broker.acl.rules import Permission
 from penstock.rocketmq.broker.clients import Heartbeat
+from penstock.rocketmq.broker.message_store import MessageStore
 from penstock.rocketmq.broker.names import HALF_TOPIC, is_group, retry_topic
 from penstock.rocketmq.broker.release import real_topic
 from penstock.rocketmq.protocol import fastjson
@@ -23,12 +24,11 @@ from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.protocol.pop_info import BatchAck
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
     from penstock.rocketmq.protocol.command import Command
 
 Needs = list[tuple[str, Permission]]
 """Pairs of a topic, or a group's retry topic, and a permission; of PUB|SUB one is enough."""
-Reader = Callable[["Node", "Command"], Needs]
+Reader = Callable[[MessageStore, "Command"], Needs]
 PUB, SUB = Permission.PUB, Permission.SUB
 
 
@@ -44,35 +44,35 @@ class Rule:
 # --- readers --------------------------------------------------------------------------------------
 
 
-def _none(node: Node, request: Command) -> Needs:
+def _none(store: MessageStore, request: Command) -> Needs:
     return []
 
 
-def _stored(node: Node, physical: int) -> Needs:
+def _stored(store: MessageStore, physical: int) -> Needs:
     """SUB of a stored message's topic; nothing if there is no message, as its answerer says so."""
-    message = node.store.message(physical)
+    message = store.message(physical)
     return [] if message is None else [(real_topic(message), SUB)]
 
 
-def _viewed(node: Node, request: Command) -> Needs:
-    return _stored(node, request.int64("offset"))
+def _viewed(store: MessageStore, request: Command) -> Needs:
+    return _stored(store, request.int64("offset"))
 
 
-def _sent_back(node: Node, request: Command) -> Needs:
-    return [(retry_topic(request.text("group")), SUB), *_viewed(node, request)]
+def _sent_back(store: MessageStore, request: Command) -> Needs:
+    return [(retry_topic(request.text("group")), SUB), *_viewed(store, request)]
 
 
-def _consumed_directly(node: Node, request: Command) -> Needs:
+def _consumed_directly(store: MessageStore, request: Command) -> Needs:
     physical = OffsetId.parse(request.text("msgId")).offset
-    return [(retry_topic(request.text("consumerGroup")), SUB), *_stored(node, physical)]
+    return [(retry_topic(request.text("consumerGroup")), SUB), *_stored(store, physical)]
 
 
-def _ended(node: Node, request: Command) -> Needs:
-    half = node.store.message(request.int64("commitLogOffset"))
+def _ended(store: MessageStore, request: Command) -> Needs:
+    half = store.message(request.int64("commitLogOffset"))
     return [(real_topic(half), PUB)] if half is not None and half.topic == HALF_TOPIC else []
 
 
-def _beaten(node: Node, request: Command) -> Needs:
+def _beaten(store: MessageStore, request: Command) -> Needs:
     needs: Needs = []
     for consumer in Heartbeat.parse(request.body).consumers:
         needs.append((retry_topic(consumer.group), SUB))
@@ -80,18 +80,18 @@ def _beaten(node: Node, request: Command) -> Needs:
     return needs
 
 
-def _locked(node: Node, request: Command) -> Needs:
+def _locked(store: MessageStore, request: Command) -> Needs:
     return [(retry_topic(orderly.asked(request.body).group), SUB)]
 
 
-def _acknowledged(node: Node, request: Command) -> Needs:
+def _acknowledged(store: MessageStore, request: Command) -> Needs:
     needs: dict[str, Permission] = {}
     for each in BatchAck.parse_all(request.body):
         needs[each.topic] = needs[retry_topic(each.group)] = SUB
     return list(needs.items())
 
 
-def _in_body(node: Node, request: Command) -> Needs:
+def _in_body(store: MessageStore, request: Command) -> Needs:
     value = fastjson.loads(request.body)
     value = value if isinstance(value, dict) else {}
     topic, group = value.get("topic"), value.get("consumerGroup")
@@ -104,7 +104,7 @@ def _in_body(node: Node, request: Command) -> Needs:
 
 
 def _send(field: str) -> Rule:
-    def read(node: Node, request: Command) -> Needs:
+    def read(store: MessageStore, request: Command) -> Needs:
         topic = request.optional(field)
         if topic is None:
             return []
@@ -116,7 +116,7 @@ def _send(field: str) -> Rule:
 def _subscribe(topic_field: str, *group_fields: str) -> Rule:
     """SUB of the topic and the groups that these fields name; nothing if there is no topic."""
 
-    def read(node: Node, request: Command) -> Needs:
+    def read(store: MessageStore, request: Command) -> Needs:
         topic = request.optional(topic_field)
         needs: Needs = [(topic, SUB)] if topic is not None else []
         for field in group_fields:
@@ -130,7 +130,7 @@ def _subscribe(topic_field: str, *group_fields: str) -> Rule:
 
 
 def _know(field: str) -> Rule:
-    def read(node: Node, request: Command) -> Needs:
+    def read(store: MessageStore, request: Command) -> Needs:
         topic = request.optional(field)
         return [(topic, PUB | SUB)] if topic is not None else []
 

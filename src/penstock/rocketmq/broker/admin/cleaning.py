@@ -15,38 +15,44 @@ from penstock.storage.batch import Dialect
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.DELETE_EXPIRED_COMMITLOG)
-def delete_expired_messages(node: Node, connection: Connection, request: Command) -> Command:
+def delete_expired_messages(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """Delete the files of messages that retention does not keep any longer."""
-    node.base.broker.trim()
+    controller.node.broker.trim()
     return request.answer()
 
 
 @answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
-def clean_expired_queues(node: Node, connection: Connection, request: Command) -> Command:
+def clean_expired_queues(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """Forget what queues know of messages that are gone."""
-    for topic in node.base.broker.topics.values():
+    for topic in controller.node.broker.topics.values():
         topic.queues.trim()
     return request.answer()
 
 
 @answers(RequestCode.CLEAN_UNUSED_TOPIC)
-async def clean_unused_topics(node: Node, connection: Connection, request: Command) -> Command:
+async def clean_unused_topics(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """Delete the messages of topics that have no configuration.
 
     Those of NSQ's producers are not concerned, and neither is a topic that somebody reads.
     """
-    for topic in list(node.base.broker.topics.values()):
-        if topic.name not in node.topics.configs and _is_left_over(topic):
+    for topic in list(controller.node.broker.topics.values()):
+        if topic.name not in controller.topics.configs and _is_left_over(topic):
             _log.info("%s: deleting the messages of %s, a topic without configuration",
                       connection.address, topic.name)  # fmt: skip
-            await node.store.delete(topic.name)
+            await controller.store.delete(topic.name)
     return request.answer()
 
 

@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.rocketmq.remoting import LateAnswerError, NoAnswerError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 ANSWER_S: Final = 10.0
@@ -23,24 +23,28 @@ _RELAYS_SINCE: Final = 62
 
 
 @answers(RequestCode.GET_CONSUMER_RUNNING_INFO)
-async def consumer_running_info(node: Node, connection: Connection, request: Command) -> Command:
-    member = _member(node, request)
+async def consumer_running_info(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
+    member = _member(controller, request)
     return await _relay(member, request, dict(request.ext or {}), request.body)
 
 
 @answers(RequestCode.CONSUME_MESSAGE_DIRECTLY)
-async def consume_directly(node: Node, connection: Connection, request: Command) -> Command:
+async def consume_directly(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """The consumer is given one stored message, and says what came of handling it."""
-    member = _member(node, request)
-    frame = need_frame(node, OffsetId.parse(request.text("msgId")).offset)
-    ext = {**(request.ext or {}), "brokerName": node.settings.broker_name}
+    member = _member(controller, request)
+    frame = need_frame(controller, OffsetId.parse(request.text("msgId")).offset)
+    ext = {**(request.ext or {}), "brokerName": controller.settings.broker_name}
     return await _relay(member, request, ext, frame)
 
 
-def _member(node: Node, request: Command) -> Member[Connection]:
+def _member(controller: Controller, request: Command) -> Member[Connection]:
     """The consumer that a request names. Raises RefusedError when it is not online, or too old."""
     group, client_id = request.text("consumerGroup"), request.text("clientId")
-    member = node.clients.consumer_of(group, client_id)
+    member = controller.clients.consumer_of(group, client_id)
     if member is None:
         remark = f"The Consumer <{group}> <{client_id}> not online"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)

@@ -11,15 +11,17 @@ from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.clients import Member
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 
 @answers(RequestCode.GET_CONSUMER_CONNECTION_LIST)
-def consumer_connections(node: Node, connection: Connection, request: Command) -> Command:
+def consumer_connections(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """The members of a consumer group, how it consumes and what it subscribes."""
     name = request.text("consumerGroup")
-    group = node.clients.consumers.get(name)
+    group = controller.clients.consumers.get(name)
     if group is None:
         raise RefusedError(
             ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online"
@@ -36,10 +38,12 @@ def consumer_connections(node: Node, connection: Connection, request: Command) -
 
 
 @answers(RequestCode.GET_PRODUCER_CONNECTION_LIST)
-def producer_connections(node: Node, connection: Connection, request: Command) -> Command:
+def producer_connections(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """The members of a producer group."""
     name = request.text("producerGroup")
-    members = node.clients.producers.get(name)
+    members = controller.clients.producers.get(name)
     if members is None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
     return json_answer(
@@ -48,21 +52,21 @@ def producer_connections(node: Node, connection: Connection, request: Command) -
 
 
 @answers(RequestCode.GET_ALL_PRODUCER_INFO)
-def all_producers(node: Node, connection: Connection, request: Command) -> Command:
+def all_producers(controller: Controller, connection: Connection, request: Command) -> Command:
     """The members of every producer group, and when each was heard last."""
     data = {
-        group: [_producer(node, member) for member in members.values()]
-        for group, members in node.clients.producers.items()
+        group: [_producer(controller, member) for member in members.values()]
+        for group, members in controller.clients.producers.items()
     }
     return json_answer(request, {"data": data})
 
 
-def _producer(node: Node, member: Member[Connection]) -> dict[str, Any]:
-    silent_ms = (node.clock.monotonic_ns() - member.heard_ns) // MILLISECOND
+def _producer(controller: Controller, member: Member[Connection]) -> dict[str, Any]:
+    silent_ms = (controller.clock.monotonic_ns() - member.heard_ns) // MILLISECOND
     return {
         "clientId": member.client_id,
         "language": member.language.name,
-        "lastUpdateTimestamp": node.now_ms - silent_ms,
+        "lastUpdateTimestamp": controller.now_ms - silent_ms,
         "remoteIP": f"/{member.address}",  # as Java prints an address
         "version": member.version,
     }

@@ -15,27 +15,27 @@ from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
-def update_group(node: Node, connection: Connection, request: Command) -> Command:
+def update_group(controller: Controller, connection: Connection, request: Command) -> Command:
     """Make or change a group; it is written down before the answer."""
-    _put(node, connection, [_wanted(fastjson.loads(request.body))])
+    _put(controller, connection, [_wanted(fastjson.loads(request.body))])
     return request.answer()
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
-def update_groups(node: Node, connection: Connection, request: Command) -> Command:
+def update_groups(controller: Controller, connection: Connection, request: Command) -> Command:
     """The same for several, all or none."""
     value = fastjson.loads(request.body)
     listed = value.get("groupConfigList") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise BodyError("a list of groups without groupConfigList")
-    _put(node, connection, [_wanted(each) for each in listed])
+    _put(controller, connection, [_wanted(each) for each in listed])
     return request.answer()
 
 
@@ -47,38 +47,38 @@ def _wanted(value: Any) -> GroupConfig:
     return config
 
 
-def _put(node: Node, connection: Connection, configs: list[GroupConfig]) -> None:
-    node.groups.put_all(configs, node.now_ms)
+def _put(controller: Controller, connection: Connection, configs: list[GroupConfig]) -> None:
+    controller.groups.put_all(configs, controller.now_ms)
     for config in configs:
         _log.info("%s set the group %s", connection.address, config.group_name)
-    node.state.save(files.GROUPS)
+    controller.state.save(files.GROUPS)
 
 
 @answers(RequestCode.DELETE_SUBSCRIPTIONGROUP)
-def delete_group(node: Node, connection: Connection, request: Command) -> Command:
+def delete_group(controller: Controller, connection: Connection, request: Command) -> Command:
     """Delete a group, with its offsets if that is wanted; its retry topic is another request."""
     name = request.text("groupName")
     _log.info("%s deletes the group %s", connection.address, name)
-    if node.groups.delete(name, node.now_ms) is not None:
-        node.state.save(files.GROUPS)
-        node.stats.forget_group(name)
+    if controller.groups.delete(name, controller.now_ms) is not None:
+        controller.state.save(files.GROUPS)
+        controller.stats.forget_group(name)
     if request.boolean("removeOffset") or request.boolean("cleanOffset"):  # 4.9 and 5.x
-        node.offsets.forget_group(name)
-    node.pops.ordered.forget_group(name)
-    node.offsets_changed()
+        controller.offsets.forget_group(name)
+    controller.pops.ordered.forget_group(name)
+    controller.offsets_changed()
     return request.answer()
 
 
 @answers(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-def all_groups(node: Node, connection: Connection, request: Command) -> Command:
-    return json_answer(request, node.groups.as_json())
+def all_groups(controller: Controller, connection: Connection, request: Command) -> Command:
+    return json_answer(request, controller.groups.as_json())
 
 
 @answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
-def group_config(node: Node, connection: Connection, request: Command) -> Command:
+def group_config(controller: Controller, connection: Connection, request: Command) -> Command:
     """Made by asking, as by consuming, where groups may be made so."""
     name = request.text("group")
-    config = None if names.group_problem(name) else group_topics.group_config(node, name)
+    config = None if names.group_problem(name) else group_topics.group_config(controller, name)
     if config is None:
         remark = "No group in this broker"
         raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)

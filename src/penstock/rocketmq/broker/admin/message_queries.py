@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.frames import FRAME_MAX
 from penstock.rocketmq.protocol.message import decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 BODY_MAX: Final = FRAME_MAX - 64 * 1024
@@ -23,17 +23,21 @@ _UNIQUE_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
 
 @answers(RequestCode.QUERY_MESSAGE)
-async def query_message(node: Node, connection: Connection, request: Command) -> Command:
+async def query_message(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """The newest messages of a topic with a key, the oldest of them first."""
     topic, key = request.text("topic"), request.text("key")
     begin_ms, end_ms = request.int64("beginTimestamp"), request.int64("endTimestamp")
-    settings = node.settings
+    settings = controller.settings
     count = request.int32("maxNum")
     if request.boolean(_UNIQUE_QUERY):
         count = settings.default_query_max_num
     count = min(count, settings.max_msgs_num_batch)
-    found = await node.keys.find(topic, key, begin_ms, end_ms, count, BODY_MAX)
-    last = node.store.serials.physical(topic, found.last_offset) if found.last_offset >= 0 else 0
+    found = await controller.keys.find(topic, key, begin_ms, end_ms, count, BODY_MAX)
+    last = (
+        controller.store.serials.physical(topic, found.last_offset) if found.last_offset >= 0 else 0
+    )
     answer = request.answer(
         ext={
             "indexLastUpdateTimestamp": str(found.last_ms),
@@ -42,7 +46,7 @@ async def query_message(node: Node, connection: Connection, request: Command) ->
     )
     frames = found.frames
     if not frames and count > 0:
-        from_nsq = _nsq_message(node, topic, key, begin_ms, end_ms)
+        from_nsq = _nsq_message(controller, topic, key, begin_ms, end_ms)
         frames = [from_nsq] if from_nsq is not None else []
     if frames:
         answer.body = b"".join(frames)
@@ -51,15 +55,17 @@ async def query_message(node: Node, connection: Connection, request: Command) ->
     return answer
 
 
-def _nsq_message(node: Node, topic: str, key: str, begin_ms: int, end_ms: int) -> bytes | None:
+def _nsq_message(
+    controller: Controller, topic: str, key: str, begin_ms: int, end_ms: int
+) -> bytes | None:
     """A message that NSQ's side published: its key tells where it is."""
-    message_id, found = nsq_messages.id_of(key), node.base.broker.topics.get(topic)
+    message_id, found = nsq_messages.id_of(key), controller.node.broker.topics.get(topic)
     if message_id is None or found is None:
         return None
     if not found.log.start_offset <= message_id - found.log.id_base < found.log.next_offset:
         return None
-    physical = node.store.serials.physical(topic, message_id - found.log.id_base)
-    frame = node.store.frame(physical)
+    physical = controller.store.serials.physical(topic, message_id - found.log.id_base)
+    frame = controller.store.frame(physical)
     if frame is None:
         return None
     message, _ = decode(frame)
@@ -69,14 +75,14 @@ def _nsq_message(node: Node, topic: str, key: str, begin_ms: int, end_ms: int) -
 
 
 @answers(RequestCode.VIEW_MESSAGE_BY_ID)
-def view_message(node: Node, connection: Connection, request: Command) -> Command:
+def view_message(controller: Controller, connection: Connection, request: Command) -> Command:
     """The message at a physical offset."""
-    return request.answer(body=need_frame(node, request.int64("offset")))
+    return request.answer(body=need_frame(controller, request.int64("offset")))
 
 
-def need_frame(node: Node, physical: int) -> bytes:
+def need_frame(controller: Controller, physical: int) -> bytes:
     """The stored message at a physical offset. Raises RefusedError when there is none."""
-    frame = node.store.frame(physical)
+    frame = controller.store.frame(physical)
     if frame is None:
         remark = f"can not find message by the offset, {physical}"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)

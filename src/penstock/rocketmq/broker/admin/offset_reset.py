@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.rocketmq.remoting import NoAnswerError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -34,11 +34,11 @@ _RESETS_SINCE: Final = 28
 
 
 @answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
-def reset_offsets(node: Node, connection: Connection, request: Command) -> Command:
+def reset_offsets(controller: Controller, connection: Connection, request: Command) -> Command:
     topic, group = request.text("topic"), request.text("group")
     ms, is_force = request.int64("timestamp"), request.boolean("isForce")
-    table = _new_offsets(node, topic, group, ms, is_force=is_force)
-    members = _members(node, group)
+    table = _new_offsets(controller, topic, group, ms, is_force=is_force)
+    members = _members(controller, group)
     if not members:
         raise RefusedError(
             ResponseCode.CONSUMER_NOT_ONLINE,
@@ -56,27 +56,27 @@ def reset_offsets(node: Node, connection: Connection, request: Command) -> Comma
 
 
 def _new_offsets(
-    node: Node, topic: str, group: str, ms: int, *, is_force: bool
+    controller: Controller, topic: str, group: str, ms: int, *, is_force: bool
 ) -> dict[MessageQueue, int]:
     """The offset of each queue at that time; without force never later than it is now.
 
     Raises RefusedError for an unknown topic, and for a queue that the group has no offset in.
     """
-    config = node.topics.get(topic)
+    config = controller.topics.get(topic)
     if config is None:
         remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
     table = {}
     for queue in range(config.write_queues):
-        current = node.offsets.query(topic, group, queue)
+        current = controller.offsets.query(topic, group, queue)
         if current is None:
             remark = f"THe consumer group <{group}> not exist"
             raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
         if ms == LATEST:
-            wanted = node.store.bounds(topic, queue)[1]
+            wanted = controller.store.bounds(topic, queue)[1]
         else:
-            wanted = offset_by_time(node, topic, queue, ms)
-        name = MessageQueue(node.settings.broker_name, queue, topic)
+            wanted = offset_by_time(controller, topic, queue, ms)
+        name = MessageQueue(controller.settings.broker_name, queue, topic)
         table[name] = wanted if is_force else min(wanted, current)
     return table
 
@@ -88,8 +88,8 @@ def _in_form_of(language: Language, table: dict[MessageQueue, int]) -> Any:
     return table
 
 
-def _members(node: Node, group: str) -> list[Member[Connection]]:
-    found = node.clients.consumers.get(group)
+def _members(controller: Controller, group: str) -> list[Member[Connection]]:
+    found = controller.clients.consumers.get(group)
     return list(found.members.values()) if found is not None else []
 
 
@@ -100,10 +100,12 @@ def _check_version(member: Member[Connection]) -> None:
 
 
 @answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
-async def consumer_status(node: Node, connection: Connection, request: Command) -> Command:
+async def consumer_status(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """Where each member is in each of its queues; one that does not answer is left out."""
     topic, group = request.text("topic"), request.text("group")
-    members = _members(node, group)
+    members = _members(controller, group)
     if not members:
         remark = f"No Any Consumer online in the consumer group: [{group}]"
         raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)

@@ -16,7 +16,7 @@ from penstock.rocketmq.protocol.ids import java_hash
 from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.protocol.message import StoredMessage
     from penstock.rocketmq.remoting import Connection
 
@@ -26,60 +26,63 @@ _READ_BYTES: Final = 1024 * 1024
 
 
 @answers(RequestCode.QUERY_CONSUME_QUEUE)
-def queue_view(node: Node, connection: Connection, request: Command) -> Command:
+def queue_view(controller: Controller, connection: Connection, request: Command) -> Command:
     """Bounds of a queue, and place, size and tag of up to ``count`` messages from ``index`` on."""
     topic, queue = request.text("topic"), request.int32("queueId")
     index, count = request.int64("index"), request.int32("count")
     group = request.optional("consumerGroup")
-    config = node.topics.get(topic)
+    config = controller.topics.get(topic)
     if config is None or not 0 <= queue < max(config.read_queues, config.write_queues):
         raise RefusedError(ResponseCode.SYSTEM_ERROR, f"{queue}@{topic} is not exist!")
-    low, high = node.store.bounds(topic, queue)
+    low, high = controller.store.bounds(topic, queue)
+    shown = range(max(index, low), min(index + count, high))
     answer = json_answer(request, {
         "maxQueueIndex": high,
         "minQueueIndex": low,
-        "queueData": _entries(node, topic, queue, range(max(index, low), min(index + count, high))),
-        **(_filter(node, group, topic) if group else {}),
+        "queueData": _entries(controller, topic, queue, shown),
+        **(_filter(controller, group, topic) if group else {}),
     })  # fmt: skip
     if not low <= index < high:
         answer.remark = f"Index {index} of {queue}@{topic} is not exist!"
     return answer
 
 
-def _entries(node: Node, topic: str, queue: int, offsets: range) -> list[dict[str, Any]]:
+def _entries(
+    controller: Controller, topic: str, queue: int, offsets: range
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     offset = offsets.start
     while offset < offsets.stop and len(found) < COUNT_MAX:
         wanted = min(offsets.stop - offset, COUNT_MAX - len(found))
-        read = node.store.read(topic, queue, offset, wanted, _READ_BYTES)
+        read = controller.store.read(topic, queue, offset, wanted, _READ_BYTES)
         if not read:
             break
-        found += [_entry(node, frame) for _, frame in read]
+        found += [_entry(controller, frame) for _, frame in read]
         offset = read[-1].queue_offset + 1
     return found
 
 
-def _entry(node: Node, frame: Buffer) -> dict[str, Any]:
+def _entry(controller: Controller, frame: Buffer) -> dict[str, Any]:
     stored, _ = message.decode(bytes(frame))
     return {
         "eval": False,  # is about filters precomputed per message, which there are none of
         "physicOffset": stored.physical_offset,
         "physicSize": len(frame),
-        "tagsCode": _tags_code(node, stored),
+        "tagsCode": _tags_code(controller, stored),
     }
 
 
-def _tags_code(node: Node, stored: StoredMessage) -> int:
+def _tags_code(controller: Controller, stored: StoredMessage) -> int:
     """The hash of the tag; of a delayed message, when it is due (ms)."""
     level = properties.number(properties.value_of(stored.properties, properties.DELAY))
     if stored.topic == names.SCHEDULE_TOPIC and level is not None:
-        return stored.store_ms + node.levels.delay_ns(level) // MILLISECOND
+        return stored.store_ms + controller.levels.delay_ns(level) // MILLISECOND
     return java_hash(properties.value_of(stored.properties, properties.TAGS) or "")
 
 
-def _filter(node: Node, group: str, topic: str) -> dict[str, Any]:
+def _filter(controller: Controller, group: str, topic: str) -> dict[str, Any]:
     """What a group subscribes, and how that is filtered, as text."""
-    online = node.clients.consumers.get(group)
+    online = controller.clients.consumers.get(group)
     subscription = online.subscriptions.get(topic) if online is not None else None
     if subscription is None:
         return {"filterData": f"{group}@{topic} is not online!"}

@@ -19,7 +19,7 @@ from penstock.storage.disk_space import DiskSpace
 from penstock.storage.log import Log
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.broker.totals import Totals
     from penstock.rocketmq.remoting import Connection
 
@@ -45,43 +45,43 @@ _NOT_HERE: Final = {
 }
 
 
-def sampling(node: Node) -> Periodic:
+def sampling(controller: Controller) -> Periodic:
     """The service that samples what is counted."""
-    return Periodic("statistics", _TICK_S, node.stats.tick)
+    return Periodic("statistics", _TICK_S, controller.stats.tick)
 
 
 @answers(RequestCode.GET_BROKER_RUNTIME_INFO)
-def runtime_info(node: Node, connection: Connection, request: Command) -> Command:
+def runtime_info(controller: Controller, connection: Connection, request: Command) -> Command:
     table = {
         "brokerVersion": PROTOCOL_VERSION,
         "brokerVersionDesc": "V4_9_8",  # what that number stands for
         "brokerActive": "true",
         **_NOT_HERE,
-        **_store(node),
-        **_totals(node.stats.totals, node.now_ms),
-        **_disk(node.settings.store_path_root_dir),
-        **_delays(node),
+        **_store(controller),
+        **_totals(controller.stats.totals, controller.now_ms),
+        **_disk(controller.settings.store_path_root_dir),
+        **_delays(controller),
     }
     return json_answer(request, {"table": {name: str(value) for name, value in table.items()}})
 
 
 @answers(RequestCode.VIEW_BROKER_STATS_DATA)
-def view_statistic(node: Node, connection: Connection, request: Command) -> Command:
+def view_statistic(controller: Controller, connection: Connection, request: Command) -> Command:
     """One statistic over the last minute, hour and day."""
     name, key = request.text("statsName"), request.text("statsKey")
-    found = node.stats.view(name, key)
+    found = controller.stats.view(name, key)
     if found is None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
     return json_answer(request, found)
 
 
-def _store(node: Node) -> dict[str, object]:
+def _store(controller: Controller) -> dict[str, object]:
     """What the store holds. Offsets are physical ones: they tell messages apart, not bytes."""
-    topics = node.base.broker.topics.values()
+    topics = controller.node.broker.topics.values()
     logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
     oldest = [log.oldest_ns for log in logs]
     unsynced = [log.bytes_from(log.append_offset - log.unsynced_messages) for log in logs]
-    low, high = node.store.physical_bounds()
+    low, high = controller.store.physical_bounds()
     return {
         "commitLogMinOffset": low,
         "commitLogMaxOffset": high,
@@ -152,9 +152,9 @@ def _readable(nbytes: int) -> str:
     return f"{amount:.1f} {'KMGTPE'[unit]}iB"
 
 
-def _delays(node: Node) -> dict[str, object]:
+def _delays(controller: Controller) -> dict[str, object]:
     """How far each delay level has come in its queue: ``delivered,stored``."""
     return {
         f"scheduleMessageOffset_{level}": f"{delivered},{stored}"
-        for level, (delivered, stored) in node.schedule.progress().items()
+        for level, (delivered, stored) in controller.schedule.progress().items()
     }

@@ -17,7 +17,7 @@ from penstock.rocketmq.protocol.registration import TopicConfig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -27,42 +27,49 @@ _PERM_MAX: Final = 7
 _SYSTEM_PREFIX: Final = "rmq_sys_"
 
 
-def system_topics(node: Node) -> set[str]:
+def system_topics(controller: Controller) -> set[str]:
     """The names that are the broker's own."""
-    cluster = node.settings.broker_cluster_name
-    return {*names.SYSTEM_TOPICS, cluster, node.settings.broker_name, f"{cluster}_REPLY_TOPIC"}
+    cluster = controller.settings.broker_cluster_name
+    return {
+        *names.SYSTEM_TOPICS,
+        cluster,
+        controller.settings.broker_name,
+        f"{cluster}_REPLY_TOPIC",
+    }
 
 
-def _check_name(node: Node, topic: str) -> None:
+def _check_name(controller: Controller, topic: str) -> None:
     problem = names.topic_problem(topic)
-    if problem is None and (topic in system_topics(node) or topic.startswith(_SYSTEM_PREFIX)):
+    if problem is None and (topic in system_topics(controller) or topic.startswith(_SYSTEM_PREFIX)):
         problem = f"The topic[{topic}] is conflict with system topic."
     if problem is not None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_TOPIC)
-async def update_topic(node: Node, connection: Connection, request: Command) -> Command:
+async def update_topic(controller: Controller, connection: Connection, request: Command) -> Command:
     """Make or change a topic; name servers know it before the answer, so that clients find it."""
-    await _put(node, connection, [_wanted(node, request)])
+    await _put(controller, connection, [_wanted(controller, request)])
     return request.answer()
 
 
 @answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
-async def update_topics(node: Node, connection: Connection, request: Command) -> Command:
+async def update_topics(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
     """The same for several, all or none."""
     value = fastjson.loads(request.body)
     listed = value.get("topicConfigList") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise BodyError("a list of topics without topicConfigList")
-    await _put(node, connection, [TopicConfig.from_json(each) for each in listed])
+    await _put(controller, connection, [TopicConfig.from_json(each) for each in listed])
     return request.answer()
 
 
-def _wanted(node: Node, request: Command) -> TopicConfig:
+def _wanted(controller: Controller, request: Command) -> TopicConfig:
     """The topic that a request asks for; what 4.9 does not set stays as it is."""
     name = request.text("topic")
-    known = node.topics.get(name) or TopicConfig(name)
+    known = controller.topics.get(name) or TopicConfig(name)
     return TopicConfig(
         name,
         request.int32("readQueueNums"),
@@ -75,18 +82,20 @@ def _wanted(node: Node, request: Command) -> TopicConfig:
     )
 
 
-async def _put(node: Node, connection: Connection, configs: Sequence[TopicConfig]) -> None:
+async def _put(
+    controller: Controller, connection: Connection, configs: Sequence[TopicConfig]
+) -> None:
     for config in configs:
         _check(config)
-        _check_name(node, config.name)
+        _check_name(controller, config.name)
     for config in configs:
-        node.topics.put(config, node.now_ms)
-        node.store.configured(config.name)
+        controller.topics.put(config, controller.now_ms)
+        controller.store.configured(config.name)
         _log.info("%s set the topic %s: %d queues to read, %d to write, permissions %d",
                   connection.address, config.name, config.read_queues, config.write_queues,
                   config.perm)  # fmt: skip
-    node.topics_changed()
-    await node.registered()
+    controller.topics_changed()
+    await controller.registered()
 
 
 def _check(config: TopicConfig) -> None:
@@ -105,32 +114,32 @@ def _check(config: TopicConfig) -> None:
 
 
 @answers(RequestCode.DELETE_TOPIC_IN_BROKER)
-async def delete_topic(node: Node, connection: Connection, request: Command) -> Command:
+async def delete_topic(controller: Controller, connection: Connection, request: Command) -> Command:
     """Delete a topic, its messages and all offsets in it; one that is not there is success."""
     name = request.optional("topic") or ""
-    _check_name(node, name)
+    _check_name(controller, name)
     _log.info("%s deletes the topic %s", connection.address, name)
     # Out of the table first: what would send or pull now finds no topic.
-    if node.topics.delete(name, node.now_ms) is not None:
-        node.topics_changed()
-    node.offsets.forget_topic(name)
-    await node.store.delete(name)
-    node.offsets_changed()
-    await node.registered()
+    if controller.topics.delete(name, controller.now_ms) is not None:
+        controller.topics_changed()
+    controller.offsets.forget_topic(name)
+    await controller.store.delete(name)
+    controller.offsets_changed()
+    await controller.registered()
     return request.answer()
 
 
 @answers(RequestCode.GET_ALL_TOPIC_CONFIG)
-def all_topics(node: Node, connection: Connection, request: Command) -> Command:
-    answer = json_answer(request, node.topics.as_json())
+def all_topics(controller: Controller, connection: Connection, request: Command) -> Command:
+    answer = json_answer(request, controller.topics.as_json())
     answer.ext = {}
     return answer
 
 
 @answers(RequestCode.GET_TOPIC_CONFIG)
-def topic_config(node: Node, connection: Connection, request: Command) -> Command:
+def topic_config(controller: Controller, connection: Connection, request: Command) -> Command:
     name = request.text("topic")
-    config = node.topics.get(name)
+    config = controller.topics.get(name)
     if config is None:
         remark = f"No topic in this broker. topic: {name}"
         raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, remark)
@@ -138,5 +147,5 @@ def topic_config(node: Node, connection: Connection, request: Command) -> Comman
 
 
 @answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-def system_topic_list(node: Node, connection: Connection, request: Command) -> Command:
-    return json_answer(request, {"topicList": sorted(system_topics(node))})
+def system_topic_list(controller: Controller, connection: Connection, request: Command) -> Command:
+    return json_answer(request, {"topicList": sorted(system_topics(controller))})

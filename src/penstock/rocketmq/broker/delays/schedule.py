@@ -11,28 +11,22 @@ Deadlines are in the topic's steady time, so that setting the system's time chan
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names, release
-from penstock.rocketmq.broker.answering import answers, json_answer
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
-from penstock.rocketmq.broker.delays.levels import DelayLevels
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.waiting_time import WaitingTime
-from penstock.rocketmq.protocol import fastjson, properties
-from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message import TRANSACTION_BITS, SysFlag, decode
+from penstock.rocketmq.protocol.message import decode
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.message_store import Found
-    from penstock.rocketmq.broker.node import Node
-    from penstock.rocketmq.remoting import Connection
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.storage.batch import Batch
 
 FILE: Final = "delayOffset.json"
@@ -40,44 +34,7 @@ SLICE: Final = 128
 """Messages of a level that are delivered before others have their turn: a few ms of work."""
 SLICE_BYTES: Final = 1024 * 1024
 
-_MARK: Final = "DEL"
-"""Part of the name of each property that speaks of a delay, so that others cost one look."""
-_WHERE_MESSAGES_WAIT: Final = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
-_LEVEL = re.compile(r"[+-]?[0-9]{1,9}")
-
 _log = logging.getLogger("penstock.mqbroker")
-
-
-def divert(node: Node, draft: Draft) -> Draft:
-    """Where a message waits if it is for later; the draft itself if it is for now.
-
-    Raises RefusedError for a time that is not possible, BodyError for a level that is no number.
-    """
-    if _MARK not in draft.properties or draft.topic in _WHERE_MESSAGES_WAIT:
-        return draft
-    if draft.sys_flag & TRANSACTION_BITS not in (0, SysFlag.COMMIT):
-        return draft
-    found = properties.parse(draft.properties)
-    level = found.get(properties.DELAY, "0")
-    if not _LEVEL.fullmatch(level):
-        raise BodyError(f"the property DELAY is no number: {level[:32]!r}")
-    if int(level) <= 0:
-        return node.timers.diverted(draft, found)
-    return _diverted(node.levels, draft, found, int(level))
-
-
-def _diverted(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int) -> Draft:
-    level = levels.clip(level)
-    found[properties.DELAY] = str(level)
-    for name in properties.TIMERS:  # a level comes before a time
-        found.pop(name, None)
-    release.address(draft, found)
-    return release.moved(draft, names.SCHEDULE_TOPIC, level - 1, found)
-
-
-@answers(RequestCode.GET_ALL_DELAY_OFFSET)
-def all_delay_offsets(node: Node, connection: Connection, request: Command) -> Command:
-    return json_answer(request, node.schedule.offsets())
 
 
 @dataclass(slots=True)
@@ -96,22 +53,22 @@ class _Level:
 class Schedule:
     """The service that delivers what waits in the levels."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, tables: Tables) -> None:
         """Loads the offsets. Raises ConfigError, StorageError."""
-        self._node = node
-        levels = node.levels
+        self._tables = tables
+        levels = tables.levels
         self._levels = [
             _Level(level - 1, levels.delay_ns(level) // MILLISECOND)
             for level in range(1, levels.highest + 1)
         ]
         self._failing = False
         self._moved = True
-        self._time = WaitingTime(node, names.SCHEDULE_TOPIC)
-        self._loop = DueLoop("delayed messages", node.clock, self._time.now_ms, self.step,
-                             lambda: node.state.save_aside(FILE))  # fmt: skip
-        node.state.add(FILE, self.offsets, self._load)
-        node.store.appended.append(self._appended)
-        node.store.deleted.append(self._deleted)
+        self._time = WaitingTime(tables, names.SCHEDULE_TOPIC)
+        self._loop = DueLoop("delayed messages", tables.clock, self._time.now_ms, self.step,
+                             lambda: tables.state.save_aside(FILE))  # fmt: skip
+        tables.state.add(FILE, self.offsets, self._load)
+        tables.store.appended.append(self._appended)
+        tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
         self._loop.start()
@@ -128,7 +85,7 @@ class Schedule:
         """Of each level in use: how far it has come, and how far it could."""
         found = {}
         for each in self._levels:
-            _, end = self._node.store.bounds(names.SCHEDULE_TOPIC, each.queue)
+            _, end = self._tables.store.bounds(names.SCHEDULE_TOPIC, each.queue)
             if end:
                 found[each.queue + 1] = (each.offset, end)
         return found
@@ -158,12 +115,12 @@ class Schedule:
 
     def _hold(self) -> None:
         """Keep what is not delivered yet, however short the broker keeps messages."""
-        topic = self._node.base.broker.topics.get(names.SCHEDULE_TOPIC)
+        topic = self._tables.node.broker.topics.get(names.SCHEDULE_TOPIC)
         if topic is not None:
             self._moved = False
             places = [topic.queues.locate(each.queue, each.offset, 1) for each in self._levels]
             least = min((place[0] for place in places if len(place)), default=topic.log.next_offset)
-            release.hold(self._node, names.SCHEDULE_TOPIC, least)
+            release.hold(self._tables, names.SCHEDULE_TOPIC, least)
 
     def _appended(self, topic: str, batches: Sequence[Batch]) -> None:
         if topic != names.SCHEDULE_TOPIC:
@@ -189,7 +146,7 @@ class Schedule:
     async def _deliver(self, level: _Level, now: int) -> None:
         if not level.taken:
             self._take(level, now)
-        level.taken, error = await release.put_all(self._node, level.taken)
+        level.taken, error = await release.put_all(self._tables, level.taken)
         if error is not None:
             if not self._failing:
                 _log.error("cannot deliver delayed messages, trying again - %s", error)
@@ -204,9 +161,11 @@ class Schedule:
 
     def _take(self, level: _Level, now: int) -> None:
         """Read what is due, up to a slice."""
-        low, end = self._node.store.bounds(names.SCHEDULE_TOPIC, level.queue)
+        low, end = self._tables.store.bounds(names.SCHEDULE_TOPIC, level.queue)
         start = min(max(level.offset, low), end)
-        found = self._node.store.read(names.SCHEDULE_TOPIC, level.queue, start, SLICE, SLICE_BYTES)
+        found = self._tables.store.read(
+            names.SCHEDULE_TOPIC, level.queue, start, SLICE, SLICE_BYTES
+        )
         level.next_offset, level.due_ms = start, FAR
         for each in found:
             due_ms = self._take_one(level, each, now)
@@ -229,7 +188,7 @@ class Schedule:
         due_ms = self._time.due_ms(waiting, level.delay_ms)
         if now < due_ms:
             return due_ms
-        draft = release.released(self._node, waiting)
+        draft = release.released(self._tables, waiting)
         if draft is not None:
             level.taken.append(draft)
         return now

@@ -21,21 +21,19 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.rocketmq.broker import names, release
-from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.waiting_time import WaitingTime
 from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message import decode
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.message_store import Found
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
     from penstock.rocketmq.protocol.message import StoredMessage
-    from penstock.rocketmq.remoting import Connection
     from penstock.storage.batch import Batch
 
 FILE: Final = "timerOffset.json"
@@ -58,14 +56,6 @@ _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
 _DUE_BITS: Final = _OFFSET_BITS + 1
 
 _log = logging.getLogger("penstock.mqbroker")
-
-
-@answers(RequestCode.RECALL_MESSAGE)
-def recall(node: Node, connection: Connection, request: Command) -> Command:
-    return request.answer(
-        ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden",
-        ext={"MSG_REGION": node.settings.region_id},
-    )  # fmt: skip
 
 
 def deliver_ms(found: dict[str, str], now_ms: int) -> int | None:
@@ -144,23 +134,23 @@ def _offset(entry: int) -> int:
 class Timers:
     """The service that delivers messages at their times."""
 
-    def __init__(self, node: Node, most: int = TIMERS_MAX) -> None:
+    def __init__(self, tables: Tables, most: int = TIMERS_MAX) -> None:
         """Loads the progress. Raises ConfigError, StorageError."""
-        self._node = node
+        self._tables = tables
         self._most = most
         self._waiting = Waiting()
         self._low = self._skip_below = self._skip_until_ms = 0
         self._taken: list[Draft] = []
         self._taken_count = 0
         self._failing = False
-        self._time = WaitingTime(node, names.TIMER_TOPIC)
+        self._time = WaitingTime(tables, names.TIMER_TOPIC)
         self._ahead_ms = 0  # lead of the system's time that appointments were placed with
-        self._loop = DueLoop("timer messages", node.clock, self._time.now_ms, self.step,
-                             lambda: node.state.save_aside(FILE))  # fmt: skip
-        node.state.add(FILE, self._progress, self._load)
+        self._loop = DueLoop("timer messages", tables.clock, self._time.now_ms, self.step,
+                             lambda: tables.state.save_aside(FILE))  # fmt: skip
+        tables.state.add(FILE, self._progress, self._load)
         self._read = self._low
-        node.store.appended.append(self._appended)
-        node.store.deleted.append(self._deleted)
+        tables.store.appended.append(self._appended)
+        tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
         self._loop.start()
@@ -170,7 +160,7 @@ class Timers:
 
     def __len__(self) -> int:
         """How many messages wait."""
-        _, end = self._node.store.bounds(names.TIMER_TOPIC, QUEUE)
+        _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
         return len(self._waiting) + end - min(self._read, end)
 
     def diverted(self, draft: Draft, found: dict[str, str]) -> Draft:
@@ -179,7 +169,7 @@ class Timers:
         ``found`` are its properties. Raises RefusedError when its time is too far off, or when too
         many wait.
         """
-        now = self._node.now_ms
+        now = self._tables.now_ms
         due_ms = deliver_ms(found, now)
         if due_ms is None or due_ms <= now:
             return draft
@@ -211,7 +201,7 @@ class Timers:
 
     @property
     def _is_held(self) -> bool:
-        topic = self._node.base.broker.topics.get(names.TIMER_TOPIC)
+        topic = self._tables.node.broker.topics.get(names.TIMER_TOPIC)
         return topic is None or release.HOLDER in topic.groups
 
     def _note_progress(self) -> None:
@@ -221,7 +211,7 @@ class Timers:
         # In the system's time, as the messages state theirs: none that waits has an earlier one.
         self._skip_until_ms = max(0, delivered_ms + self._time.least_ahead_ms())
         self._loop.changed()
-        release.hold(self._node, names.TIMER_TOPIC, self._low)  # its only queue: offsets agree
+        release.hold(self._tables, names.TIMER_TOPIC, self._low)  # its only queue: offsets agree
 
     # --- delivering ----------------------------------------------------------------------------
 
@@ -246,7 +236,7 @@ class Timers:
         if not self._taken_count:
             self._take(now)
         if self._taken_count:
-            self._taken, error = await release.put_all(self._node, self._taken)
+            self._taken, error = await release.put_all(self._tables, self._taken)
             if error is not None:
                 if not self._failing:
                     _log.error("cannot deliver timer messages, trying again - %s", error)
@@ -267,11 +257,11 @@ class Timers:
 
     def _read_new(self) -> bool:
         """Read a slice of what was appended; whether there is more."""
-        low, end = self._node.store.bounds(names.TIMER_TOPIC, QUEUE)
+        low, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
         start = min(max(self._read, low), end)
         if start == end:
             return False
-        found = self._node.store.read(names.TIMER_TOPIC, QUEUE, start, _READ_SLICE, SLICE_BYTES)
+        found = self._tables.store.read(names.TIMER_TOPIC, QUEUE, start, _READ_SLICE, SLICE_BYTES)
         for each in found:
             self._add(each)
         self._read = found[-1].queue_offset + 1 if found else min(end, start + _READ_SLICE)
@@ -299,9 +289,9 @@ class Timers:
         """Take the messages that are due, up to a slice."""
         nbytes = 0
         for offset in self._waiting.due(now, SLICE):
-            message = self._node.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
+            message = self._tables.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
             self._taken_count += 1
-            draft = None if message is None else release.released(self._node, message)
+            draft = None if message is None else release.released(self._tables, message)
             if draft is not None:
                 self._taken.append(draft)
                 nbytes += len(draft.body)

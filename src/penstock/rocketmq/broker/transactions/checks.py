@@ -27,7 +27,7 @@ from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.message import StoredMessage, encode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 
 INTERVAL_S_MIN: Final = 0.1
@@ -50,11 +50,11 @@ class _Copy(NamedTuple):
 class TransactionChecks:
     """The service that asks."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
         self._task: asyncio.Task[None] | None = None
         self._turns = count()
-        self._time = WaitingTime(node, names.HALF_TOPIC)
+        self._time = WaitingTime(controller, names.HALF_TOPIC)
 
     def start(self) -> None:
         self._task = spawn(self._run(), "transaction checks")
@@ -65,9 +65,9 @@ class TransactionChecks:
             await asyncio.wait((self._task,))
 
     async def _run(self) -> None:
-        await self._node.transactions.ready.wait()
+        await self._controller.transactions.ready.wait()
         while True:
-            interval_s = self._node.settings.transaction_check_interval / 1000
+            interval_s = self._controller.settings.transaction_check_interval / 1000
             await asyncio.sleep(max(INTERVAL_S_MIN, interval_s))
             try:
                 await self.check()
@@ -78,14 +78,14 @@ class TransactionChecks:
 
     async def check(self) -> None:
         """Look at every half that was there when this began. Raises StorageError."""
-        node, transactions = self._node, self._node.transactions
-        low, end = node.store.bounds(names.HALF_TOPIC, QUEUE)
+        controller, transactions = self._controller, self._controller.transactions
+        low, end = controller.store.bounds(names.HALF_TOPIC, QUEUE)
         for lost in range(transactions.book.first, low):
             transactions.book.lose(lost)
         transactions.advance()
         copies: list[_Copy] = []
         expected = max(low, transactions.book.first)
-        async for half in messages(node, names.HALF_TOPIC, QUEUE, expected, end):
+        async for half in messages(controller, names.HALF_TOPIC, QUEUE, expected, end):
             for lost in range(expected, half.queue_offset):
                 transactions.book.lose(lost)
             expected = half.queue_offset + 1
@@ -103,14 +103,14 @@ class TransactionChecks:
 
     async def _look_at(self, half: StoredMessage, copies: list[_Copy]) -> bool:
         """What becomes of an open half; False when those behind it are too young as well."""
-        node, settings = self._node, self._node.settings
+        controller, settings = self._controller, self._controller.settings
         times = _number(half, properties.CHECK_TIMES) or 0
         too_old = self._time.age_ms(half, half.store_ms) > settings.file_reserved_time * _HOUR_MS
         immunity_s = _number(half, properties.CHECK_IMMUNITY)
         immunity_ms = settings.transaction_time_out if immunity_s is None else immunity_s * 1000
         waited_ms = self._time.age_ms(half, _since_ms(half))
         if not times and not too_old and -FUTURE_MS <= waited_ms < immunity_ms:
-            if immunity_s is not None and node.transactions.window > IMMUNE_WINDOW:
+            if immunity_s is not None and controller.transactions.window > IMMUNE_WINDOW:
                 copies.append(_Copy(half, copy_of(half, 0), None))
             return immunity_s is not None
         if times >= settings.transaction_check_max or too_old:
@@ -127,8 +127,8 @@ class TransactionChecks:
         It is shown the message, so access rules must allow it to publish to the topic.
         """
         group = properties.value_of(half.properties, properties.PRODUCER_GROUP) or ""
-        members = list(self._node.clients.producers.get(group, {}).values())
-        acl = self._node.acl
+        members = list(self._controller.clients.producers.get(group, {}).values())
+        acl = self._controller.acl
         if acl is not None:
             topic = real_topic(half)
             members = [m for m in members if acl.may_publish(m.address, m.access_key, topic)]
@@ -142,7 +142,7 @@ class TransactionChecks:
         _log.error("a transaction was checked %d times and is given up: its message %s goes to %s",
                    times, half.offset_id, names.GIVEN_UP_HALF_TOPIC)  # fmt: skip
         try:
-            await self._node.transactions.end(half, Outcome.GIVE_UP)
+            await self._controller.transactions.end(half, Outcome.GIVE_UP)
         except StorageError:
             raise
         except PenstockError as error:  # its producer was quicker
@@ -150,7 +150,7 @@ class TransactionChecks:
 
     async def _store(self, copies: Sequence[_Copy]) -> None:
         """Store the copies of what is still open, and ask. Raises StorageError."""
-        transactions = self._node.transactions
+        transactions = self._controller.transactions
         wanted = {
             root: copy
             for root, copy in ((root_of(each.half), each) for each in copies)
@@ -160,7 +160,9 @@ class TransactionChecks:
         if not wanted:
             return
         with transactions.holding(wanted):
-            places = await self._node.store.append_all([copy.draft for copy in wanted.values()])
+            places = await self._controller.store.append_all(
+                [copy.draft for copy in wanted.values()]
+            )
             for root, placed in zip(wanted, places, strict=True):
                 transactions.book.copied(root, placed.queue_offset)
         for copy, placed in zip(wanted.values(), places, strict=True):

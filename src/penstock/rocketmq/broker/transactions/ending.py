@@ -25,24 +25,19 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.errors import PenstockError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names, release
-from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.transactions import recovery
 from penstock.rocketmq.broker.transactions.book import WINDOW_MAX, Book, Decision, Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, as_half, final, root_of
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.ids import OffsetId
-from penstock.rocketmq.protocol.message import StoredMessage, SysFlag
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.message import StoredMessage
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
-    from penstock.rocketmq.remoting import Connection
+    from penstock.rocketmq.broker.tables import Tables
 
 RETRY_S: Final = 1.0
-_UNKNOWN: Final = 0
 _ENDED: Final = {
     Outcome.COMMIT: "The transaction has been committed already",
     Outcome.ROLLBACK: "The transaction has been rolled back already",
@@ -51,75 +46,20 @@ _ENDED: Final = {
 _log = logging.getLogger("penstock.mqbroker")
 
 
-# --- what clients ask -----------------------------------------------------------------------------
-
-
-@answers(RequestCode.END_TRANSACTION)
-async def end_transaction(node: Node, connection: Connection, request: Command) -> Command | None:
-    asked = request.int32("commitOrRollback")
-    if asked not in (_UNKNOWN, SysFlag.COMMIT, SysFlag.ROLLBACK):
-        raise BodyError(f"the field commitOrRollback must be 0, 8 or 12, not {asked}")
-    if asked == _UNKNOWN:
-        _log.info("%s does not know yet how its transaction ends: %s",
-                  connection.address, request.remark or "")  # fmt: skip
-        return None
-    await node.transactions.ready.wait()
-    half = _checked_half(node, request)
-    outcome = Outcome.COMMIT if asked == SysFlag.COMMIT else Outcome.ROLLBACK
-    await node.transactions.end(half, outcome)
-    return request.answer()
-
-
-def _checked_half(node: Node, request: Command) -> StoredMessage:
-    """The half message that a request names. Raises RefusedError when it is another's."""
-    group = request.text("producerGroup")
-    queue_offset = request.int64("tranStateTableOffset")
-    physical = request.int64("commitLogOffset")
-    half = node.store.message(physical)
-    if half is None or half.topic != names.HALF_TOPIC:
-        problem = "Find prepared transaction message failed"
-    elif properties.value_of(half.properties, properties.PRODUCER_GROUP) != group:
-        problem = "The producer group wrong"
-    elif half.queue_offset != queue_offset:
-        problem = "The transaction state table offset wrong"
-    else:
-        return half
-    raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
-
-
-@answers(RequestCode.RESUME_CHECK_HALF_MESSAGE)
-async def resume_check(node: Node, connection: Connection, request: Command) -> Command:
-    """A message that was given up becomes a new transaction, which is checked from the start."""
-    message_id = request.text("msgId")
-    given_up = node.store.message(OffsetId.parse(message_id).offset)
-    if given_up is None or given_up.topic != names.GIVEN_UP_HALF_TOPIC:
-        remark = f"the message {message_id} is none that was given up"
-        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
-    draft = Draft.of(given_up)
-    draft.prepared_offset = 0
-    found = properties.parse(draft.properties)
-    found.pop(properties.PREPARED_QUEUE_OFFSET, None)
-    found[properties.CHECK_TIMES] = "0"
-    await node.store.append(release.moved(draft, names.HALF_TOPIC, QUEUE, found))
-    return request.answer()
-
-
-# --- the service ----------------------------------------------------------------------------------
-
-
 class Transactions:
     """All transactions of a broker."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.book = Book(recovery.settled(node, names.HALF_TOPIC))
+    def __init__(self, tables: Tables, publisher: Publisher) -> None:
+        self._tables = tables
+        self._publisher = publisher
+        self.book = Book(recovery.settled(tables, names.HALF_TOPIC))
         self.ready = asyncio.Event()
         """Set when the book says what the topics say; until then requests wait."""
         self._acting: dict[int, asyncio.Event] = {}
         self._owed: dict[int, None] = {}
         self._owes = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        node.store.deleted.append(self._deleted)
+        tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
         self._task = spawn(self._run(), "transactions")
@@ -132,7 +72,7 @@ class Transactions:
     @property
     def window(self) -> int:
         """How many halves are open, or stand behind one that is."""
-        return self._node.store.bounds(names.HALF_TOPIC, QUEUE)[1] - self.book.first
+        return self._tables.store.bounds(names.HALF_TOPIC, QUEUE)[1] - self.book.first
 
     def half(self, draft: Draft) -> Draft:
         """The half message of a transaction that begins. Raises RefusedError."""
@@ -180,7 +120,9 @@ class Transactions:
             raise RefusedError(ResponseCode.SYSTEM_ERROR, "The transaction has ended already")
         if known is outcome and (decision is None or decision.done):
             return
-        draft = final(self._node, half, outcome)  # it may be refused: before anything is recorded
+        draft = final(
+            self._tables, self._publisher, half, outcome
+        )  # it may be refused: before anything is recorded
         if decision is None or decision.outcome is not outcome:
             decision = Decision(outcome, half.queue_offset)
         await self._carry_out(root, decision, draft)
@@ -191,7 +133,7 @@ class Transactions:
             if decision.op < 0:
                 await self._record(root, decision)
             if draft is not None:
-                await self._node.publish_one(draft)
+                await self._publisher.publish_one(draft)
         except BaseException:
             self._owes.set()
             raise
@@ -204,7 +146,7 @@ class Transactions:
         before = self.book.decide(root, decision)
         op = Op(root, decision.outcome, decision.half)
         try:
-            placed = await self._node.store.append(op.draft(self._node))
+            placed = await self._tables.store.append(op.draft(self._tables))
         except StorageError:
             self.book.undecide(root, before)
             self._owed.pop(root, None)
@@ -213,12 +155,12 @@ class Transactions:
 
     def advance(self) -> None:
         """Move on over what is settled, and keep in mind how far that is."""
-        store, offsets, book = self._node.store, self._node.offsets, self.book
+        store, offsets, book = self._tables.store, self._tables.offsets, self.book
         if book.advance(store.bounds(names.HALF_TOPIC, QUEUE)[1]):
             group, (_, end) = names.TRANSACTION_GROUP, store.bounds(names.OP_HALF_TOPIC, QUEUE)
             offsets.commit(names.HALF_TOPIC, group, QUEUE, book.first)
             offsets.commit(names.OP_HALF_TOPIC, group, QUEUE, book.first_op(end))
-        release.hold(self._node, names.HALF_TOPIC, book.first)  # one queue: log offsets agree
+        release.hold(self._tables, names.HALF_TOPIC, book.first)  # one queue: log offsets agree
 
     # --- what is left to do --------------------------------------------------------------------
 
@@ -237,7 +179,7 @@ class Transactions:
         first = self.book.first
         while not self.ready.is_set():
             try:
-                await recovery.recover(self._node, self.book)
+                await recovery.recover(self._tables, self._publisher, self.book)
                 self.ready.set()
             except StorageError as error:
                 _log.error("cannot read the transactions, trying again - %s", error)
@@ -259,7 +201,7 @@ class Transactions:
             return
         if self.is_under_way(root):
             return
-        half = self._node.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
+        half = self._tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
         try:
             if half is not None:
                 await self.end(half, decision.outcome)

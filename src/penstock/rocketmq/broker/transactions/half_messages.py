@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.rocketmq.broker import names, release
-from penstock.rocketmq.broker.delays import schedule
+from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.protocol import properties
@@ -21,7 +21,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message import TRANSACTION_BITS, StoredMessage, SysFlag, decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
 
 QUEUE: Final = 0
 """All halves and all ops are in the first queue of their topics."""
@@ -66,7 +66,9 @@ def copy_of(half: StoredMessage, check_times: int) -> Draft:
     return draft
 
 
-def final(node: Node, half: StoredMessage, outcome: Outcome) -> Draft | None:
+def final(
+    tables: Tables, publisher: Publisher, half: StoredMessage, outcome: Outcome
+) -> Draft | None:
     """What an outcome puts where, if anything; it tells the half it was made of.
 
     Raises RefusedError, BodyError when a delay asks for what is not possible.
@@ -77,12 +79,12 @@ def final(node: Node, half: StoredMessage, outcome: Outcome) -> Draft | None:
         draft = Draft.of(half)
         draft.topic, draft.prepared_offset = names.GIVEN_UP_HALF_TOPIC, half.physical_offset
         return draft
-    released = release.released(node, half)
+    released = release.released(tables, half)
     if released is None:
         return None
     released.sys_flag = released.sys_flag & ~TRANSACTION_BITS | SysFlag.COMMIT
     released.prepared_offset = half.physical_offset
-    return schedule.divert(node, released)
+    return publisher.divert(released)
 
 
 class Op(NamedTuple):
@@ -92,25 +94,25 @@ class Op(NamedTuple):
     outcome: Outcome
     half: int
 
-    def draft(self, node: Node) -> Draft:
+    def draft(self, tables: Tables) -> Draft:
         found = {
             properties.TAGS: OP_TAG,
             OUTCOME: self.outcome.value,
             properties.PREPARED_QUEUE_OFFSET: str(self.root),
-            SERIAL: str(node.store.serials.of(names.HALF_TOPIC)),
+            SERIAL: str(tables.store.serials.of(names.HALF_TOPIC)),
         }
         return Draft(
             names.OP_HALF_TOPIC, QUEUE, str(self.half).encode(), properties.join(found),
-            born_ms=node.now_ms, born_host=node.address,
+            born_ms=tables.now_ms, born_host=tables.address,
         )  # fmt: skip
 
     @classmethod
-    def parse(cls, node: Node, message: StoredMessage) -> Op | None:
+    def parse(cls, tables: Tables, message: StoredMessage) -> Op | None:
         """None for what this broker has not written, which is logged, and for what is about a half
         topic that was deleted.
         """
         found = properties.parse(message.properties)
-        if found.get(SERIAL) not in (None, str(node.store.serials.of(names.HALF_TOPIC))):
+        if found.get(SERIAL) not in (None, str(tables.store.serials.of(names.HALF_TOPIC))):
             return None
         root = properties.number(found.get(properties.PREPARED_QUEUE_OFFSET))
         half = properties.number(message.body.decode("ascii", "replace"))
@@ -122,14 +124,14 @@ class Op(NamedTuple):
 
 
 async def messages(
-    node: Node, topic: str, queue: int, offset: int, end: int
+    tables: Tables, topic: str, queue: int, offset: int, end: int
 ) -> AsyncIterator[StoredMessage]:
     """The messages of a queue, without those that are damaged; others have their turn between
     slices. Raises StorageError.
     """
-    offset = max(offset, node.store.bounds(topic, queue)[0])
+    offset = max(offset, tables.store.bounds(topic, queue)[0])
     while offset < end:
-        found = node.store.read(topic, queue, offset, min(_SLICE, end - offset), _SLICE_BYTES)
+        found = tables.store.read(topic, queue, offset, min(_SLICE, end - offset), _SLICE_BYTES)
         for each in found:
             try:
                 yield decode(each.frame)[0]

@@ -10,43 +10,44 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.transactions.book import RECENT_MAX, Book, Decision, Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, final, messages, root_of
 from penstock.rocketmq.protocol.errors import BodyError
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.tables import Tables
 
 _CLOCK_BACK_MS: Final = 1000
 """The system's time may have been set back by so much between an outcome and what it put."""
 
 
-def settled(node: Node, topic: str) -> int:
+def settled(tables: Tables, topic: str) -> int:
     """How far a topic was settled when that was written down last."""
-    low, end = node.store.bounds(topic, QUEUE)
-    known = node.offsets.query(topic, names.TRANSACTION_GROUP, QUEUE)
+    low, end = tables.store.bounds(topic, QUEUE)
+    known = tables.offsets.query(topic, names.TRANSACTION_GROUP, QUEUE)
     return min(max(low, known or 0), end)
 
 
-async def recover(node: Node, book: Book) -> None:
+async def recover(tables: Tables, publisher: Publisher, book: Book) -> None:
     """Complete a book of which only the window's start is known. Raises StorageError."""
-    _, end = node.store.bounds(names.HALF_TOPIC, QUEUE)
-    async for half in messages(node, names.HALF_TOPIC, QUEUE, book.first, end):
+    _, end = tables.store.bounds(names.HALF_TOPIC, QUEUE)
+    async for half in messages(tables, names.HALF_TOPIC, QUEUE, book.first, end):
         root = root_of(half)
         if root != half.queue_offset:
             book.copied(root, half.queue_offset)
-    stored_ms = await _read_ops(node, book)
-    await _find_done(node, book, stored_ms)
+    stored_ms = await _read_ops(tables, book)
+    await _find_done(tables, publisher, book, stored_ms)
 
 
-async def _read_ops(node: Node, book: Book) -> dict[int, int]:
+async def _read_ops(tables: Tables, book: Book) -> dict[int, int]:
     """Take over what ops record; when those were stored, in ms, by root."""
     stored_ms = {}
-    start = settled(node, names.OP_HALF_TOPIC)
-    _, end = node.store.bounds(names.OP_HALF_TOPIC, QUEUE)
+    start = settled(tables, names.OP_HALF_TOPIC)
+    _, end = tables.store.bounds(names.OP_HALF_TOPIC, QUEUE)
     recent = max(0, min(start, end - RECENT_MAX))
-    async for message in messages(node, names.OP_HALF_TOPIC, QUEUE, recent, end):
-        op = Op.parse(node, message)
+    async for message in messages(tables, names.OP_HALF_TOPIC, QUEUE, recent, end):
+        op = Op.parse(tables, message)
         if op is None or book.outcome(op.root) not in (None, Outcome.GIVE_UP):
             continue  # the first one counts
         if message.queue_offset < start:
@@ -59,13 +60,15 @@ async def _read_ops(node: Node, book: Book) -> dict[int, int]:
     return stored_ms
 
 
-async def _find_done(node: Node, book: Book, stored_ms: dict[int, int]) -> None:
+async def _find_done(
+    tables: Tables, publisher: Publisher, book: Book, stored_ms: dict[int, int]
+) -> None:
     """Finish the decisions whose messages are where they should be."""
     wanted: dict[tuple[str, int], dict[int, int]] = {}
     for root, decision in list(book.undone()):
-        half = node.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
+        half = tables.store.message_at(names.HALF_TOPIC, QUEUE, decision.half)
         try:
-            draft = None if half is None else final(node, half, decision.outcome)
+            draft = None if half is None else final(tables, publisher, half, decision.outcome)
         except (RefusedError, BodyError):
             continue  # tried again when it is carried out
         if draft is None:
@@ -74,9 +77,9 @@ async def _find_done(node: Node, book: Book, stored_ms: dict[int, int]) -> None:
             wanted.setdefault((draft.topic, draft.queue), {})[draft.prepared_offset] = root
     for (topic, queue), roots in wanted.items():
         since_ms = min(stored_ms[root] for root in roots.values()) - _CLOCK_BACK_MS
-        start = node.store.offset_at_time(topic, queue, since_ms)
-        _, end = node.store.bounds(topic, queue)
-        async for message in messages(node, topic, queue, start, end):
+        start = tables.store.offset_at_time(topic, queue, since_ms)
+        _, end = tables.store.bounds(topic, queue)
+        async for message in messages(tables, topic, queue, start, end):
             found = roots.pop(message.prepared_offset, None)
             if found is not None:
                 book.finish(found)

@@ -19,7 +19,7 @@ from penstock.rocketmq.protocol.signing import signature
 from penstock.testing.disk import FaultyDisk
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.node import Node
+    from penstock.rocketmq.broker.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 PATH = "/conf/plain_acl.yml"
@@ -45,7 +45,7 @@ accounts:
 """
 
 
-NODE = cast("Node", None)
+STORE = cast("MessageStore", None)
 """A stand-in, as no request here names a message by its position."""
 
 
@@ -71,7 +71,7 @@ def sign(request: Command, access_key: str, secret_key: str = "12345678") -> Com
 def denial(acl: Acl, request: Command, address: str = "1.2.3.4:5") -> str | None:
     """Why a request is refused; None when it is not."""
     try:
-        acl.check(NODE, cast("Connection", SimpleNamespace(address=address)), request)
+        acl.check(STORE, cast("Connection", SimpleNamespace(address=address)), request)
     except RefusedError as error:
         return str(error) if error.code is ResponseCode.NO_PERMISSION else f"code {error.code}"
     return None

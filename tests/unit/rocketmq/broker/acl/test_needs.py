@@ -11,7 +11,8 @@ from penstock.rocketmq.broker import names, processor
 from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.broker.acl.rules import Permission
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.message_store import MessageStore
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command
@@ -20,12 +21,12 @@ from tests.unit.rocketmq.broker.filling import store
 
 PUB, SUB = Permission.PUB, Permission.SUB
 T, G, H = ("T", SUB), ("%RETRY%g", SUB), ("%RETRY%h", SUB)
-NOWHERE = cast(Node, None)
+NOWHERE = cast(MessageStore, None)
 """A stand-in for requests that name no message by its position."""
 
 
-def read(request: Command, node: Node = NOWHERE) -> needs.Needs:
-    return needs.of(request.code).read(node, request)
+def read(request: Command, store: MessageStore = NOWHERE) -> needs.Needs:
+    return needs.of(request.code).read(store, request)
 
 
 def test_every_code_that_is_answered_has_a_rule() -> None:
@@ -119,40 +120,46 @@ def test_topic_and_group_of_a_body(code: Code) -> None:
     assert read(Command(code, body=b"[]")) == []
 
 
-def test_a_message_named_by_its_place_needs_its_topic(node: Node) -> None:
-    (placed,) = asyncio.run(store(node, "T", 0, b"x"))
+def test_a_message_named_by_its_place_needs_its_topic(controller: Controller) -> None:
+    (placed,) = asyncio.run(store(controller, "T", 0, b"x"))
     offset = str(placed.physical_offset)
-    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": offset}), node) == [T]
+    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": offset}), controller.store) == [T]
     back = {"offset": offset, "group": "g", "originTopic": "other"}
-    assert read(Command(Code.CONSUMER_SEND_MSG_BACK, ext=back), node) == [G, T]
+    assert read(Command(Code.CONSUMER_SEND_MSG_BACK, ext=back), controller.store) == [G, T]
     direct = {"msgId": placed.message_id, "consumerGroup": "g", "topic": "other"}
-    assert read(Command(Code.CONSUME_MESSAGE_DIRECTLY, ext=direct), node) == [G, T]
-    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": "-1"}), node) == []
+    assert read(Command(Code.CONSUME_MESSAGE_DIRECTLY, ext=direct), controller.store) == [G, T]
+    assert read(Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": "-1"}), controller.store) == []
 
 
 @pytest.mark.parametrize("topic", sorted(names.NOT_FOR_CLIENTS))
-def test_a_message_that_waits_needs_the_topic_that_it_is_for(node: Node, topic: str) -> None:
-    (placed, _) = asyncio.run(store(node, topic, 0, b"x", b"y", REAL_TOPIC="T", REAL_QID="0"))
+def test_a_message_that_waits_needs_the_topic_that_it_is_for(
+    controller: Controller, topic: str
+) -> None:
+    (placed, _) = asyncio.run(store(controller, topic, 0, b"x", b"y", REAL_TOPIC="T", REAL_QID="0"))
     view = Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": str(placed.physical_offset)})
-    assert read(view, node) == [T]
-    (lost,) = asyncio.run(store(node, topic, 0, b"x"))
+    assert read(view, controller.store) == [T]
+    (lost,) = asyncio.run(store(controller, topic, 0, b"x"))
     view.ext = {"offset": str(lost.physical_offset)}
-    assert read(view, node) == [(topic, SUB)]
+    assert read(view, controller.store) == [(topic, SUB)]
 
 
-def test_a_producer_cannot_lend_its_message_the_permissions_of_another_topic(node: Node) -> None:
-    (placed,) = asyncio.run(store(node, "T", 0, b"x", REAL_TOPIC="public"))
+def test_a_producer_cannot_lend_its_message_the_permissions_of_another_topic(
+    controller: Controller,
+) -> None:
+    (placed,) = asyncio.run(store(controller, "T", 0, b"x", REAL_TOPIC="public"))
     view = Command(Code.VIEW_MESSAGE_BY_ID, ext={"offset": str(placed.physical_offset)})
-    assert read(view, node) == [T]
+    assert read(view, controller.store) == [T]
 
 
-def test_the_end_of_a_transaction_needs_its_topic(node: Node) -> None:
-    (half,) = asyncio.run(store(node, names.HALF_TOPIC, 0, b"x", REAL_TOPIC="T", REAL_QID="0"))
-    (other,) = asyncio.run(store(node, "T", 0, b"x"))
+def test_the_end_of_a_transaction_needs_its_topic(controller: Controller) -> None:
+    (half,) = asyncio.run(
+        store(controller, names.HALF_TOPIC, 0, b"x", REAL_TOPIC="T", REAL_QID="0")
+    )
+    (other,) = asyncio.run(store(controller, "T", 0, b"x"))
     end = Command(Code.END_TRANSACTION, ext={"commitLogOffset": str(half.physical_offset)})
-    assert read(end, node) == [("T", PUB)]
+    assert read(end, controller.store) == [("T", PUB)]
     end.ext = {"commitLogOffset": str(other.physical_offset), "topic": "mine"}
-    assert read(end, node) == []  # its answerer finds no half there
+    assert read(end, controller.store) == []  # its answerer finds no half there
 
 
 def test_what_administrators_only_may_do() -> None:

@@ -10,8 +10,8 @@ import pytest
 from penstock.rocketmq.broker import heartbeats
 from penstock.rocketmq.broker.admin import client_relays
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message import decode
@@ -20,45 +20,45 @@ from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
 from tests.unit.rocketmq.raw_client import RawClient
 
 
-def join(node: Node, peer: FakePeer, version: int = 409) -> None:
-    node.topics.make_inner("%RETRY%G", 1, 0)
+def join(controller: Controller, peer: FakePeer, version: int = 409) -> None:
+    controller.topics.make_inner("%RETRY%G", 1, 0)
     beat = request(34, heartbeat("c1", "G"), version=version)
-    heartbeats.heart_beat(node, peer.connection, beat)
+    heartbeats.heart_beat(controller, peer.connection, beat)
     peer.told.clear()
 
 
-def ask(node: Node, code: int = 307, **fields: object) -> Command:
+def ask(controller: Controller, code: int = 307, **fields: object) -> Command:
     asked = request(code, consumerGroup="G", clientId="c1", **fields)
     answerer = (
         client_relays.consumer_running_info if code == 307 else client_relays.consume_directly
     )
-    return asyncio.run(answerer(node, FakePeer().connection, asked))
+    return asyncio.run(answerer(controller, FakePeer().connection, asked))
 
 
-def test_the_answer_comes_back_as_it_is(node: Node) -> None:
+def test_the_answer_comes_back_as_it_is(controller: Controller) -> None:
     peer = FakePeer(lambda told: Command(0, ext={"k": "v"}, body=b"{as it is", remark="fine"))
-    join(node, peer)
-    answer = ask(node, jstackEnable="true")
+    join(controller, peer)
+    answer = ask(controller, jstackEnable="true")
     assert (answer.code, answer.remark, answer.ext) == (0, "fine", {"k": "v"})
     assert (answer.body, answer.opaque, answer.is_response) == (b"{as it is", 7, True)
     fields = {"consumerGroup": "G", "clientId": "c1", "jstackEnable": "true"}
     assert peer.told == [(307, fields, b"")]
 
 
-def test_consuming_one_message(node: Node) -> None:
-    placed = asyncio.run(node.publish_one(Draft("T", 0, b"body")))
+def test_consuming_one_message(controller: Controller) -> None:
+    placed = asyncio.run(controller.publisher.publish_one(Draft("T", 0, b"body")))
     peer = FakePeer(lambda told: Command(0, body=b'{"consumeResult":"CR_SUCCESS"}'))
-    join(node, peer)
-    answer = ask(node, 309, msgId=placed.message_id)
+    join(controller, peer)
+    answer = ask(controller, 309, msgId=placed.message_id)
     assert answer.body == b'{"consumeResult":"CR_SUCCESS"}'
     (told,) = peer.told
-    assert told.ext["brokerName"] == node.settings.broker_name
+    assert told.ext["brokerName"] == controller.settings.broker_name
     message, _ = decode(told.body)
     assert (message.body, message.physical_offset) == (b"body", placed.physical_offset)
     with pytest.raises(BodyError, match="no message id"):
-        ask(node, 309, msgId="x")
+        ask(controller, 309, msgId="x")
     with pytest.raises(RefusedError, match="can not find message by the offset, 268435455"):
-        ask(node, 309, msgId="7F000001" + "00002A9F" + "000000000FFFFFFF")
+        ask(controller, 309, msgId="7F000001" + "00002A9F" + "000000000FFFFFFF")
 
 
 def late(told: Told) -> Command:
@@ -75,12 +75,12 @@ def late(told: Told) -> Command:
     ],
 )
 def test_consumers_that_do_not_answer(
-    node: Node, peer: FakePeer | None, version: int, code: int, remark: str
+    controller: Controller, peer: FakePeer | None, version: int, code: int, remark: str
 ) -> None:
     if peer is not None:
-        join(node, peer, version)
+        join(controller, peer, version)
     with pytest.raises(RefusedError, match=remark) as refusal:
-        ask(node)
+        ask(controller)
     assert refusal.value.code == code
 
 

@@ -56,8 +56,10 @@ def test_changes_act_and_are_kept_for_the_next_start(connect: Connect, tmp_path:
 
 def test_permission_is_a_new_version_of_the_topics(connect: Connect, rocket: RocketBroker) -> None:
     told = []
-    rocket.node.topics_listeners.append(lambda: told.append(rocket.node.topics.version.counter))
-    before = rocket.node.topics.version.counter
+    rocket.controller.topics_listeners.append(
+        lambda: told.append(rocket.controller.topics.version.counter)
+    )
+    before = rocket.controller.topics.version.counter
     assert update(connect(), "brokerPermission=4").code == 0
     assert told == [before + 1]
 
@@ -65,10 +67,10 @@ def test_permission_is_a_new_version_of_the_topics(connect: Connect, rocket: Roc
 def test_messages_stay_as_long_as_was_said_last(
     connect: Connect, rocket: RocketBroker, tmp_path: Path
 ) -> None:
-    client, topic = connect(), rocket.node.store.topic("T")
-    theirs = rocket.node.store.topic("theirs")
+    client, topic = connect(), rocket.controller.store.topic("T")
+    theirs = rocket.controller.store.topic("theirs")
     theirs.retention = None
-    rocket.node.retention.made_by_nsq(["theirs"])
+    rocket.controller.retention.made_by_nsq(["theirs"])
     assert update(client, "fileReservedTime=48").code == 0
     assert config(client)["fileReservedTime"] == "48"
     assert topic.retention == Retention(time_ns=48 * HOUR)
@@ -78,7 +80,7 @@ def test_messages_stay_as_long_as_was_said_last(
 
 
 def test_automatic_topics_are_switched_off_and_on(connect: Connect, rocket: RocketBroker) -> None:
-    client, topics = connect(), rocket.node.topics
+    client, topics = connect(), rocket.controller.topics
     update(client, "autoCreateTopicEnable=false")
     assert topics.configs["TBW102"].perm == 6
     assert topics.make_for_send("New", "TBW102", 4, 1) is None
@@ -91,10 +93,10 @@ def test_automatic_topics_are_switched_off_and_on(connect: Connect, rocket: Rock
 def test_name_servers_are_left_and_joined(connect: Connect, rocket: RocketBroker) -> None:
     client = connect()
     assert update(client, "namesrvAddr=127.0.0.1:1;127.0.0.1:2").code == 0
-    assert rocket.node.name_servers is not None
-    assert list(rocket.node.name_servers._links) == ["127.0.0.1:1", "127.0.0.1:2"]
+    assert rocket.controller.name_servers is not None
+    assert list(rocket.controller.name_servers._links) == ["127.0.0.1:1", "127.0.0.1:2"]
     assert update(client, "namesrvAddr=").code == 0
-    assert rocket.node.name_servers._links == {}
+    assert rocket.controller.name_servers._links == {}
 
 
 @pytest.mark.parametrize(

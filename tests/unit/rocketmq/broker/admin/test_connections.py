@@ -8,7 +8,7 @@ from penstock.core.units import SECOND
 from penstock.rocketmq.broker.admin import connections
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import Heartbeat, Member
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Language
@@ -19,20 +19,20 @@ MEMBER = {"clientAddr": "127.0.0.1:5000", "clientId": "c1", "language": "GO", "v
 
 
 @pytest.fixture
-def online(node: Node) -> FakePeer:
+def online(controller: Controller) -> FakePeer:
     """A client that consumes in the group CG and produces in PG."""
     peer = FakePeer()
     body = heartbeat("c1", "CG", topic="T", text="A||B", version=5, producers=("PG",))
     member = Member(
-        "c1", peer.connection, peer.address, Language.GO, 317, node.clock.monotonic_ns()
+        "c1", peer.connection, peer.address, Language.GO, 317, controller.clock.monotonic_ns()
     )
-    node.clients.beat(Heartbeat.parse(body), member)
+    controller.clients.beat(Heartbeat.parse(body), member)
     return peer
 
 
-def test_consumers_with_what_they_subscribe(node: Node, online: FakePeer) -> None:
+def test_consumers_with_what_they_subscribe(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="CG")
-    answer = connections.consumer_connections(node, online.connection, asked)
+    answer = connections.consumer_connections(controller, online.connection, asked)
     assert fastjson.loads(answer.body) == {
         "connectionSet": [MEMBER],
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
@@ -47,33 +47,33 @@ def test_consumers_with_what_they_subscribe(node: Node, online: FakePeer) -> Non
     }  # fmt: skip
 
 
-def test_a_group_that_is_not_online(node: Node, online: FakePeer) -> None:
+def test_a_group_that_is_not_online(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="PG")
     with pytest.raises(RefusedError, match=r"the consumer group\[PG\] not online") as refused:
-        connections.consumer_connections(node, online.connection, asked)
+        connections.consumer_connections(controller, online.connection, asked)
     assert refused.value.code == ResponseCode.CONSUMER_NOT_ONLINE
 
 
-def test_producers(node: Node, online: FakePeer) -> None:
+def test_producers(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="PG")
-    answer = connections.producer_connections(node, online.connection, asked)
+    answer = connections.producer_connections(controller, online.connection, asked)
     assert fastjson.loads(answer.body) == {"connectionSet": [MEMBER]}
 
 
-def test_a_producer_group_that_is_not_there(node: Node, online: FakePeer) -> None:
+def test_a_producer_group_that_is_not_there(controller: Controller, online: FakePeer) -> None:
     asked = request(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="CG")
     with pytest.raises(RefusedError, match=r"the producer group\[CG\] not exist") as refused:
-        connections.producer_connections(node, online.connection, asked)
+        connections.producer_connections(controller, online.connection, asked)
     assert refused.value.code == ResponseCode.SYSTEM_ERROR
 
 
 def test_all_producers_and_when_they_were_heard(
-    node: Node, online: FakePeer, clock: FakeClock
+    controller: Controller, online: FakePeer, clock: FakeClock
 ) -> None:
-    heard_ms = node.now_ms
+    heard_ms = controller.now_ms
     clock.advance(7 * SECOND)
     asked = request(RequestCode.GET_ALL_PRODUCER_INFO)
-    answer = connections.all_producers(node, online.connection, asked)
+    answer = connections.all_producers(controller, online.connection, asked)
     assert fastjson.loads(answer.body) == {
         "data": {
             "PG": [{

@@ -11,8 +11,8 @@ import pytest
 from penstock.rocketmq.broker import heartbeats
 from penstock.rocketmq.broker.admin import offset_reset
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.registration import TopicConfig
@@ -22,33 +22,37 @@ from tests.unit.rocketmq.raw_client import RawClient
 
 
 @pytest.fixture
-def topic(node: Node) -> str:
+def topic(controller: Controller) -> str:
     """Two queues, with 5 and 3 messages; the group G is at 2 and 3."""
-    node.topics.put(TopicConfig("T", 2, 2), node.now_ms)
+    controller.topics.put(TopicConfig("T", 2, 2), controller.now_ms)
 
     async def put() -> None:
         for queue in (0, 0, 0, 0, 0, 1, 1, 1):
-            await node.publish_one(Draft("T", queue, b"x"))
+            await controller.publisher.publish_one(Draft("T", queue, b"x"))
 
     asyncio.run(put())
-    node.offsets.commit("T", "G", 0, 2)
-    node.offsets.commit("T", "G", 1, 3)
+    controller.offsets.commit("T", "G", 0, 2)
+    controller.offsets.commit("T", "G", 1, 3)
     return "T"
 
 
-def join(node: Node, client_id: str, peer: FakePeer | None = None, version: int = 409) -> FakePeer:
+def join(
+    controller: Controller, client_id: str, peer: FakePeer | None = None, version: int = 409
+) -> FakePeer:
     peer = peer or FakePeer()
     beat = request(34, heartbeat(client_id, "G"), version=version)
-    node.topics.make_inner("%RETRY%G", 1, 0)
-    heartbeats.heart_beat(node, peer.connection, beat)
+    controller.topics.make_inner("%RETRY%G", 1, 0)
+    heartbeats.heart_beat(controller, peer.connection, beat)
     peer.told.clear()
     return peer
 
 
-def reset(node: Node, ms: int, force: bool = False, language: Language = Language.JAVA) -> Command:
+def reset(
+    controller: Controller, ms: int, force: bool = False, language: Language = Language.JAVA
+) -> Command:
     asked = request(222, language=language, topic="T", group="G", timestamp=ms,
                     isForce=str(force).lower())  # fmt: skip
-    return offset_reset.reset_offsets(node, FakePeer().connection, asked)
+    return offset_reset.reset_offsets(controller, FakePeer().connection, asked)
 
 
 def by_queue(body: bytes) -> dict[int, int]:
@@ -62,75 +66,75 @@ def by_queue(body: bytes) -> dict[int, int]:
      (1 << 50, False, {0: 2, 1: 2}), (1 << 50, True, {0: 4, 1: 2})],
 )  # fmt: skip
 def test_members_are_told_the_new_offsets(
-    node: Node, topic: str, ms: int, force: bool, wanted: dict[int, int]
+    controller: Controller, topic: str, ms: int, force: bool, wanted: dict[int, int]
 ) -> None:
-    peers = [join(node, "c1"), join(node, "c2")]
-    answer = reset(node, ms, force)
+    peers = [join(controller, "c1"), join(controller, "c2")]
+    answer = reset(controller, ms, force)
     assert (answer.code, by_queue(answer.body)) == (0, wanted)
     for peer in peers:
         (told,) = (told for told in peer.told if told.code == 220)
         assert told.ext == {"topic": "T", "group": "G", "timestamp": str(ms),
                             "isForce": str(force).lower()}  # fmt: skip
         assert by_queue(told.body) == wanted
-    assert node.offsets.query("T", "G", 0) == 2, "members commit it themselves"
+    assert controller.offsets.query("T", "G", 0) == 2, "members commit it themselves"
 
 
-def test_an_administrator_in_cpp_wants_a_list(node: Node, topic: str) -> None:
-    peer = join(node, "c1")
-    answer = reset(node, 0, language=Language.CPP)
+def test_an_administrator_in_cpp_wants_a_list(controller: Controller, topic: str) -> None:
+    peer = join(controller, "c1")
+    answer = reset(controller, 0, language=Language.CPP)
     assert by_queue(answer.body) == {0: 0, 1: 0}
-    name = node.settings.broker_name
+    name = controller.settings.broker_name
     assert fastjson.loads(peer.told[0].body)["offsetTable"] == [
         {"brokerName": name, "offset": 0, "queueId": queue, "topic": "T"} for queue in (0, 1)
     ]
 
 
-def test_what_cannot_be_reset(node: Node, topic: str) -> None:
+def test_what_cannot_be_reset(controller: Controller, topic: str) -> None:
     with pytest.raises(RefusedError, match="Consumer not online") as refusal:
-        reset(node, 0)
+        reset(controller, 0)
     assert refusal.value.code == 206
-    old, new = join(node, "old", version=27), join(node, "new")
+    old, new = join(controller, "old", version=27), join(controller, "new")
     with pytest.raises(RefusedError, match="does not support this feature"):
-        reset(node, 0)
+        reset(controller, 0)
     assert 220 not in old.told_codes + new.told_codes
-    node.topics.put(TopicConfig("T", 3, 3), node.now_ms)
+    controller.topics.put(TopicConfig("T", 3, 3), controller.now_ms)
     with pytest.raises(RefusedError, match="THe consumer group <G> not exist") as refusal:
-        reset(node, 0)
+        reset(controller, 0)
     assert refusal.value.code == 1
-    node.topics.delete("T", 0)
+    controller.topics.delete("T", 0)
     with pytest.raises(RefusedError, match="no topic in this broker"):
-        reset(node, 0)
+        reset(controller, 0)
 
 
-def status(node: Node, **fields: Any) -> dict[str, Any]:
+def status(controller: Controller, **fields: Any) -> dict[str, Any]:
     asked = request(223, topic="T", group="G", **fields)
-    answer = asyncio.run(offset_reset.consumer_status(node, FakePeer().connection, asked))
+    answer = asyncio.run(offset_reset.consumer_status(controller, FakePeer().connection, asked))
     value = fastjson.loads(answer.body)
     assert value["messageQueueTable"] == {}
     return dict(value["consumerTable"])
 
 
-def test_where_members_are(node: Node, topic: str) -> None:
+def test_where_members_are(controller: Controller, topic: str) -> None:
     queue = b'{"brokerName":"b","queueId":0,"topic":"T"}'
 
     def reply(told: Told) -> Command:
         assert (told.code, told.ext) == (221, {"topic": "T", "group": "G"})
         return Command(0, body=b'{"consumerTable":{},"messageQueueTable":{' + queue + b":7}}")
 
-    join(node, "c1", FakePeer(reply))
-    join(node, "silent")
-    join(node, "odd", FakePeer(lambda told: Command(0, body=b"{")))
-    join(node, "refusing", FakePeer(lambda told: Command(1)))
-    found = status(node)
+    join(controller, "c1", FakePeer(reply))
+    join(controller, "silent")
+    join(controller, "odd", FakePeer(lambda told: Command(0, body=b"{")))
+    join(controller, "refusing", FakePeer(lambda told: Command(1)))
+    found = status(controller)
     assert list(found) == ["c1"]
     assert list(found["c1"].values()) == [7]
-    assert status(node, clientAddr="c1") == found
-    assert status(node, clientAddr="silent") == {}
+    assert status(controller, clientAddr="c1") == found
+    assert status(controller, clientAddr="silent") == {}
 
 
-def test_nobody_to_ask(node: Node) -> None:
+def test_nobody_to_ask(controller: Controller) -> None:
     with pytest.raises(RefusedError, match=r"No Any Consumer online in the consumer group: \[G\]"):
-        status(node)
+        status(controller)
 
 
 def test_through_real_connections(connect: Callable[[], RawClient]) -> None:

@@ -11,14 +11,12 @@ import pytest
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.rocketmq.broker.admin import runtime_info
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.names import SCHEDULE_TOPIC
-from penstock.rocketmq.broker.node import Node
-from penstock.rocketmq.broker.services import add_services
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.registration import TopicConfig
-from penstock.storage.disk import OsDisk
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.peers import FakePeer, request
@@ -46,22 +44,17 @@ KEYS_SINCE_5 = (
 PEER = FakePeer()
 
 
-@pytest.fixture(autouse=True)
-def services(node: Node) -> None:
-    add_services(node, OsDisk())
-
-
-def table(node: Node) -> dict[str, str]:
+def table(controller: Controller) -> dict[str, str]:
     asked = request(RequestCode.GET_BROKER_RUNTIME_INFO)
-    value = fastjson.loads(runtime_info.runtime_info(node, PEER.connection, asked).body)
+    value = fastjson.loads(runtime_info.runtime_info(controller, PEER.connection, asked).body)
     assert isinstance(value, dict)
     found = value["table"]
     assert isinstance(found, dict)
     return found
 
 
-def test_all_that_tools_read_is_there_as_text(node: Node, tmp_path: Path) -> None:
-    found = table(node)
+def test_all_that_tools_read_is_there_as_text(controller: Controller, tmp_path: Path) -> None:
+    found = table(controller)
     ours = {f"commitLogDiskRatio_{tmp_path}", *KEYS_SINCE_5.split()}
     assert set(found) == {*JAVAS_KEYS.split(), *ours}
     assert all(isinstance(value, str) for value in found.values())
@@ -69,75 +62,83 @@ def test_all_that_tools_read_is_there_as_text(node: Node, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("queue", ["send", "pull", "query"])
-def test_queues_of_thread_pools_are_empty_and_have_room(node: Node, queue: str) -> None:
+def test_queues_of_thread_pools_are_empty_and_have_room(controller: Controller, queue: str) -> None:
     """Apache's exporter for Prometheus skips a broker that does not have both keys."""
-    found = table(node)
+    found = table(controller)
     assert int(found[f"{queue}ThreadPoolQueueSize"]) == 0
     assert int(found[f"{queue}ThreadPoolQueueCapacity"]) > 0
     assert int(found["EndTransactionThreadPoolQueueCapacity"]) > 0
 
 
-async def test_totals_and_offsets_are_those_of_the_store(node: Node, clock: FakeClock) -> None:
-    empty = table(node)
+async def test_totals_and_offsets_are_those_of_the_store(
+    controller: Controller, clock: FakeClock
+) -> None:
+    empty = table(controller)
     assert (empty["commitLogMinOffset"], empty["commitLogMaxOffset"]) == ("0", "0")
     assert empty["earliestMessageTimeStamp"] == "-1"
-    first_ms = node.now_ms
-    first = await store(node, "T", 0, b"1")
+    first_ms = controller.now_ms
+    first = await store(controller, "T", 0, b"1")
     clock.advance(SECOND)
-    last = await store(node, "U", 0, b"2", b"3")
-    node.stats.got("T", "G", 1, 10)
-    found = table(node)
+    last = await store(controller, "U", 0, b"2", b"3")
+    controller.stats.got("T", "G", 1, 10)
+    found = table(controller)
     assert found["earliestMessageTimeStamp"] == str(first_ms)
     assert found["commitLogMinOffset"] == str(first[0].physical_offset)
     assert found["commitLogMaxOffset"] == str(last[-1].physical_offset + 1)
     assert (found["msgPutTotalTodayNow"], found["msgGetTotalTodayNow"]) == ("3", "1")
-    nbytes = sum(len(node.store.frame(each.physical_offset) or b"") for each in (*first, *last))
+    nbytes = sum(
+        len(controller.store.frame(each.physical_offset) or b"") for each in (*first, *last)
+    )
     assert found["putMessageSizeTotal"] == str(nbytes)
     assert found["putMessageAverageSize"] == str(nbytes / 3)
 
 
-def test_rates_have_three_parts_and_both_spellings(node: Node, clock: FakeClock) -> None:
-    node.stats.got("T", "G", 30, 1)
-    node.stats.missed()
+def test_rates_have_three_parts_and_both_spellings(
+    controller: Controller, clock: FakeClock
+) -> None:
+    controller.stats.got("T", "G", 30, 1)
+    controller.stats.missed()
     clock.advance(10 * SECOND)
-    node.stats.tick()
-    found = table(node)
+    controller.stats.tick()
+    found = table(controller)
     assert found["getTransferedTps"] == found["getTransferredTps"] == "3.0 3.0 3.0"
     assert found["getFoundTps"] == found["getMissTps"] == "0.1 0.1 0.1"
     assert found["getTotalTps"] == "0.2 0.2 0.2"
 
 
-def test_how_long_it_runs(node: Node, clock: FakeClock) -> None:
-    started = node.now_ms
+def test_how_long_it_runs(controller: Controller, clock: FakeClock) -> None:
+    started = controller.now_ms
     clock.advance(25 * HOUR + 14 * MINUTE + 39 * SECOND)
-    found = table(node)
+    found = table(controller)
     assert found["runtime"] == "[ 1 days, 1 hours, 14 minutes, 39 seconds ]"
     assert found["bootTimestamp"] == str(started)
 
 
-def test_the_disk_is_asked(node: Node, settings: BrokerSettings, tmp_path: Path) -> None:
-    found = table(node)
+def test_the_disk_is_asked(
+    controller: Controller, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    found = table(controller)
     assert 0 < float(found["commitLogDiskRatio"]) <= 1
     assert found[f"commitLogDiskRatio_{tmp_path}"] == found["consumeQueueDiskRatio"]
     size = r"\d+\.\d [KMGTPE]iB"
     assert re.fullmatch(rf"Total : {size}, Free : {size}\.", found["commitLogDirCapacity"])
     settings.store_path_root_dir = os.path.join(tmp_path, "gone")
-    assert table(node)["commitLogDiskRatio"] == "-1.0"
+    assert table(controller)["commitLogDiskRatio"] == "-1.0"
 
 
-async def test_how_far_delay_levels_are(node: Node) -> None:
-    node.topics.put(TopicConfig(SCHEDULE_TOPIC, 18, 18), node.now_ms)
-    await store(node, SCHEDULE_TOPIC, 2, b"1", b"2", DELAY="3", REAL_TOPIC="T", REAL_QID="0")
-    found = table(node)
+async def test_how_far_delay_levels_are(controller: Controller) -> None:
+    controller.topics.put(TopicConfig(SCHEDULE_TOPIC, 18, 18), controller.now_ms)
+    await store(controller, SCHEDULE_TOPIC, 2, b"1", b"2", DELAY="3", REAL_TOPIC="T", REAL_QID="0")
+    found = table(controller)
     assert found["scheduleMessageOffset_3"] == "0,2"
     assert "scheduleMessageOffset_1" not in found
 
 
-def test_one_statistic(node: Node) -> None:
-    node.stats.put("T", 3, 300)
-    node.stats.tick()
+def test_one_statistic(controller: Controller) -> None:
+    controller.stats.put("T", 3, 300)
+    controller.stats.tick()
     asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="T")
-    answer = runtime_info.view_statistic(node, PEER.connection, asked)
+    answer = runtime_info.view_statistic(controller, PEER.connection, asked)
     assert answer.body == (
         b'{"statsDay":{"avgpt":3.0,"sum":3,"tps":0.0008333333333333334},'
         b'"statsHour":{"avgpt":3.0,"sum":3,"tps":0.005},'
@@ -145,8 +146,8 @@ def test_one_statistic(node: Node) -> None:
     )
 
 
-def test_a_statistic_that_is_not_there(node: Node) -> None:
+def test_a_statistic_that_is_not_there(controller: Controller) -> None:
     asked = request(RequestCode.VIEW_BROKER_STATS_DATA, statsName="TOPIC_PUT_NUMS", statsKey="Nope")
     with pytest.raises(RefusedError, match=r"^The stats <TOPIC_PUT_NUMS> <Nope> not exist$") as no:
-        runtime_info.view_statistic(node, PEER.connection, asked)
+        runtime_info.view_statistic(controller, PEER.connection, asked)
     assert no.value.code == ResponseCode.SYSTEM_ERROR

@@ -83,17 +83,17 @@ def test_several_at_once_or_none(connect: Connect) -> None:
 def test_deleting_takes_messages_and_offsets(
     connect: Connect, rocket: RocketBroker, loop_thread: LoopThread
 ) -> None:
-    client, node = connect(), rocket.node
+    client, controller = connect(), rocket.controller
     make(client, "T")
-    loop_thread.run(node.store.append(Draft("T", 1, b"body")))
-    node.offsets.commit("T", "G", 1, 1)
-    assert node.store.bounds("T", 1) == (0, 1)
+    loop_thread.run(controller.store.append(Draft("T", 1, b"body")))
+    controller.offsets.commit("T", "G", 1, 1)
+    assert controller.store.bounds("T", 1) == (0, 1)
     assert client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T").code == 0
-    assert "T" not in node.topics.configs
-    assert "T" not in node.base.broker.topics
-    assert node.offsets.of("T", "G") == {}
+    assert "T" not in controller.topics.configs
+    assert "T" not in controller.node.broker.topics
+    assert controller.offsets.of("T", "G") == {}
     make(client, "T")
-    assert node.store.bounds("T", 1) == (0, 0)
+    assert controller.store.bounds("T", 1) == (0, 0)
 
 
 def test_deleting_what_is_not_there_is_success(connect: Connect) -> None:

@@ -11,12 +11,12 @@ import pytest
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.delays import schedule, timers
+from penstock.rocketmq.broker.delays import timers
 from penstock.rocketmq.broker.delays.due_loop import FAR
-from penstock.rocketmq.broker.delays.timers import Timers, Waiting
+from penstock.rocketmq.broker.delays.timers import Waiting
 from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.broker.node import Node
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
@@ -36,7 +36,7 @@ def lives(tmp_path: Path, clock: FakeClock) -> Iterator[Lives]:
 
 
 @pytest.fixture
-def node(lives: Lives) -> Node:
+def controller(lives: Lives) -> Controller:
     return lives.begin("T")
 
 
@@ -44,12 +44,12 @@ def after(ms: int, body: bytes = b"x", **more: str) -> Draft:
     return Draft("T", 1, body, properties.join({"KEYS": "k", "TIMER_DELAY_MS": str(ms), **more}))
 
 
-def bodies(node: Node) -> list[bytes]:
-    return [message.body for message in stored(node, "T", 1)]
+def bodies(controller: Controller) -> list[bytes]:
+    return [message.body for message in stored(controller, "T", 1)]
 
 
-async def settle(node: Node) -> int:
-    while (due_ms := await node.timers.step()) <= node.now_ms:
+async def settle(controller: Controller) -> int:
+    while (due_ms := await controller.timers.step()) <= controller.now_ms:
         pass
     return due_ms
 
@@ -72,11 +72,11 @@ def test_when_a_message_wants_to_be_delivered(found: dict[str, str], due_ms: int
     assert timers.deliver_ms(found, 100_000) == due_ms
 
 
-def test_a_message_waits_in_the_timer_topic(node: Node) -> None:
-    draft = schedule.divert(node, after(1500))
+def test_a_message_waits_in_the_timer_topic(controller: Controller) -> None:
+    draft = controller.publisher.divert(after(1500))
     assert (draft.topic, draft.queue) == (names.TIMER_TOPIC, 0)
     found = properties.parse(draft.properties)
-    assert found["TIMER_OUT_MS"] == str(node.now_ms + 1500)
+    assert found["TIMER_OUT_MS"] == str(controller.now_ms + 1500)
     assert (found["REAL_TOPIC"], found["REAL_QID"], found["KEYS"]) == ("T", "1", "k")
 
 
@@ -88,9 +88,9 @@ def test_a_message_waits_in_the_timer_topic(node: Node) -> None:
         {"TIMER_DELAY_MS": "9", "TIMER_OUT_MS": "9"},
     ],
 )
-def test_what_is_due_already_does_not_wait(node: Node, found: dict[str, str]) -> None:
+def test_what_is_due_already_does_not_wait(controller: Controller, found: dict[str, str]) -> None:
     draft = Draft("T", 0, b"x", properties.join(found))
-    assert schedule.divert(node, draft) is draft
+    assert controller.publisher.divert(draft) is draft
 
 
 @pytest.mark.parametrize(
@@ -103,27 +103,30 @@ def test_what_is_due_already_does_not_wait(node: Node, found: dict[str, str]) ->
         ({"TIMER_DELAY_MS": "9" * 30}, "is no number"),
     ],
 )
-def test_impossible_times_are_refused(node: Node, found: dict[str, str], remark: str) -> None:
+def test_impossible_times_are_refused(
+    controller: Controller, found: dict[str, str], remark: str
+) -> None:
     with pytest.raises(RefusedError, match=remark) as refused:
-        schedule.divert(node, Draft("T", 0, b"x", properties.join(found)))
+        controller.publisher.divert(Draft("T", 0, b"x", properties.join(found)))
     assert refused.value.code == 13
 
 
-async def test_no_more_than_there_is_room_for(lives: Lives, clock: FakeClock) -> None:
-    node = lives.begin("T")
-    node.state._files.pop(timers.FILE)
-    node.timers = Timers(node, most=2)
-    await node.publish_one(after(1000))
-    await node.publish_one(after(2000))
+async def test_no_more_than_there_is_room_for(
+    lives: Lives, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = lives.begin("T")
+    monkeypatch.setattr(controller.timers, "_most", 2)
+    await controller.publisher.publish_one(after(1000))
+    await controller.publisher.publish_one(after(2000))
     with pytest.raises(RefusedError, match="2 timer messages wait already"):
-        await node.publish_one(after(3000))
-    await settle(node)
+        await controller.publisher.publish_one(after(3000))
+    await settle(controller)
     with pytest.raises(RefusedError, match="2 timer messages wait already"):
-        await node.publish_one(after(3000))
+        await controller.publisher.publish_one(after(3000))
     clock.advance(SECOND)
-    await settle(node)
-    await node.publish_one(after(3000))
-    assert len(node.timers) == 2
+    await settle(controller)
+    await controller.publisher.publish_one(after(3000))
+    assert len(controller.timers) == 2
 
 
 def at(ms: int, body: bytes) -> Draft:
@@ -131,10 +134,10 @@ def at(ms: int, body: bytes) -> Draft:
     return Draft("T", 1, body, properties.join({"TIMER_DELIVER_MS": str(ms)}))
 
 
-async def deliver(node: Node) -> None:
+async def deliver(controller: Controller) -> None:
     """Deliver all messages that are due, whatever the system's time is."""
     for _ in range(5):
-        await node.timers.step()
+        await controller.timers.step()
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -172,230 +175,238 @@ def test_appointments_move_and_others_stay() -> None:
 # --- when it is delivered -------------------------------------------------------------------------
 
 
-async def test_each_message_at_its_time(node: Node, clock: FakeClock) -> None:
-    start = node.now_ms
+async def test_each_message_at_its_time(controller: Controller, clock: FakeClock) -> None:
+    start = controller.now_ms
     for ms in (3000, 1, 500, 72 * 3600 * 1000, 1000):
-        await node.publish_one(after(ms, b"%d" % ms))
-    assert await settle(node) == start + 1
+        await controller.publisher.publish_one(after(ms, b"%d" % ms))
+    assert await settle(controller) == start + 1
     clock.advance(MILLISECOND)
-    assert await settle(node) == start + 500
-    assert bodies(node) == [b"1"]
+    assert await settle(controller) == start + 500
+    assert bodies(controller) == [b"1"]
     clock.advance(499 * MILLISECOND)
-    assert await settle(node) == start + 1000
+    assert await settle(controller) == start + 1000
     clock.advance(72 * HOUR)
-    assert await settle(node) == FAR
-    assert bodies(node) == [b"1", b"500", b"1000", b"3000", b"259200000"]
-    assert "TIMER_OUT_MS" in stored(node, "T", 1)[0].properties
-    assert len(node.timers) == 0
+    assert await settle(controller) == FAR
+    assert bodies(controller) == [b"1", b"500", b"1000", b"3000", b"259200000"]
+    assert "TIMER_OUT_MS" in stored(controller, "T", 1)[0].properties
+    assert len(controller.timers) == 0
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR])
 async def test_nobody_waits_longer_or_shorter_when_the_systems_time_is_set(
-    node: Node, clock: FakeClock, by: int
+    controller: Controller, clock: FakeClock, by: int
 ) -> None:
-    await node.publish_one(after(1000, b"before"))
-    await node.timers.step()
+    await controller.publisher.publish_one(after(1000, b"before"))
+    await controller.timers.step()
     clock.set_wall(clock.wall_ns() + by)
-    await node.publish_one(after(1000, b"after"))
+    await controller.publisher.publish_one(after(1000, b"after"))
     clock.advance(999 * MILLISECOND)
-    await deliver(node)
-    assert bodies(node) == []
+    await deliver(controller)
+    assert bodies(controller) == []
     clock.advance(MILLISECOND)
-    await deliver(node)
-    assert bodies(node) == [b"before", b"after"]
+    await deliver(controller)
+    assert bodies(controller) == [b"before", b"after"]
 
 
-async def test_appointments_are_with_the_systems_time(node: Node, clock: FakeClock) -> None:
-    start = node.now_ms
+async def test_appointments_are_with_the_systems_time(
+    controller: Controller, clock: FakeClock
+) -> None:
+    start = controller.now_ms
     for minutes in (30, 90, 60):
-        await node.publish_one(at(start + minutes * 60_000, b"%d" % minutes))
-    await deliver(node)
+        await controller.publisher.publish_one(at(start + minutes * 60_000, b"%d" % minutes))
+    await deliver(controller)
     clock.set_wall(clock.wall_ns() - HOUR)
-    await node.publish_one(at(start - 10 * 60_000, b"-10"))
+    await controller.publisher.publish_one(at(start - 10 * 60_000, b"-10"))
     clock.advance(50 * MINUTE)
-    await deliver(node)
-    assert bodies(node) == [b"-10"]
+    await deliver(controller)
+    assert bodies(controller) == [b"-10"]
     clock.set_wall(start * MILLISECOND + HOUR)
-    await deliver(node)
-    assert bodies(node) == [b"-10", b"30", b"60"]
+    await deliver(controller)
+    assert bodies(controller) == [b"-10", b"30", b"60"]
     clock.advance(30 * MINUTE)
-    await deliver(node)
-    assert bodies(node)[3:] == [b"90"]
+    await deliver(controller)
+    assert bodies(controller)[3:] == [b"90"]
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR])
 async def test_a_restart_after_the_systems_time_was_set_loses_nothing(
-    lives: Lives, node: Node, clock: FakeClock, by: int
+    lives: Lives, controller: Controller, clock: FakeClock, by: int
 ) -> None:
-    start = node.now_ms
-    await node.publish_one(after(1000, b"1"))
-    await node.publish_one(after(40 * 60_000, b"2"))
-    await node.publish_one(at(start + 100 * 60_000, b"3"))
+    start = controller.now_ms
+    await controller.publisher.publish_one(after(1000, b"1"))
+    await controller.publisher.publish_one(after(40 * 60_000, b"2"))
+    await controller.publisher.publish_one(at(start + 100 * 60_000, b"3"))
     clock.set_wall(clock.wall_ns() + by)
-    await node.publish_one(after(20 * 60_000, b"4"))
+    await controller.publisher.publish_one(after(20 * 60_000, b"4"))
     clock.advance(SECOND)
-    await deliver(node)
-    assert bodies(node) == [b"1"]
-    node.state.save(timers.FILE)
-    node = lives.begin("T")
+    await deliver(controller)
+    assert bodies(controller) == [b"1"]
+    controller.state.save(timers.FILE)
+    controller = lives.begin("T")
     clock.advance(3 * HOUR)
-    await deliver(node)
-    assert set(bodies(node)) == {b"1", b"2", b"3", b"4"}
+    await deliver(controller)
+    assert set(bodies(controller)) == {b"1", b"2", b"3", b"4"}
 
 
 @pytest.mark.parametrize("by", [-HOUR, HOUR])
 async def test_the_systems_time_is_set_between_a_request_and_its_storage(
-    lives: Lives, node: Node, clock: FakeClock, by: int
+    lives: Lives, controller: Controller, clock: FakeClock, by: int
 ) -> None:
-    draft = schedule.divert(node, after(60_000, b"1"))
+    draft = controller.publisher.divert(after(60_000, b"1"))
     clock.set_wall(clock.wall_ns() + by)
-    await node.publish_one(draft)
-    await node.publish_one(after(1000, b"0"))
+    await controller.publisher.publish_one(draft)
+    await controller.publisher.publish_one(after(1000, b"0"))
     clock.advance(SECOND)
-    await deliver(node)
-    assert bodies(node) == [b"0"]
-    node.state.save(timers.FILE)
-    node = lives.begin("T")
+    await deliver(controller)
+    assert bodies(controller) == [b"0"]
+    controller.state.save(timers.FILE)
+    controller = lives.begin("T")
     clock.advance(MINUTE)
-    await deliver(node)
-    assert bodies(node) == [b"0", b"1"]
+    await deliver(controller)
+    assert bodies(controller) == [b"0", b"1"]
 
 
-async def test_equal_times_keep_their_order(node: Node, clock: FakeClock) -> None:
+async def test_equal_times_keep_their_order(controller: Controller, clock: FakeClock) -> None:
     for number in range(400):
-        await node.publish_one(after(1000, b"%d" % number))
+        await controller.publisher.publish_one(after(1000, b"%d" % number))
     clock.advance(SECOND)
-    await settle(node)
-    assert bodies(node) == [b"%d" % number for number in range(400)]
+    await settle(controller)
+    assert bodies(controller) == [b"%d" % number for number in range(400)]
 
 
-async def test_what_cannot_be_stored_is_tried_again(node: Node, clock: FakeClock) -> None:
-    await node.publish_one(after(1000))
+async def test_what_cannot_be_stored_is_tried_again(
+    controller: Controller, clock: FakeClock
+) -> None:
+    await controller.publisher.publish_one(after(1000))
     clock.advance(SECOND)
-    failing = FailingPuts(node, "T")
-    assert await node.timers.step() == node.now_ms + 1000
+    failing = FailingPuts(controller, "T")
+    assert await controller.timers.step() == controller.now_ms + 1000
     failing.mend()
-    await settle(node)
-    assert bodies(node) == [b"x"]
+    await settle(controller)
+    assert bodies(controller) == [b"x"]
 
 
-async def test_what_says_no_time_holds_nothing_up(node: Node, clock: FakeClock) -> None:
-    await store(node, names.TIMER_TOPIC, 0, b"lost")
-    await node.publish_one(after(1000))
+async def test_what_says_no_time_holds_nothing_up(controller: Controller, clock: FakeClock) -> None:
+    await store(controller, names.TIMER_TOPIC, 0, b"lost")
+    await controller.publisher.publish_one(after(1000))
     clock.advance(SECOND)
-    await settle(node)
-    assert bodies(node) == [b"x"]
+    await settle(controller)
+    assert bodies(controller) == [b"x"]
 
 
 # --- restarts -------------------------------------------------------------------------------------
 
 
 async def test_a_restart_delivers_neither_twice_nor_never(
-    lives: Lives, node: Node, clock: FakeClock
+    lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:
     for ms in (5000, 1000, 9000, 2000):
-        await node.publish_one(after(ms, b"%d" % ms))
+        await controller.publisher.publish_one(after(ms, b"%d" % ms))
     clock.advance(3 * SECOND)
-    await settle(node)
-    assert bodies(node) == [b"1000", b"2000"]
-    node.state.save(timers.FILE)
-    await node.publish_one(after(100, b"late"))  # behind what was saved, though its time is near
-    node = lives.begin("T")
+    await settle(controller)
+    assert bodies(controller) == [b"1000", b"2000"]
+    controller.state.save(timers.FILE)
+    await controller.publisher.publish_one(
+        after(100, b"late")
+    )  # behind what was saved, though its time is near
+    controller = lives.begin("T")
     clock.advance(10 * SECOND)
-    await settle(node)
-    assert bodies(node) == [b"1000", b"2000", b"late", b"5000", b"9000"]
+    await settle(controller)
+    assert bodies(controller) == [b"1000", b"2000", b"late", b"5000", b"9000"]
 
 
 async def test_a_crash_doubles_what_was_delivered_last(
-    lives: Lives, node: Node, clock: FakeClock
+    lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:
-    await node.publish_one(after(1000, b"a"))
-    await node.publish_one(after(2000, b"b"))
+    await controller.publisher.publish_one(after(1000, b"a"))
+    await controller.publisher.publish_one(after(2000, b"b"))
     clock.advance(SECOND)
-    await settle(node)
-    node.state.save(timers.FILE)
+    await settle(controller)
+    controller.state.save(timers.FILE)
     clock.advance(SECOND)
-    await settle(node)
-    node = lives.begin("T")
-    await settle(node)
-    assert bodies(node) == [b"a", b"b", b"b"]
+    await settle(controller)
+    controller = lives.begin("T")
+    await settle(controller)
+    assert bodies(controller) == [b"a", b"b", b"b"]
 
 
 async def test_a_delay_begins_when_the_message_is_stored(
-    lives: Lives, node: Node, clock: FakeClock
+    lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:
-    draft = schedule.divert(node, after(100, b"slow"))
-    await node.publish_one(after(1000, b"quick"))
+    draft = controller.publisher.divert(after(100, b"slow"))
+    await controller.publisher.publish_one(after(1000, b"quick"))
     clock.advance(SECOND)
-    await settle(node)
-    await node.store.append(draft)
-    node.state.save(timers.FILE)
-    node = lives.begin("T")
-    await settle(node)
-    assert bodies(node) == [b"quick"]
+    await settle(controller)
+    await controller.store.append(draft)
+    controller.state.save(timers.FILE)
+    controller = lives.begin("T")
+    await settle(controller)
+    assert bodies(controller) == [b"quick"]
     clock.advance(100 * MILLISECOND)
-    await settle(node)
-    assert bodies(node) == [b"quick", b"slow"]
+    await settle(controller)
+    assert bodies(controller) == [b"quick", b"slow"]
 
 
-async def test_a_crash_within_a_backlog(lives: Lives, node: Node, clock: FakeClock) -> None:
+async def test_a_crash_within_a_backlog(
+    lives: Lives, controller: Controller, clock: FakeClock
+) -> None:
     count = 3 * timers.SLICE
     for number in range(count):
-        await node.publish_one(after(number // 100 + 1, b"%d" % number))
+        await controller.publisher.publish_one(after(number // 100 + 1, b"%d" % number))
     clock.advance(SECOND)
-    while not bodies(node):
-        await node.timers.step()
-    assert len(bodies(node)) == timers.SLICE
-    node.state.save(timers.FILE)
-    node = lives.begin("T")
-    await settle(node)
-    assert {int(body) for body in bodies(node)} == set(range(count))
+    while not bodies(controller):
+        await controller.timers.step()
+    assert len(bodies(controller)) == timers.SLICE
+    controller.state.save(timers.FILE)
+    controller = lives.begin("T")
+    await settle(controller)
+    assert {int(body) for body in bodies(controller)} == set(range(count))
 
 
 async def test_what_is_saved_during_a_put_says_nothing_of_it(
-    lives: Lives, node: Node, clock: FakeClock
+    lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:
-    await node.publish_one(after(1000))
-    await settle(node)
+    await controller.publisher.publish_one(after(1000))
+    await settle(controller)
     clock.advance(SECOND)
-    failing = FailingPuts(node, "T")
-    await node.timers.step()
-    node.state.save(timers.FILE)
+    failing = FailingPuts(controller, "T")
+    await controller.timers.step()
+    controller.state.save(timers.FILE)
     failing.mend()
-    node = lives.begin("T")
-    await settle(node)
-    assert bodies(node) == [b"x"]
+    controller = lives.begin("T")
+    await settle(controller)
+    assert bodies(controller) == [b"x"]
 
 
-async def test_a_deleted_timer_topic_is_forgotten(node: Node, clock: FakeClock) -> None:
-    await node.publish_one(after(1000))
-    await settle(node)
-    await node.store.delete(names.TIMER_TOPIC)
-    assert await settle(node) == FAR
-    await node.publish_one(after(1000, b"new"))
+async def test_a_deleted_timer_topic_is_forgotten(controller: Controller, clock: FakeClock) -> None:
+    await controller.publisher.publish_one(after(1000))
+    await settle(controller)
+    await controller.store.delete(names.TIMER_TOPIC)
+    assert await settle(controller) == FAR
+    await controller.publisher.publish_one(after(1000, b"new"))
     clock.advance(SECOND)
-    await settle(node)
-    assert bodies(node) == [b"new"]
+    await settle(controller)
+    assert bodies(controller) == [b"new"]
 
 
-async def test_what_waits_is_held(node: Node, clock: FakeClock) -> None:
+async def test_what_waits_is_held(controller: Controller, clock: FakeClock) -> None:
     for ms in (1000, 2000):
-        await node.publish_one(after(ms))
-    await settle(node)
-    topic = node.store.topic(names.TIMER_TOPIC)
-    node.retention.adopt(topic)
+        await controller.publisher.publish_one(after(ms))
+    await settle(controller)
+    topic = controller.store.topic(names.TIMER_TOPIC)
+    controller.retention.adopt(topic)
     assert topic.groups[release.HOLDER] == topic.floor() == 0
     clock.advance(2 * SECOND)
-    await settle(node)
+    await settle(controller)
     assert topic.floor() == 2
 
 
 @pytest.mark.parametrize(
     "value", [[], {}, {"low": 1, "read": 2}, {"low": 1, "read": -2, "deliveredMs": 1}]
 )
-def test_damaged_progress_is_refused(node: Node, value: object) -> None:
+def test_damaged_progress_is_refused(controller: Controller, value: object) -> None:
     with pytest.raises(BodyError):
-        node.timers._load(value)
+        controller.timers._load(value)
 
 
 # --- with a real broker ---------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import Heartbeat, Member
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.transactions import checks as module
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
@@ -44,39 +44,39 @@ def lives(tmp_path: Path, clock: FakeClock) -> Lives:
 
 
 @pytest.fixture
-async def node(lives: Lives) -> AsyncIterator[Node]:
-    node = await life(lives)
-    yield node
-    await node.transactions.close()
+async def controller(lives: Lives) -> AsyncIterator[Controller]:
+    controller = await life(lives)
+    yield controller
+    await controller.transactions.close()
     lives.end()
 
 
 @pytest.fixture
-def checks(node: Node) -> TransactionChecks:
-    return TransactionChecks(node)
+def checks(controller: Controller) -> TransactionChecks:
+    return TransactionChecks(controller)
 
 
-def producer(node: Node, name: str = "p", group: str = "PG", key: str = "") -> FakePeer:
+def producer(controller: Controller, name: str = "p", group: str = "PG", key: str = "") -> FakePeer:
     """A producer that is connected."""
     peer = FakePeer()
     beat = Heartbeat.parse(heartbeat(name, producers=(group,)))
     member = Member(name, peer.connection, peer.address, Language.JAVA, 409, 0, key)
-    node.clients.beat(beat, member)
+    controller.clients.beat(beat, member)
     return peer
 
 
 async def test_a_half_is_asked_for_when_it_is_old_enough(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    peer = producer(node)
-    half = await begin(node, b"x", queue=3)
+    peer = producer(controller)
+    half = await begin(controller, b"x", queue=3)
     clock.advance(6 * SECOND - 1)
     await checks.check()
     assert peer.told == []
     clock.advance(1)
     await checks.check()
     (told,) = peer.told
-    copy = stored(node, names.HALF_TOPIC)[-1]
+    copy = stored(controller, names.HALF_TOPIC)[-1]
     assert told.code == CHECK
     assert told.ext == {
         "tranStateTableOffset": "1", "commitLogOffset": str(copy.physical_offset),
@@ -86,157 +86,165 @@ async def test_a_half_is_asked_for_when_it_is_old_enough(
     assert (message.topic, message.queue, message.body) == ("T", 3, b"x")
     assert (message.queue_offset, message.physical_offset) == (1, copy.physical_offset)
     assert properties.value_of(message.properties, "TRANSACTION_CHECK_TIMES") == "1"
-    assert settled(node) == (1, 0)
-    await end(node, half._replace(queue_offset=1, physical_offset=copy.physical_offset), COMMIT)
-    assert bodies(node, 3) == [b"x"]
+    assert settled(controller) == (1, 0)
+    await end(
+        controller, half._replace(queue_offset=1, physical_offset=copy.physical_offset), COMMIT
+    )
+    assert bodies(controller, 3) == [b"x"]
     with pytest.raises(RefusedError, match="committed already"):
-        await end(node, half, ROLLBACK)  # the offsets of the first half
-    assert settled(node) == (2, 1)
+        await end(controller, half, ROLLBACK)  # the offsets of the first half
+    assert settled(controller) == (2, 1)
 
 
 async def test_a_transaction_that_ends_during_a_check_is_not_asked_for(
-    node: Node, checks: TransactionChecks, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    controller: Controller,
+    checks: TransactionChecks,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    peer = producer(node)
-    half = await begin(node)
+    peer = producer(controller)
+    half = await begin(controller)
     clock.advance(6 * SECOND)
     store = checks._store
 
     async def store_late(copies: Sequence[module._Copy]) -> None:
-        await end(node, half, COMMIT)
+        await end(controller, half, COMMIT)
         await store(copies)
 
     monkeypatch.setattr(checks, "_store", store_late)
     await checks.check()
-    assert len(stored(node, names.HALF_TOPIC)) == 1
+    assert len(stored(controller, names.HALF_TOPIC)) == 1
     assert peer.told == []
-    assert settled(node) == (1, 1)
+    assert settled(controller) == (1, 1)
 
 
 @pytest.mark.parametrize("by", [-HOUR, 100 * HOUR])
 async def test_nobody_is_asked_later_or_given_up_when_the_systems_time_is_set(
-    node: Node, checks: TransactionChecks, clock: FakeClock, by: int
+    controller: Controller, checks: TransactionChecks, clock: FakeClock, by: int
 ) -> None:
-    peer = producer(node)
-    await begin(node, b"before")
+    peer = producer(controller)
+    await begin(controller, b"before")
     clock.set_wall(clock.wall_ns() + by)
-    await begin(node, b"after")
+    await begin(controller, b"after")
     clock.advance(6 * SECOND - 1)
     await checks.check()
     assert peer.told == []
     clock.advance(1)
     await checks.check()
     assert len(peer.told) == 2
-    assert stored(node, names.GIVEN_UP_HALF_TOPIC) == []
+    assert stored(controller, names.GIVEN_UP_HALF_TOPIC) == []
 
 
 async def test_a_half_from_the_future_is_asked_for(
-    lives: Lives, node: Node, clock: FakeClock
+    lives: Lives, controller: Controller, clock: FakeClock
 ) -> None:
     """The system's time was set back while the broker was down."""
-    await begin(node, b"x")
-    await node.transactions.close()
+    await begin(controller, b"x")
+    await controller.transactions.close()
     clock.set_wall(clock.wall_ns() - HOUR)
-    node = await life(lives)
-    peer = producer(node)
-    await TransactionChecks(node).check()
+    controller = await life(lives)
+    peer = producer(controller)
+    await TransactionChecks(controller).check()
     assert len(peer.told) == 1
-    await node.transactions.close()
+    await controller.transactions.close()
 
 
 async def test_what_has_ended_is_not_asked_for(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    peer = producer(node)
-    await begin(node)
+    peer = producer(controller)
+    await begin(controller)
     for how in (COMMIT, ROLLBACK):
-        await end(node, await begin(node), how)
+        await end(controller, await begin(controller), how)
     clock.advance(7 * SECOND)
     await checks.check()
     assert [told.ext["tranStateTableOffset"] for told in peer.told] == ["3"]
-    assert len(bodies(node)) == 1
+    assert len(bodies(controller)) == 1
 
 
 async def test_producers_of_the_group_take_turns(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    peers = [producer(node, name) for name in "ab"]
-    other, deaf = producer(node, "c", "OTHER"), producer(node, "d")
+    peers = [producer(controller, name) for name in "ab"]
+    other, deaf = producer(controller, "c", "OTHER"), producer(controller, "d")
     deaf.is_congested = True
     for _ in range(10):
-        await begin(node)
+        await begin(controller)
     clock.advance(7 * SECOND)
     await checks.check()
     assert [len(peer.told) for peer in (*peers, other, deaf)] == [5, 5, 0, 0]
 
 
 async def test_when_all_are_congested_it_waits(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    producer(node).is_congested = True
-    await begin(node)
+    producer(controller).is_congested = True
+    await begin(controller)
     clock.advance(7 * SECOND)
     await checks.check()
-    assert len(stored(node, names.HALF_TOPIC)) == 1
+    assert len(stored(controller, names.HALF_TOPIC)) == 1
 
 
 async def test_without_a_producer_the_checks_are_counted(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    await begin(node)
+    await begin(controller)
     clock.advance(7 * SECOND)
     for times in (1, 2, 3):
         await checks.check()
-        copy = stored(node, names.HALF_TOPIC)[-1]
+        copy = stored(controller, names.HALF_TOPIC)[-1]
         assert f"TRANSACTION_CHECK_TIMES\x01{times}\x02" in copy.properties
         assert copy.queue_offset == times
-        assert settled(node) == (times, 0)
+        assert settled(controller) == (times, 0)
 
 
 async def test_after_so_many_checks_it_is_given_up(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    node.settings.transaction_check_max = 3
-    peer = producer(node)
-    half = await begin(node)
+    controller.settings.transaction_check_max = 3
+    peer = producer(controller)
+    half = await begin(controller)
     clock.advance(7 * SECOND)
     for _ in range(5):
         await checks.check()
     assert len(peer.told) == 3
-    (given_up,) = stored(node, names.GIVEN_UP_HALF_TOPIC)
+    (given_up,) = stored(controller, names.GIVEN_UP_HALF_TOPIC)
     assert given_up.body == b"x"
-    assert ops(node) == [(b"3", "give up")]
-    assert settled(node) == (4, 1)
-    await end(node, half, COMMIT)
-    assert bodies(node) == [b"x"]
+    assert ops(controller) == [(b"3", "give up")]
+    assert settled(controller) == (4, 1)
+    await end(controller, half, COMMIT)
+    assert bodies(controller) == [b"x"]
 
 
 async def test_what_is_older_than_messages_are_kept_is_given_up(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    peer = producer(node)
-    await begin(node)
+    peer = producer(controller)
+    await begin(controller)
     clock.advance(73 * HOUR)
     await checks.check()
     assert peer.told == []
-    assert len(stored(node, names.GIVEN_UP_HALF_TOPIC)) == 1
+    assert len(stored(controller, names.GIVEN_UP_HALF_TOPIC)) == 1
 
 
 async def test_a_message_may_ask_for_more_time(
-    node: Node, checks: TransactionChecks, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    controller: Controller,
+    checks: TransactionChecks,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    peer = producer(node)
-    await begin(node, CHECK_IMMUNITY_TIME_IN_SECONDS="100")
-    await begin(node)
+    peer = producer(controller)
+    await begin(controller, CHECK_IMMUNITY_TIME_IN_SECONDS="100")
+    await begin(controller)
     clock.advance(7 * SECOND)
     await checks.check()
     assert [told.ext["tranStateTableOffset"] for told in peer.told] == ["2"]
-    assert settled(node) == (None, None)  # it holds up the others, which is of no matter
+    assert settled(controller) == (None, None)  # it holds up the others, which is of no matter
     monkeypatch.setattr(module, "IMMUNE_WINDOW", 2)
     await checks.check()  # now it is, so it is stored behind them, and not counted
-    copies = [m for m in stored(node, names.HALF_TOPIC) if "IMMUNITY" in m.properties]
+    copies = [m for m in stored(controller, names.HALF_TOPIC) if "IMMUNITY" in m.properties]
     assert [("CHECK_TIMES" in m.properties) for m in copies] == [False, False]
-    assert settled(node)[0] == 3
+    assert settled(controller)[0] == 3
     clock.advance(94 * SECOND)
     peer.told.clear()
     await checks.check()
@@ -245,10 +253,10 @@ async def test_a_message_may_ask_for_more_time(
 
 @pytest.mark.parametrize("hours", [-100, 100])
 async def test_the_clocks_of_producers_do_not_matter(
-    node: Node, checks: TransactionChecks, clock: FakeClock, hours: int
+    controller: Controller, checks: TransactionChecks, clock: FakeClock, hours: int
 ) -> None:
-    peer = producer(node)
-    await begin(node, born_ms=node.now_ms + hours * 3600 * 1000)
+    peer = producer(controller)
+    await begin(controller, born_ms=controller.now_ms + hours * 3600 * 1000)
     clock.advance(5 * SECOND)
     await checks.check()
     assert peer.told == []
@@ -259,43 +267,43 @@ async def test_the_clocks_of_producers_do_not_matter(
 
 
 async def test_what_is_open_is_held(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    half = await begin(node)
-    await begin(node)
-    topic = node.store.topic(names.HALF_TOPIC)
-    node.retention.adopt(topic)
+    half = await begin(controller)
+    await begin(controller)
+    topic = controller.store.topic(names.HALF_TOPIC)
+    controller.retention.adopt(topic)
     await checks.check()
     assert topic.floor() == 0
-    await end(node, half, COMMIT)
+    await end(controller, half, COMMIT)
     assert topic.floor() == 1
 
 
 async def test_an_outcome_during_a_check_waits_for_it(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
     """The copy of a half is never an open transaction beside one that has ended."""
-    producer(node)
-    half = await begin(node)
+    producer(controller)
+    half = await begin(controller)
     clock.advance(7 * SECOND)
-    hanging = FailingPuts(node, names.HALF_TOPIC, hang=True)
+    hanging = FailingPuts(controller, names.HALF_TOPIC, hang=True)
     checking = spawn(checks.check(), "check")
     await until(lambda: hanging.count)
-    ending = spawn(end(node, half, COMMIT), "end")
+    ending = spawn(end(controller, half, COMMIT), "end")
     await asyncio.sleep(0.01)
-    assert ops(node) == []
+    assert ops(controller) == []
     checking.cancel()
     await ending
-    assert bodies(node) == [b"x"]
+    assert bodies(controller) == [b"x"]
 
 
 async def test_a_full_disk_leaves_all_as_it_was(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    peer = producer(node)
-    await begin(node)
+    peer = producer(controller)
+    await begin(controller)
     clock.advance(7 * SECOND)
-    failing = FailingPuts(node, names.HALF_TOPIC)
+    failing = FailingPuts(controller, names.HALF_TOPIC)
     with pytest.raises(Exception, match="no space left"):
         await checks.check()
     assert peer.told == []
@@ -305,17 +313,17 @@ async def test_a_full_disk_leaves_all_as_it_was(
 
 
 async def test_many_at_once_are_asked_for_once_each(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
-    peer = producer(node)
+    peer = producer(controller)
     for _ in range(300):
-        await begin(node)
+        await begin(controller)
     clock.advance(7 * SECOND)
     await checks.check()
     assert {told.ext["tranStateTableOffset"] for told in peer.told} == {
         str(offset) for offset in range(300, 600)
     }
-    assert settled(node) == (300, 0)
+    assert settled(controller) == (300, 0)
 
 
 # --- with a real broker ---------------------------------------------------------------------------
@@ -356,17 +364,17 @@ def test_a_check_on_the_wire(
 
 
 async def test_only_who_might_have_sent_the_message_is_asked(
-    node: Node, checks: TransactionChecks, clock: FakeClock
+    controller: Controller, checks: TransactionChecks, clock: FakeClock
 ) -> None:
     """A check shows the message, and any client may claim to belong to the group."""
-    spy, owner = producer(node, "spy", key="else"), producer(node, "owner", key="mine")
+    spy, owner = producer(controller, "spy", key="else"), producer(controller, "owner", key="mine")
 
     def may_publish(address: str, access_key: str, topic: str) -> bool:
         return (address, access_key, topic) == (owner.address, "mine", "T")
 
-    node.acl = cast("Acl", SimpleNamespace(may_publish=may_publish))
+    controller.acl = cast("Acl", SimpleNamespace(may_publish=may_publish))
     for _ in range(4):
-        await begin(node)
+        await begin(controller)
     clock.advance(7 * SECOND)
     await checks.check()
     assert [len(peer.told) for peer in (spy, owner)] == [0, 4]

@@ -12,7 +12,7 @@ from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.node import Node
+from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import copy_of
 from penstock.testing.clock import FakeClock
@@ -28,19 +28,19 @@ async def lives(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Lives]:
     lives.end()
 
 
-async def crash(lives: Lives, node: Node) -> Node:
-    await node.transactions.close()
+async def crash(lives: Lives, controller: Controller) -> Controller:
+    await controller.transactions.close()
     return await life(lives)
 
 
 async def test_a_crash_before_the_outcome_leaves_it_open(lives: Lives) -> None:
-    node = await life(lives)
-    half = await begin(node)
-    node = await crash(lives, node)
-    assert node.transactions.book.is_open(0)
-    await end(node, half, COMMIT)
-    assert bodies(node) == [b"x"]
-    await node.transactions.close()
+    controller = await life(lives)
+    half = await begin(controller)
+    controller = await crash(lives, controller)
+    assert controller.transactions.book.is_open(0)
+    await end(controller, half, COMMIT)
+    assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
 
 
 @pytest.mark.parametrize(("how", "other"), [(COMMIT, ROLLBACK), (ROLLBACK, COMMIT)])
@@ -48,18 +48,18 @@ async def test_a_crash_before_the_outcome_leaves_it_open(lives: Lives) -> None:
 async def test_an_outcome_is_known_after_a_crash(
     lives: Lives, how: int, other: int, is_saved: bool
 ) -> None:
-    node = await life(lives)
-    half = await begin(node)
-    await end(node, half, how)
+    controller = await life(lives)
+    half = await begin(controller)
+    await end(controller, half, how)
     if is_saved:
-        node.state.save("consumerOffset.json")
-    node = await crash(lives, node)
-    assert settled(node) == (1, 1)
+        controller.state.save("consumerOffset.json")
+    controller = await crash(lives, controller)
+    assert settled(controller) == (1, 1)
     with pytest.raises(RefusedError, match="already"):
-        await end(node, half, other)
-    await end(node, half, how)
-    assert bodies(node) == [b"x"] * (how == COMMIT)  # and it is not doubled
-    await node.transactions.close()
+        await end(controller, half, other)
+    await end(controller, half, how)
+    assert bodies(controller) == [b"x"] * (how == COMMIT)  # and it is not doubled
+    await controller.transactions.close()
 
 
 @pytest.mark.parametrize("more", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "9"}])
@@ -69,108 +69,111 @@ async def test_a_crash_between_the_outcome_and_its_message(
     topic = {"DELAY": names.SCHEDULE_TOPIC, "TIMER_DELAY_SEC": names.TIMER_TOPIC}.get(
         next(iter(more), ""), "T"
     )
-    node = await life(lives)
-    half = await begin(node, **more)
-    hanging = FailingPuts(node, topic, hang=True)
-    task = spawn(end(node, half, COMMIT), "end")
+    controller = await life(lives)
+    half = await begin(controller, **more)
+    hanging = FailingPuts(controller, topic, hang=True)
+    task = spawn(end(controller, half, COMMIT), "end")
     await until(lambda: hanging.count)
-    assert ops(node) == [(b"0", "commit")]
-    node = await crash(lives, node)
+    assert ops(controller) == [(b"0", "commit")]
+    controller = await crash(lives, controller)
     task.cancel()
-    await until(lambda: stored(node, topic))
+    await until(lambda: stored(controller, topic))
     with pytest.raises(RefusedError, match="committed already"):
-        await end(node, half, ROLLBACK)
-    await end(node, half, COMMIT)
-    node = await crash(lives, node)
-    node = await crash(lives, node)
+        await end(controller, half, ROLLBACK)
+    await end(controller, half, COMMIT)
+    controller = await crash(lives, controller)
+    controller = await crash(lives, controller)
     await asyncio.sleep(0.02)
-    assert [m.body for m in stored(node, topic)] == [b"x"]
-    await node.transactions.close()
+    assert [m.body for m in stored(controller, topic)] == [b"x"]
+    await controller.transactions.close()
 
 
 async def test_a_crash_during_giving_up(lives: Lives) -> None:
-    node = await life(lives)
-    half = await begin(node)
-    message = node.store.message(half.physical_offset)
+    controller = await life(lives)
+    half = await begin(controller)
+    message = controller.store.message(half.physical_offset)
     assert message is not None
-    hanging = FailingPuts(node, names.GIVEN_UP_HALF_TOPIC, hang=True)
-    task = spawn(node.transactions.end(message, Outcome.GIVE_UP), "end")
+    hanging = FailingPuts(controller, names.GIVEN_UP_HALF_TOPIC, hang=True)
+    task = spawn(controller.transactions.end(message, Outcome.GIVE_UP), "end")
     await until(lambda: hanging.count)
-    node = await crash(lives, node)
+    controller = await crash(lives, controller)
     task.cancel()
-    await until(lambda: stored(node, names.GIVEN_UP_HALF_TOPIC))
-    node = await crash(lives, node)
-    assert len(stored(node, names.GIVEN_UP_HALF_TOPIC)) == 1
-    await end(node, half, COMMIT)
-    node = await crash(lives, node)
+    await until(lambda: stored(controller, names.GIVEN_UP_HALF_TOPIC))
+    controller = await crash(lives, controller)
+    assert len(stored(controller, names.GIVEN_UP_HALF_TOPIC)) == 1
+    await end(controller, half, COMMIT)
+    controller = await crash(lives, controller)
     with pytest.raises(RefusedError, match="committed already"):
-        await end(node, half, ROLLBACK)
-    assert bodies(node) == [b"x"]
-    await node.transactions.close()
+        await end(controller, half, ROLLBACK)
+    assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
 
 
 async def test_copies_are_one_transaction_after_a_crash(lives: Lives) -> None:
-    node = await life(lives)
-    half = await begin(node)
-    message = node.store.message(half.physical_offset)
+    controller = await life(lives)
+    half = await begin(controller)
+    message = controller.store.message(half.physical_offset)
     assert message is not None
-    copy = await node.store.append(copy_of(message, 1))
-    node = await crash(lives, node)
-    assert (node.transactions.book.is_open(0), node.transactions.book.is_open(1)) == (False, True)
-    await end(node, half, COMMIT)  # by the offsets of the first one
-    node = await crash(lives, node)
+    copy = await controller.store.append(copy_of(message, 1))
+    controller = await crash(lives, controller)
+    assert (controller.transactions.book.is_open(0), controller.transactions.book.is_open(1)) == (
+        False,
+        True,
+    )
+    await end(controller, half, COMMIT)  # by the offsets of the first one
+    controller = await crash(lives, controller)
     with pytest.raises(RefusedError, match="committed already"):
-        await end(node, copy, ROLLBACK)
-    assert bodies(node) == [b"x"]
-    assert settled(node) == (2, 1)
-    await node.transactions.close()
+        await end(controller, copy, ROLLBACK)
+    assert bodies(controller) == [b"x"]
+    assert settled(controller) == (2, 1)
+    await controller.transactions.close()
 
 
 async def test_open_ones_hold_what_is_read_again(lives: Lives, clock: FakeClock) -> None:
     """One open transaction at the start, a thousand that ended behind it, any order of crashes."""
-    node = await life(lives)
-    first = await begin(node, b"first")
-    halves = [await begin(node, b"%d" % number, number % 4) for number in range(1000)]
+    controller = await life(lives)
+    first = await begin(controller, b"first")
+    halves = [await begin(controller, b"%d" % number, number % 4) for number in range(1000)]
     for number, half in enumerate(halves):
-        await end(node, half, COMMIT if number % 2 else ROLLBACK)
+        await end(controller, half, COMMIT if number % 2 else ROLLBACK)
         clock.advance(SECOND // 100)
-    assert settled(node) == (None, None)
-    node = await crash(lives, node)
+    assert settled(controller) == (None, None)
+    controller = await crash(lives, controller)
     for number, half in enumerate(halves):
         with pytest.raises(RefusedError):
-            await end(node, half, ROLLBACK if number % 2 else COMMIT)
-    await end(node, first, COMMIT)
-    assert settled(node) == (1001, 1001)
-    node.state.save("consumerOffset.json")
-    node = await crash(lives, node)
-    found = sorted(body for queue in range(4) for body in bodies(node, queue))
+            await end(controller, half, ROLLBACK if number % 2 else COMMIT)
+    await end(controller, first, COMMIT)
+    assert settled(controller) == (1001, 1001)
+    controller.state.save("consumerOffset.json")
+    controller = await crash(lives, controller)
+    found = sorted(body for queue in range(4) for body in bodies(controller, queue))
     assert found == sorted([b"first", *(b"%d" % number for number in range(1, 1000, 2))])
-    assert list(node.transactions.book.undone()) == []
-    assert node.transactions.window == 0
-    await node.transactions.close()
+    assert list(controller.transactions.book.undone()) == []
+    assert controller.transactions.window == 0
+    await controller.transactions.close()
 
 
 async def test_outcomes_of_a_deleted_half_topic_do_not_count(lives: Lives) -> None:
-    node = await life(lives)
-    await end(node, await begin(node), COMMIT)
-    await node.store.delete(names.HALF_TOPIC)
-    half = await begin(node, b"new")
-    node = await crash(lives, node)
-    await end(node, half, ROLLBACK)
-    node = await crash(lives, node)
+    controller = await life(lives)
+    await end(controller, await begin(controller), COMMIT)
+    await controller.store.delete(names.HALF_TOPIC)
+    half = await begin(controller, b"new")
+    controller = await crash(lives, controller)
+    await end(controller, half, ROLLBACK)
+    controller = await crash(lives, controller)
     with pytest.raises(RefusedError, match="rolled back already"):
-        await end(node, half, COMMIT)
-    assert bodies(node) == [b"x"]
-    await node.transactions.close()
+        await end(controller, half, COMMIT)
+    assert bodies(controller) == [b"x"]
+    await controller.transactions.close()
 
 
 async def test_progress_beyond_the_topics_is_set_right(lives: Lives) -> None:
-    node = await life(lives)
+    controller = await life(lives)
     for topic in (names.HALF_TOPIC, names.OP_HALF_TOPIC):
-        node.offsets.commit(topic, names.TRANSACTION_GROUP, 0, 100)
-    node.state.save("consumerOffset.json")
-    node = await crash(lives, node)
-    half = await begin(node)
-    await end(node, half, COMMIT)
-    assert bodies(node) == [b"x"]
-    await node.transactions.close()
+        controller.offsets.commit(topic, names.TRANSACTION_GROUP, 0, 100)
+    controller.state.save("consumerOffset.json")
+    controller = await crash(lives, controller)
+    half = await begin(controller)
+    await end(controller, half, COMMIT)
+    assert bodies(controller) == [b"x"]
+    await controller.transactions.close()

@@ -1,0 +1,68 @@
+"""Storing messages, of which those with a delay wait in a system topic first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker.delays.levels import DelayLevels
+from penstock.rocketmq.broker.delays.timers import Timers
+from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.message_store import Done, MessageStore
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message import TRANSACTION_BITS, SysFlag
+
+_MARK: Final = "DEL"
+"""Part of the name of each property that speaks of a delay, so that others cost one look."""
+_WHERE_MESSAGES_WAIT: Final = (names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC)
+_LEVEL = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+class Publisher:
+    """Puts messages where they belong now."""
+
+    def __init__(self, store: MessageStore, levels: DelayLevels, timers: Timers) -> None:
+        self._store = store
+        self._levels = levels
+        self._timers = timers
+
+    def divert(self, draft: Draft) -> Draft:
+        """Where a message waits if it is for later; the draft itself if it is for now.
+
+        Raises RefusedError for a time that is not possible, BodyError for a level that is no
+        number.
+        """
+        if _MARK not in draft.properties or draft.topic in _WHERE_MESSAGES_WAIT:
+            return draft
+        if draft.sys_flag & TRANSACTION_BITS not in (0, SysFlag.COMMIT):
+            return draft
+        found = properties.parse(draft.properties)
+        level = found.get(properties.DELAY, "0")
+        if not _LEVEL.fullmatch(level):
+            raise BodyError(f"the property DELAY is no number: {level[:32]!r}")
+        if int(level) <= 0:
+            return self._timers.diverted(draft, found)
+        return _diverted(self._levels, draft, found, int(level))
+
+    def publish(self, drafts: Sequence[Draft], done: Done) -> None:
+        """Store messages of one queue of one topic; those with a delay wait in its queue first."""
+        if len(drafts) == 1:
+            drafts = (self.divert(drafts[0]),)
+        self._store.put(drafts, done)
+
+    async def publish_one(self, draft: Draft) -> Placed:
+        """Store one message and wait until that is done. Raises StorageError."""
+        draft = self.divert(draft)
+        return await self._store.append(draft)
+
+
+def _diverted(levels: DelayLevels, draft: Draft, found: dict[str, str], level: int) -> Draft:
+    level = levels.clip(level)
+    found[properties.DELAY] = str(level)
+    for name in properties.TIMERS:  # a level comes before a time
+        found.pop(name, None)
+    release.address(draft, found)
+    return release.moved(draft, names.SCHEDULE_TOPIC, level - 1, found)

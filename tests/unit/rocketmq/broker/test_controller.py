@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.state import State
+from penstock.storage.disk import OsDisk
+
+from .conftest import BROKER_ADDRESS, fake_node
+
+
+def made(settings: BrokerSettings, path: Path) -> Controller:
+    state = State(OsDisk(), str(path / "config"))
+    return Controller(settings, fake_node(path), state, BROKER_ADDRESS)
+
+
+def test_a_controller_is_whole_once_it_is_made(settings: BrokerSettings, tmp_path: Path) -> None:
+    """Nothing is declared for others to fill in later."""
+    controller = made(settings, tmp_path)
+    declared = {name for cls in Controller.__mro__ for name in typing.get_type_hints(cls)}
+    assert declared <= set(vars(controller))
+    assert controller.name_servers.introduction.port == BROKER_ADDRESS.port
+    controller.node.broker.close()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_access_rules_are_there_where_they_are_wanted(
+    settings: BrokerSettings, tmp_path: Path, wanted: bool
+) -> None:
+    settings.acl_enable = wanted
+    settings.access_rules_directory = str(tmp_path / "acl")
+    controller = made(settings, tmp_path)
+    assert (controller.acl is not None) is wanted
+    controller.node.broker.close()
+
+
+def test_without_index_nothing_is_told_of_keys(settings: BrokerSettings, tmp_path: Path) -> None:
+    settings.message_index_enable = False
+    controller = made(settings, tmp_path)
+    assert controller.keys.appended not in controller.store.appended
+    controller.node.broker.close()
+
+
+async def test_name_servers_say_which_topics_are_ordered(
+    settings: BrokerSettings, tmp_path: Path
+) -> None:
+    controller = made(settings, tmp_path)
+    config = controller.topics.make_inner("T", 1, controller.now_ms)
+    told: list[bool] = []
+    controller.topics_listeners.append(lambda: told.append(config.order))
+    controller._set_order({"T"})
+    controller._set_order({"T"})
+    assert told == [True]
+    await controller.registered()  # without name servers there is nothing to wait for
+    controller.node.broker.close()
+
+
+def test_a_damaged_table_is_named(settings: BrokerSettings, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "messageRequestMode.json").write_text("[")
+    with pytest.raises(ConfigError, match=r"messageRequestMode\.json is damaged"):
+        made(settings, tmp_path)

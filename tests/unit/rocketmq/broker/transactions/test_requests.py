@@ -1,0 +1,39 @@
+"""Requests about transactions, beyond what ``test_ending`` shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.transactions import requests
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.lives import Lives
+from tests.unit.rocketmq.broker.peers import request
+
+from .halves import PEER, begin, life
+
+RESUME_CHECK = 323
+
+
+@pytest.fixture
+async def controller(tmp_path: Path, clock: FakeClock) -> AsyncIterator[Controller]:
+    lives = Lives(tmp_path, clock)
+    controller = await life(lives)
+    yield controller
+    await controller.transactions.close()
+    lives.end()
+
+
+async def test_only_what_was_given_up_can_be_resumed(controller: Controller) -> None:
+    half = await begin(controller)
+    for message_id in (half.message_id, "7F00000100002A9F0000100000000000"):
+        asked = request(RESUME_CHECK, msgId=message_id)
+        with pytest.raises(RefusedError, match="none that was given up"):
+            await requests.resume_check(controller, PEER.connection, asked)
+    with pytest.raises(BodyError, match="no message id"):
+        await requests.resume_check(controller, PEER.connection, request(RESUME_CHECK, msgId="x"))
