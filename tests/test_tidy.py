@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,34 @@ def test_floors(module: Path) -> None:
             continue
         other = parts[1]
         assert other == own or FLOORS[other] < FLOORS[own], f"{own} imports {imported}"
+
+
+def module_name(module: Path) -> str:
+    return ".".join(module.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
+def imported_modules(module: Path, known: Collection[str]) -> set[str]:
+    """The modules that a module imports anywhere: within functions and for its types as well."""
+    found = set()
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            each = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (each & set(known)) or {node.module or ""}
+    return (found & set(known)) - {module_name(module)}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Not even for types: what is told apart here can be read, and changed, by itself."""
+    known = {module_name(module) for module in MODULES}
+    left = {module_name(module): imported_modules(module, known) for module in MODULES}
+    while leaves := {name for name, imported in left.items() if not imported & left.keys()}:
+        left = {name: imported for name, imported in left.items() if name not in leaves}
+    circles = {name: sorted(imported & left.keys()) for name, imported in left.items()}
+    assert not circles, "in a circle, or above one"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name)

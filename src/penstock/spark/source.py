@@ -15,40 +15,14 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from penstock.spark.errors import OptionError
+from penstock.spark.schema import SCHEMA
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_TYPES = {
-    "topic": StringType(),
-    "body": BinaryType(),
-    "id": StringType(),
-    "timestamp": TimestampType(),
-    "attempts": IntegerType(),
-    "node": StringType(),
-    "queue": IntegerType(),
-    "offset": LongType(),
-    "origin_topic": StringType(),
-    "origin_channel": StringType(),
-    "origin_id": StringType(),
-    "origin_timestamp": TimestampType(),
-    "origin_attempts": IntegerType(),
-    "reason": StringType(),
-}
-SCHEMA = StructType([StructField(name, kind) for name, kind in _TYPES.items()])
-"""All columns."""
 
 
 class NsqDataSource(DataSource):

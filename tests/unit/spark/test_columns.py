@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.decode import TYPES
-from penstock.spark.source import SCHEMA
+from penstock.spark.schema import SCHEMA
 
 
 def test_each_column_has_a_type_and_is_decoded() -> None:

@@ -9,7 +9,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 from penstock.spark.columns import COLUMNS
 from penstock.spark.decode import TYPES, arrow_schema
 from penstock.spark.errors import OptionError
-from penstock.spark.source import SCHEMA, NsqDataSource
+from penstock.spark.schema import SCHEMA
+from penstock.spark.source import NsqDataSource
 from pyspark_nsq import DefaultSource
 
 OPTIONS = {"topic": "t", "nsqd_http_address": "h:1"}

@@ -12,34 +12,11 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     DataSourceWriter,
 )
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
+from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.source import columns_of
-
-SCHEMA = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("body", BinaryType()),
-        StructField("keys", StringType()),
-        StructField("tags", StringType()),
-        StructField("properties", MapType(StringType(), StringType())),
-        StructField("born_timestamp", TimestampType()),
-        StructField("store_timestamp", TimestampType()),
-        StructField("broker", StringType()),
-        StructField("queue", IntegerType()),
-        StructField("queue_offset", LongType()),
-    ]
-)
 
 
 class RocketmqDataSource(DataSource):

@@ -11,7 +11,7 @@ from penstock.rocketmq.protocol.message import SysFlag
 from penstock.spark.decode import Origin
 from penstock.spark.rocketmq import decode
 from penstock.spark.rocketmq.decode import TYPES, arrow_schema, decompressed, record_batch
-from penstock.spark.rocketmq.source import SCHEMA
+from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.rocketmq.stored import Stored
 
 from .scripted_broker import STORED_MS, stored

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import OptionError
+from penstock.spark.schema import SCHEMA
 from penstock.spark.sink.columns import Columns
-from penstock.spark.source import SCHEMA
 from tests.unit.spark.sink.making import schema
 
 

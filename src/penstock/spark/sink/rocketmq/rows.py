@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from penstock.rocketmq.protocol import properties
 from penstock.spark.errors import OptionError
-from penstock.spark.rocketmq.source import SCHEMA
+from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
 from penstock.spark.sink.rows import Checks
 

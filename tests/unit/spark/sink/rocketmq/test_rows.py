@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 
 from penstock.rocketmq.protocol import properties
 from penstock.spark.errors import OptionError, SinkError
-from penstock.spark.rocketmq.source import SCHEMA
+from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, body_column
 from tests.unit.spark.sink.making import batch, bodies_of
 from tests.unit.spark.sink.rocketmq.making import rows

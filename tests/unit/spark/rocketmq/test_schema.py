@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from penstock.spark.rocketmq.columns import COLUMNS
+from penstock.spark.rocketmq.schema import SCHEMA
+
+
+def test_each_column_that_may_be_asked_for_has_a_type() -> None:
+    assert tuple(SCHEMA.names) == COLUMNS
