@@ -33,7 +33,8 @@ def test_access_rules_are_there_where_they_are_wanted(
     settings: BrokerSettings, tmp_path: Path, wanted: bool
 ) -> None:
     settings.acl_enable = wanted
-    settings.access_rules_directory = str(tmp_path / "acl")
+    settings.acl_directory = str(tmp_path)
+    (tmp_path / "plain_acl.yml").write_text("accounts: []\n")
     controller = made(settings, tmp_path)
     assert (controller.acl is not None) is wanted
     controller.node.broker.close()

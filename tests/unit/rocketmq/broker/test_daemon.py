@@ -116,9 +116,9 @@ def test_tables_outlive_the_broker(
     client.close()
     loop_thread.run(broker.close())
     again = loop_thread.run(RocketBroker.start(settings, host))
-    assert again.node.topics.get("T") is not None
-    assert "G" in again.node.groups.configs
-    assert again.node.topics.version.counter == version
+    assert again.controller.topics.get("T") is not None
+    assert "G" in again.controller.groups.configs
+    assert again.controller.topics.version.counter == version
     loop_thread.run(again.close())
 
 

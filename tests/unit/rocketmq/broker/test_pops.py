@@ -56,7 +56,7 @@ async def test_a_channel_that_somebody_deleted(topic: Controller) -> None:
     first.wait(Request(4), 1000)
     await asyncio.sleep(0)
     first.wait(request, 1000)
-    topic.host.topic("T").delete_channel("G")
+    topic.node.registry.topic("T").delete_channel("G")
     assert topic.pops.find("T", "G") is None
     assert request.is_expired
     assert popper(topic) is not first
@@ -69,7 +69,7 @@ async def test_a_channel_that_somebody_deleted(topic: Controller) -> None:
 
 async def test_a_channel_that_nsq_made_is_shared(topic: Controller) -> None:
     await fill(topic)
-    made = topic.host.topic("T")
+    made = topic.node.registry.topic("T")
     made.channel("G")
     made.distribute()
     assert popper(topic, from_end=True).channel is made.channels["G"]
@@ -110,7 +110,7 @@ async def test_looking(topic: Controller) -> None:
     found, rest = topic.pops.peek("T", "G", 9)
     assert ([each.offset for each in found], rest) == ([2, 3], 0)
     channel.hide(0, 0)
-    topic.host.broker.tick(topic.clock.monotonic_ns() + MILLISECOND)
+    topic.node.broker.tick(topic.clock.monotonic_ns() + MILLISECOND)
     found, rest = topic.pops.peek("T", "G", 1)
     assert ([(each.offset, each.attempts) for each in found], rest) == ([(0, 2)], 2)
     channel.channel.pause()
@@ -128,6 +128,6 @@ async def test_offsets_are_noted(topic: Controller) -> None:
     channel.finish([1])
     topic.pops.commit()
     assert topic.offsets.of("T", "G") == {0: 2, 1: 1}
-    topic.host.topic("T").delete_channel("G")
+    topic.node.registry.topic("T").delete_channel("G")
     topic.pops.commit()
     assert len(topic.pops) == 0

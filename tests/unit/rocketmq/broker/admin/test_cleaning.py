@@ -65,9 +65,8 @@ async def test_the_data_of_topics_without_configuration(controller: Controller) 
     controller.topics.put(TopicConfig("kept", 1, 1), controller.now_ms)
     broker.topics["read"].channel("c")
     broker.topics["replayed"].commit_group("g", None)
-    controller.host.publish(
-        controller.node.registry.topic("nsq"), Bodies.from_list([b"1"]), lambda error: None, 0
-    )
+    topic = controller.node.registry.topic("nsq")
+    controller.node.commits.publish(topic, Bodies.from_list([b"1"]), 0, lambda error: None)
     controller.node.registry.topic("empty")
     asked = request(RequestCode.CLEAN_UNUSED_TOPIC)
     answer = await cleaning.clean_unused_topics(controller, CONNECTION, asked)

@@ -14,6 +14,7 @@ from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.storage.retention import Retention
 from tests.unit.rocketmq.raw_client import RawClient
 
@@ -67,10 +68,10 @@ def test_permission_is_a_new_version_of_the_topics(connect: Connect, rocket: Roc
 def test_messages_stay_as_long_as_was_said_last(
     connect: Connect, rocket: RocketBroker, tmp_path: Path
 ) -> None:
-    client, topic = connect(), rocket.controller.store.topic("T")
-    theirs = rocket.controller.store.topic("theirs")
-    theirs.retention = None
-    rocket.controller.retention.made_by_nsq(["theirs"])
+    client, controller = connect(), rocket.controller
+    controller.topics.put(TopicConfig("T", 4, 4), controller.now_ms)
+    topic = controller.store.topic("T")
+    theirs = controller.store.topic("theirs")  # without a configuration: not RocketMQ's
     assert update(client, "fileReservedTime=48").code == 0
     assert config(client)["fileReservedTime"] == "48"
     assert topic.retention == Retention(time_ns=48 * HOUR)

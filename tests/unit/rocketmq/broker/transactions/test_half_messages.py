@@ -67,19 +67,21 @@ async def test_a_copy_knows_its_root_and_its_checks(controller: Controller) -> N
 
 async def test_what_outcomes_put_where(controller: Controller) -> None:
     found = await half(controller)
-    committed = half_messages.final(controller, found, Outcome.COMMIT)
+    committed = half_messages.final(controller, controller.publisher, found, Outcome.COMMIT)
     assert committed is not None
     assert (committed.topic, committed.queue, committed.sys_flag) == ("T", 2, 9)
     assert committed.prepared_offset == found.physical_offset
     assert committed.properties == found.properties
-    given_up = half_messages.final(controller, found, Outcome.GIVE_UP)
+    given_up = half_messages.final(controller, controller.publisher, found, Outcome.GIVE_UP)
     assert given_up is not None
     assert given_up.topic == names.GIVEN_UP_HALF_TOPIC
-    assert half_messages.final(controller, found, Outcome.ROLLBACK) is None
+    assert half_messages.final(controller, controller.publisher, found, Outcome.ROLLBACK) is None
 
 
 async def test_a_commit_may_be_for_later(controller: Controller) -> None:
-    draft = half_messages.final(controller, await half(controller, DELAY="2"), Outcome.COMMIT)
+    draft = half_messages.final(
+        controller, controller.publisher, await half(controller, DELAY="2"), Outcome.COMMIT
+    )
     assert draft is not None
     assert (draft.topic, draft.queue) == (names.SCHEDULE_TOPIC, 1)
     assert properties.value_of(draft.properties, "REAL_TOPIC") == "T"
