@@ -12,9 +12,12 @@ from typing import Final
 
 import penstock.cli.dialects
 import penstock.cli.nsqd
-import penstock.cli.rocketmq_companion
+import penstock.cli.rocketmq_port
+import penstock.cli.starting
 import penstock.nsq.nsqd.daemon
-import penstock.nsq.nsqd.options  # the program imports these when it needs them
+import penstock.nsq.nsqd.data_path
+import penstock.nsq.nsqd.options
+import penstock.rocketmq.broker.daemon  # the program imports these when it needs them
 
 Circumstance = Callable[[], None]
 """A fault to inject into the process before the program begins. It must be picklable."""

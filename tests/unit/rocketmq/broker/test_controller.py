@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import typing
 from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import State
 from penstock.storage.disk import OsDisk
@@ -15,6 +15,7 @@ from .conftest import BROKER_ADDRESS, fake_node
 
 
 def made(settings: BrokerSettings, path: Path) -> Controller:
+    path.mkdir(exist_ok=True)
     state = State(OsDisk(), str(path / "config"))
     return Controller(settings, fake_node(path), state, BROKER_ADDRESS)
 
@@ -22,9 +23,19 @@ def made(settings: BrokerSettings, path: Path) -> Controller:
 def test_a_controller_is_whole_once_it_is_made(settings: BrokerSettings, tmp_path: Path) -> None:
     """Nothing is declared for others to fill in later."""
     controller = made(settings, tmp_path)
-    declared = {name for cls in Controller.__mro__ for name in typing.get_type_hints(cls)}
+    declared = {name for cls in Controller.__mro__ for name in vars(cls).get("__annotations__", ())}
     assert declared <= set(vars(controller))
     assert controller.name_servers.introduction.port == BROKER_ADDRESS.port
+    controller.node.broker.close()
+
+
+def test_a_broker_that_runs_has_no_part_more(
+    rocket: RocketBroker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    controller = made(settings, tmp_path / "another")
+    assert vars(rocket.controller).keys() == vars(controller).keys()
+    assert controller.address.port == BROKER_ADDRESS.port
+    assert rocket.controller.address.port == rocket.port  # that the system has chosen
     controller.node.broker.close()
 
 
