@@ -36,6 +36,9 @@ _log = logging.getLogger("penstock.mqbroker")
 class Controller(Tables):
     """The tables of a broker with every service over them; none has been started yet."""
 
+    __slots__ = ("acl", "arrivals", "held_pulls", "keys", "name_servers", "pops", "publisher",
+                 "request_modes", "retention", "schedule", "timers", "transactions")  # fmt: skip
+
     def __init__(
         self,
         settings: BrokerSettings,

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 class Tables:
     """The tables of one broker over a node, which has the topics of all dialects."""
 
+    # Slots: each request reads several of these, and no other module can add one.
+    __slots__ = ("address", "chance", "clients", "clock", "cluster_property", "config_version",
+                 "flush_timeouts", "groups", "levels", "locks", "node", "offset_listeners",
+                 "offsets", "settings", "started_ms", "state", "stats", "store", "topics",
+                 "topics_listeners")  # fmt: skip
+
     def __init__(
         self,
         settings: BrokerSettings,

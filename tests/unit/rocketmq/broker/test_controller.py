@@ -9,6 +9,7 @@ from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.broker.tables import Tables
 from penstock.storage.disk import OsDisk
 
 from .conftest import BROKER_ADDRESS, fake_node
@@ -20,23 +21,23 @@ def made(settings: BrokerSettings, path: Path) -> Controller:
     return Controller(settings, fake_node(path), state, BROKER_ADDRESS)
 
 
+PARTS = (*Tables.__slots__, *Controller.__slots__)
+
+
 def test_a_controller_is_whole_once_it_is_made(settings: BrokerSettings, tmp_path: Path) -> None:
-    """Nothing is declared for others to fill in later."""
     controller = made(settings, tmp_path)
-    declared = {name for cls in Controller.__mro__ for name in vars(cls).get("__annotations__", ())}
-    assert declared <= set(vars(controller))
+    assert all(hasattr(controller, name) for name in PARTS)
     assert controller.name_servers.introduction.port == BROKER_ADDRESS.port
     controller.node.broker.close()
 
 
-def test_a_broker_that_runs_has_no_part_more(
-    rocket: RocketBroker, settings: BrokerSettings, tmp_path: Path
-) -> None:
-    controller = made(settings, tmp_path / "another")
-    assert vars(rocket.controller).keys() == vars(controller).keys()
-    assert controller.address.port == BROKER_ADDRESS.port
-    assert rocket.controller.address.port == rocket.port  # that the system has chosen
-    controller.node.broker.close()
+def test_no_other_module_can_add_a_part(controller: Controller) -> None:
+    assert not hasattr(controller, "__dict__")
+
+
+def test_a_broker_knows_the_port_that_the_system_has_chosen(rocket: RocketBroker) -> None:
+    assert rocket.controller.address.port == rocket.port > 0
+    assert rocket.controller.store.address == rocket.controller.address
 
 
 @pytest.mark.parametrize("wanted", [True, False])
