@@ -1,4 +1,4 @@
-"""The topics and channels of a node: made when they are first used, deleted durably.
+"""The topics and channels of a node: made when they are first used, paused, deleted durably.
 
 Daemons over the node observe it, to announce topics and to end the connections that use them.
 """
@@ -52,9 +52,12 @@ class Observer:
     def channel_deleted(self, topic: Topic, channel: Channel) -> None:
         """A channel is gone, or goes with its topic; its consumers have to be closed."""
 
+    def channel_paused(self, channel: Channel) -> None:
+        """A channel gives its consumers nothing more, beyond what it has given them already."""
+
 
 class Registry:
-    """Makes and deletes the topics and channels of one node."""
+    """Makes, pauses and deletes the topics and channels of one node."""
 
     def __init__(
         self, broker: Broker, commits: Commits, topic_list: TopicList, clock: Clock
@@ -133,6 +136,24 @@ class Registry:
         logger.info("TOPIC(%s): deleting channel %s", topic.name, channel.name)
         if topic.ephemeral and not topic.channels:
             spawn(self.delete_topic(topic), f"delete {topic.name}")
+
+    def pause_topic(self, topic: Topic, paused: bool) -> None:
+        """Let a topic give its channels nothing, or all that has waited meanwhile."""
+        if paused:
+            topic.pause()
+        else:
+            topic.unpause()
+            self.distribute(topic)
+
+    def pause_channel(self, channel: Channel, paused: bool) -> None:
+        """Let a channel give its consumers nothing, or go on."""
+        if paused:
+            channel.pause()
+            for observer in self._observers:
+                observer.channel_paused(channel)
+        else:
+            channel.unpause()
+            channel.dispatch(self._clock.monotonic_ns())
 
     def consumer_left(self, topic: Topic, channel: Channel) -> None:
         """A subscriber is gone: an ephemeral channel goes with its last one."""

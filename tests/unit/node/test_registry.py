@@ -16,6 +16,7 @@ from penstock.core.errors import StorageError, TooManyFilesError
 from penstock.node import registry as registry_module
 from penstock.node.commits import Commits
 from penstock.node.registry import Observer, Registry
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.disk import OsDisk
 from penstock.storage.durability import Durability
 from penstock.storage.log import LogOptions
@@ -39,6 +40,9 @@ class Recorder(Observer):
 
     def channel_deleted(self, topic: Topic, channel: Channel) -> None:
         self.heard.append(f"deleted {topic.name}:{channel.name}")
+
+    def channel_paused(self, channel: Channel) -> None:
+        self.heard.append(f"paused {channel.name}")
 
 
 class List:
@@ -65,8 +69,8 @@ class Bench:
         store = Store(OsDisk(), str(path), LogOptions())
         self.broker = Broker(store, SYSTEM_CLOCK, SystemChance(), BrokerOptions())
         self.list = List()
-        commits = Commits(SYSTEM_CLOCK, Durability.WRITE, 10_000)
-        self.registry = Registry(self.broker, commits, self.list, SYSTEM_CLOCK)
+        self.commits = Commits(SYSTEM_CLOCK, Durability.WRITE, 10_000)
+        self.registry = Registry(self.broker, self.commits, self.list, SYSTEM_CLOCK)
         self.recorder = Recorder()
         self.registry.observe(self.recorder)
 
@@ -92,6 +96,22 @@ async def test_observers_hear_of_each_change_once(bench: Bench) -> None:
     ]  # fmt: skip
     assert (bench.list.changes, bench.list.writes) == (4, 1)
     assert not registry.topics
+
+
+async def test_a_pause_ends_with_what_has_waited(bench: Bench) -> None:
+    registry = bench.registry
+    topic = registry.topic("t")
+    channel = registry.channel(topic, "c")
+    registry.pause_topic(topic, True)
+    bench.commits.publish(topic, Bodies.single(b"x"), 0, lambda error: None)
+    bench.commits.commit()
+    assert (topic.depth, channel.depth) == (1, 0)
+    registry.pause_topic(topic, False)
+    assert (topic.depth, channel.depth) == (0, 1)
+    for paused in (True, False):
+        registry.pause_channel(channel, paused)
+        assert channel.paused is paused
+    assert bench.recorder.heard[2:] == ["paused c"]
 
 
 async def test_a_topic_is_deleted_once_whoever_asks(bench: Bench) -> None:

@@ -135,6 +135,12 @@ class Nsqd(Observer):
                 session.close()
         self.lookup.unregister(topic.name, channel.name)
 
+    def channel_paused(self, channel: Channel) -> None:
+        """Send its consumers what is buffered for them, as nothing more follows."""
+        for session in self.sessions:
+            if session.channel is channel:
+                session.outbox.flush()
+
     # --- what nsqlookupd is told ---------------------------------------------------------------
 
     def _identity(self) -> bytes:

@@ -210,11 +210,7 @@ class NsqdApi:
 
     async def _pause_topic(self, pause: bool, request: Request) -> None:
         topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
-        if pause:
-            topic.pause()
-        else:
-            topic.unpause()
-            self._registry.distribute(topic)
+        self._registry.pause_topic(topic, pause)
         check_written(topic)
         await write_names(self._node.topic_list)
 
@@ -231,14 +227,7 @@ class NsqdApi:
 
     async def _pause_channel(self, pause: bool, request: Request) -> None:
         channel = self._existing_channel(request)[1]
-        if pause:
-            channel.pause()
-            for session in self._sources.sessions:
-                if session.channel is channel:
-                    session.outbox.flush()
-        else:
-            channel.unpause()
-            channel.dispatch(self._node.clock.monotonic_ns())
+        self._registry.pause_channel(channel, pause)
         await write_names(self._node.topic_list)
 
     def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
