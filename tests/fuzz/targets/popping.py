@@ -6,7 +6,7 @@ import struct
 import zlib
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.broker.request_modes import RequestModes
+from penstock.rocketmq.broker.request_mode_table import RequestModes
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.bodies import body_of, decompressed
 from penstock.rocketmq.protocol.errors import BodyError
