@@ -16,6 +16,7 @@ EXPECTED = {
     "blocking_worker": "copied a\ncopied b\ncopied c\n",
     "consume": "tea attempt 1\ncoffee attempt 1\nlast attempt 1\n",
     "deliveries": f"the sum is {sum(range(5000))}\n",
+    "flights": "published 336776 flights\n",
     "handler": "handled unlucky at attempt 2\n",
     "publish": "published 1004 messages\n",
     "several_nodes": "is dead: 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused\n",
