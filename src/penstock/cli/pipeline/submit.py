@@ -43,18 +43,16 @@ def run_submit(submission: Submission, *, dry_run: bool) -> None:
         return
     program = spark_submit()
     with tempfile.TemporaryDirectory(prefix="penstock-submit-") as folder_name:
-        line = command(submission, pipeline, write_zip(Path(folder_name)), program)
-        ended = subprocess.run(line, env=environment(os.environ), check=False)
+        zip_ = write_zip(Path(folder_name))
+        line = command(submission, pipeline, zip_, program)
+        ended = subprocess.run(line, env=environment(submission, os.environ), check=False)
     sys.exit(ended.returncode)
 
 
 def command(submission: Submission, pipeline: Pipeline, zip_: Path, program: str) -> list[str]:
     """The command line. The file goes along, as a driver may run anywhere."""
-    settings = [
-        part
-        for key, value in pipeline.spec.run.settings.items()
-        for part in ("--conf", f"{key}={value}")
-    ]
+    given = _for_planners(submission, zip_) | dict(pipeline.spec.run.settings)
+    settings = [part for key, value in given.items() for part in ("--conf", f"{key}={value}")]
     packages = ",".join(pipeline.spec.run.packages)
     return [
         program, "--master", submission.master, "--deploy-mode", submission.deploy_mode,
@@ -63,6 +61,16 @@ def command(submission: Submission, pipeline: Pipeline, zip_: Path, program: str
         str(submitted.__file__), str(submission.file),
         *(["--available-now"] if submission.available_now else []),
     ]  # fmt: skip
+
+
+def _for_planners(submission: Submission, zip_: Path) -> dict[str, str]:
+    """The zip for the processes that Spark starts beside the driver, which ``--py-files`` misses.
+
+    In a driver's pod Spark puts it into the working folder. YARN sees to it by itself.
+    """
+    if submission.deploy_mode == "cluster" and submission.master.startswith("k8s:"):
+        return {"spark.kubernetes.driverEnv.PYTHONPATH": zip_.name}
+    return {}
 
 
 def spark_submit() -> str:
@@ -80,10 +88,14 @@ def spark_submit() -> str:
     return str(Path(package.origin).parent / "bin" / "spark-submit")
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Ours, with a Java and with this Python for the driver where none is chosen."""
+def environment(submission: Submission, given: Mapping[str, str]) -> dict[str, str]:
+    """Ours, with a Java where none is chosen, and with this Python for a driver that runs here.
+
+    spark-submit would hand this Python's path on to a driver that runs elsewhere.
+    """
     chosen = dict(given)
-    chosen.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if "JAVA_HOME" not in chosen:
         chosen["JAVA_HOME"] = str(home_for_spark_submit())
+    if submission.deploy_mode == "client":
+        chosen.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     return chosen

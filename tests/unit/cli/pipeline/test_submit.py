@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.pipeline.submit import Submission, environment, run_submit, spark_submit
-from penstock.spark.pipelines import submitted
+from penstock.cli.pipeline.submit import (
+    Submission,
+    command,
+    environment,
+    run_submit,
+    spark_submit,
+)
+from penstock.spark.pipelines import Pipeline, submitted
 
 FILE = """
 [pipeline]
@@ -48,6 +54,20 @@ def test_the_program_and_its_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("SPARK_HOME")
     monkeypatch.setenv("PATH", "")
     assert Path(spark_submit()).parts[-3:] == ("pyspark", "bin", "spark-submit")
+
+
+def test_a_driver_here_gets_this_python_if_none_is_chosen() -> None:
+    here = Submission(Path("f.toml"), "yarn")
+    assert environment(here, {"JAVA_HOME": "/java"})["PYSPARK_DRIVER_PYTHON"] == sys.executable
     given = {"JAVA_HOME": "/java", "PYSPARK_DRIVER_PYTHON": "/p"}
-    assert environment(given) == given
-    assert environment({"JAVA_HOME": "/java"})["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert environment(here, given) == given
+
+
+def test_a_driver_elsewhere_has_its_own_python(tmp_path: Path) -> None:
+    file = tmp_path / "clicks.toml"
+    file.write_text(FILE)
+    order = Submission(file, "k8s://https://h:6443", "cluster")
+    zip_ = tmp_path / "p.zip"
+    assert environment(order, {"JAVA_HOME": "/java"}) == {"JAVA_HOME": "/java"}
+    line = command(order, Pipeline.from_file(file), zip_, "spark-submit")
+    assert "spark.kubernetes.driverEnv.PYTHONPATH=p.zip" in line
