@@ -1,14 +1,17 @@
-"""The pages of the documentation: their headings, and the anchors that these have."""
+"""The pages of the documentation: their headings with anchors, and their blocks of code."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} (.+)$")
 
 
@@ -31,3 +34,15 @@ def anchor(heading: str) -> str:
     """The anchor that the site's generator gives a heading."""
     words = re.sub(r"[^\w\s-]", "", heading.lower())
     return re.sub(r"[-\s]+", "-", words).strip("-")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The blocks of a page that are in this language, in their order."""
+    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [dedent(text) for _, each, text in found if each == language]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of each command in the page's blocks for a shell; a continued line is one."""
+    lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.strip()]
