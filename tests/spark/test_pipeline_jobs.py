@@ -1,4 +1,4 @@
-"""The jobs of NSQ's tools as the pipelines in examples, over real nodes, and files as a source."""
+"""The jobs of NSQ's tools as the pipelines in examples, and those of `init`, over real nodes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.cli.pipeline.init import template
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
@@ -112,3 +113,54 @@ exactlyOnce = true
     (tmp_path / "in" / "two.log").write_bytes(b"three\n")
     run(spark, text, tmp_path)
     assert cluster.bodies("again") == ["one", "two", "three"]
+
+
+# --- the files that `init` writes -----------------------------------------------------------------
+
+
+def written(kind: str, cluster: Cluster) -> str:
+    return template(kind).replace("127.0.0.1:4151", cluster.nsqd)
+
+
+def test_a_part_is_forwarded_and_what_does_not_parse_goes_aside(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    large = '{"id": 1, "country": "DE", "total": 100.0}'
+    small = '{"id": 2, "country": "DE", "total": 99.0}'
+    cluster.publish("orders", [large.encode(), b"broken", small.encode()])
+    run(spark, written("forward", cluster), tmp_path)
+    assert cluster.bodies("orders_de") == [large]
+    (letter,) = cluster.bodies("orders.bad")
+    assert json.loads(letter)["body"] == "broken"
+
+
+def test_a_copy_is_dropped_in_a_later_run_too(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    first, second = ('{"payment_id": "a"}', '{"payment_id": "b"}')
+    cluster.publish("payments", [first.encode(), first.encode()])
+    run(spark, written("dedupe", cluster), tmp_path)
+    cluster.publish("payments", [second.encode(), first.encode()])
+    run(spark, written("dedupe", cluster), tmp_path)
+    assert cluster.bodies("payments_once") == [first, second]
+
+
+def test_each_message_is_delivered(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    endpoint = Endpoint()
+    try:
+        text = written("deliver", cluster).replace("http://127.0.0.1:8080/events", endpoint.url)
+        run(spark, text, tmp_path)
+    finally:
+        endpoint.close()
+    assert endpoint.tries == {body.decode(): 1 for body in EVENTS}
+    assert len(cluster.bodies("events.refused")) == 1
+
+
+def test_an_archive_goes_back_into_a_topic(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    run(spark, written("archive", cluster), tmp_path)
+    (file,) = (tmp_path / "lake").glob("topic=events/date=*/hour=*/*.parquet")
+    assert file.stat().st_size
+    run(spark, written("backfill", cluster), tmp_path)
+    assert cluster.bodies("events_again") == [body.decode() for body in EVENTS]
