@@ -222,6 +222,25 @@ def sql(statement: str | None = None, /, *, rows: int = 100, nodes: Nodes | None
     run_sql((nodes or Nodes()).options(), statement, rows)
 
 
+@pipeline.command
+def compact(place: Path, /, *, file_megabytes: int = 128) -> None:
+    """Merge the small files of an archive's folders into few, with the same rows.
+
+    Stop the pipeline that writes there, compact, and start it again. Parquet and lines, also
+    gzipped, in folders below the archive's; every row is compared before the small files go.
+
+    Parameters
+    ----------
+    place
+        The archive's folder, or the file of the pipeline that writes it.
+    file_megabytes
+        About the size of a merged file.
+    """
+    from penstock.cli.pipeline.compact import run_compact
+
+    run_compact(place, file_megabytes)
+
+
 @pipeline.command(name="zip")
 def zip_for_executors(*, to: Path = Path()) -> None:
     """Write the zip that spark-submit gives to executors, and print where it is.

@@ -15,6 +15,7 @@ from penstock.cli.pipeline import status
 from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import Pipeline, PipelineFileError
 from penstock.spark.pipelines.document import Document
+from penstock.spark.pipelines.own import local_folder
 from penstock.spark.pipelines.spec import Spec
 
 _FIGURES = ("rows_read", "read_per_s", "rows_written", "written_per_s", "lag", "batch", "batch_ms")
@@ -81,7 +82,7 @@ def _files(place: Path) -> Iterable[Path]:
 def _state(spec: Spec | PipelineFileError) -> str:
     if not isinstance(spec, Spec):
         return "unusable"
-    if status.local_folder(spec.run.checkpoint) is None:
+    if local_folder(spec.run.checkpoint) is None:
         return "unknown: its checkpoint is not on this machine"
     facts = status.read(spec.run.checkpoint)
     return str(facts.get("state", "unknown")) if facts else "never run"

@@ -20,6 +20,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.access import close_connections
 from penstock.spark.cluster import Cluster
 from penstock.spark.offsets import Offsets
+from penstock.spark.pipelines import own
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Spec
 from penstock.spark.progress import BatchDone
@@ -44,7 +45,7 @@ def run_pipeline(
     spec = pipeline.spec
     # A wrong topic or address is said at once, not after Spark's ten seconds of starting.
     _look(spec, words)
-    with StatusFile(spec.run.checkpoint) as status, Stop() as stop:
+    with StatusFile(spec.run.checkpoint) as status, own.alone(spec.sink), Stop() as stop:
         folder = Path(tempfile.mkdtemp(prefix="penstock-pipeline-"))
         log = folder / "spark.log"
         board = Board(title(spec), services=[Service("Spark", detail=f"log: {log}")])

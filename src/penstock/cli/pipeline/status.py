@@ -17,6 +17,7 @@ from typing import IO, Any
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
+from penstock.spark.pipelines.own import local_folder
 
 _LOCK = "penstock.lock"
 _STATUS = "penstock.status.json"
@@ -100,12 +101,6 @@ def read(checkpoint: str) -> dict[str, Any] | None:
     if facts.get("state") in ("starting", "running", "stopping") and not _is_locked(folder):
         facts["state"] = "killed"
     return facts
-
-
-def local_folder(checkpoint: str) -> Path | None:
-    """The checkpoint's folder, None when it is on another machine."""
-    path = checkpoint.removeprefix("file://") if checkpoint.startswith("file:///") else checkpoint
-    return None if "://" in path else Path(path)
 
 
 def now(clock: Clock) -> str:

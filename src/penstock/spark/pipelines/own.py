@@ -4,13 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from penstock.spark import compaction
 from penstock.spark.errors import SourceError
+from penstock.spark.pipelines.spec import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_FILES: Final = ("parquet", "json", "orc", "csv", "text")
+"""Formats that write files into a folder."""
+
+
+@contextmanager
+def alone(sink: Sink) -> Iterator[None]:
+    """Keep other pipelines and compactions away from the sink's files, if they are on this machine.
+
+    A compaction that was killed is finished first. Raises LockedError, StorageError.
+    """
+    finish_compaction(sink)
+    folder = _local_files(sink)
+    with nullcontext() if folder is None else compaction.held(folder):
+        yield
+
+
+def finish_compaction(sink: Sink) -> None:
+    """Finish a compaction of the sink's files that was killed: Spark would go on from its log."""
+    folder = _local_files(sink)
+    if folder is not None:
+        compaction.finish(folder)
+
+
+def _local_files(sink: Sink) -> Path | None:
+    path = sink.options.get("path")
+    return local_folder(path) if path and sink.format in _FILES else None
+
+
+def local_folder(path: str) -> Path | None:
+    """A folder of Spark's as a path, None when it is on another machine."""
+    path = path.removeprefix("file://") if path.startswith("file:///") else path
+    return None if "://" in path else Path(path)
 
 
 def require(spark: SparkSession, to: str | None, checkpoint: str) -> None:

@@ -68,6 +68,7 @@ class Pipeline:
 
         run = self.spec.run
         attach(spark, self.spec.source.options if self.spec.source.format == "nsq" else None)
+        own.finish_compaction(self.spec.sink)
         own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
         writers = [self._writer(self.frame(spark), run.checkpoint)]
         if self.spec.parse.bad:

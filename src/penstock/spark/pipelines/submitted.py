@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.spark.pipelines import Pipeline
+from penstock.spark.pipelines import Pipeline, own
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -25,11 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pipeline = Pipeline.from_file(shipped(given.file))
     spark = SparkSession.builder.appName(pipeline.spec.name).getOrCreate()
     trigger = {"availableNow": True} if given.available_now else None
-    for query in pipeline.start(spark, trigger):
-        if given.available_now:
-            query.awaitTermination()
-    if not given.available_now:
-        spark.streams.awaitAnyTermination()
+    with own.alone(pipeline.spec.sink):
+        for query in pipeline.start(spark, trigger):
+            if given.available_now:
+                query.awaitTermination()
+        if not given.available_now:
+            spark.streams.awaitAnyTermination()
 
 
 def shipped(file: str) -> Path:

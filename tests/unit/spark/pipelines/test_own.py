@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.core.errors import LockedError
+from penstock.spark.compaction import compact
+from penstock.spark.compaction.swap import staging_of
 from penstock.spark.errors import SourceError
-from penstock.spark.pipelines.own import group_name, require_own
+from penstock.spark.pipelines.own import alone, group_name, require_own
+from penstock.spark.pipelines.spec import Sink
+from tests.unit.spark.compaction import lake
 
 
 def test_the_group_belongs_to_topic_and_checkpoint(
@@ -38,3 +43,23 @@ def test_its_own_checkpoint_is_let_through_wherever_the_query_was_killed() -> No
     require_own("lake", [], ["0"])
     require_own("lake", ["0"], ["0"])
     require_own("lake", ["9.compact", "10", ".11.tmp"], ["10", "11", ".12.crc"])
+
+
+def test_one_pipeline_or_compaction_at_a_time_has_the_files(tmp_path: Path) -> None:
+    made = lake.make(tmp_path / "lake")
+    sink = Sink("parquet", {"path": f"file://{made}"})
+    with alone(sink), pytest.raises(LockedError, match="is in use"):
+        compact(made)
+    staging_of(made).mkdir()
+    with alone(sink):  # what a compaction that was killed has left is cleared away first
+        assert not staging_of(made).exists()
+
+
+def test_sinks_without_a_folder_here_need_no_lock(tmp_path: Path) -> None:
+    for sink in (
+        Sink("nsq", {"topic": "t"}),
+        Sink("parquet", {"path": "s3a://bucket/lake"}),
+        Sink("delta", {"path": str(tmp_path / "table")}),
+    ):
+        with alone(sink):
+            assert not (tmp_path / "table").exists()

@@ -1,0 +1,43 @@
+"""``penstock pipeline compact``: few files in place of the many that an archive's batches make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.core.errors import PenstockError
+from penstock.spark.compaction import Result, compact
+from penstock.spark.pipelines import Pipeline
+from penstock.spark.pipelines.own import local_folder
+from penstock.spark.requirements import require_packages
+
+
+def run_compact(place: Path, file_megabytes: int) -> None:
+    """Compact a folder, or that of a pipeline's file, and print the counts.
+
+    Raises PenstockError.
+    """
+    if file_megabytes < 1:
+        raise PenstockError(f"--file-megabytes must be 1 or more, not {file_megabytes}")
+    require_packages()
+    folder = sink_folder(place) if place.suffix == ".toml" else place
+    print(sentence(folder, compact(folder, file_megabytes << 20)))
+
+
+def sink_folder(file: Path) -> Path:
+    """The folder that a pipeline writes to. Raises PenstockError where it is on no disk of ours."""
+    sink = Pipeline.from_file(file).spec.sink
+    folder = local_folder(sink.options.get("path", "://"))
+    if folder is None:
+        raise PenstockError(f"{file} writes {sink}, which is no folder of this machine")
+    return folder
+
+
+def sentence(folder: Path, result: Result) -> str:
+    """The last line on the screen."""
+    if not result.folders:
+        return f"{folder}: nothing to compact"
+    folders = "1 folder" if result.folders == 1 else f"{result.folders:,} folders"
+    return (
+        f"{folder}: {result.files_before:,} files in {folders} became {result.files_after:,}, "
+        f"with the same {result.rows:,} rows"
+    )

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.core.errors import PenstockError, StorageError
+from penstock.spark.compaction import Result, compact
+from tests.unit.spark.compaction import lake
+
+
+def test_settled_files_become_one_in_each_folder(tmp_path: Path) -> None:
+    made = lake.make(tmp_path / "lake")
+    rows = lake.SETTLED * len(lake.HOURS) * lake.ROWS
+    assert compact(made) == Result(folders=2, files_before=20, files_after=2, rows=rows)
+    assert lake.by_log(made) == lake.by_listing(made) == lake.numbers()
+    for hour in lake.HOURS:
+        names = [path.name for path in sorted(lake.folder_of(made, hour).iterdir())]
+        # Those of the last two batches, which Spark may still list anew, stay with their checksums.
+        assert [name[:9] for name in names] == [".part-000"] * 2 + ["compacted"] + ["part-0000"] * 2
+    assert not (made / lake.LOG / ".9.compact.crc").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["lake"]
+    # What was merged is merged no second time.
+    assert compact(made) == Result()
+
+
+def test_files_are_merged_up_to_a_size(tmp_path: Path) -> None:
+    made = lake.make(tmp_path / "lake")
+    sizes = [path.stat().st_size for path in lake.files(made)]
+    assert compact(made, file_bytes=4 * max(sizes)).files_after == 2 * 3
+    assert lake.by_log(made) == lake.by_listing(made) == lake.numbers()
+    # A file of half the size stays as it is.
+    assert compact(lake.make(tmp_path / "other"), file_bytes=2 * min(sizes)) == Result()
+
+
+def test_before_the_first_compact_file_nothing_is_settled(tmp_path: Path) -> None:
+    made = lake.make(tmp_path / "lake", batches=5)
+    assert compact(made) == Result()
+
+
+def test_a_folder_without_a_log_of_spark(tmp_path: Path) -> None:
+    for hour in ("12", "13"):
+        (tmp_path / f"hour={hour}").mkdir()
+        for number in range(3):
+            file = tmp_path / f"hour={hour}" / f"part-{number}.txt.gz"
+            file.write_bytes(gzip.compress(b"%d\n" % number))
+        (tmp_path / f"hour={hour}" / "notes.csv").write_text("n\n1\n")
+    (tmp_path / "hour=12" / "_hidden.txt.gz").touch()
+    assert compact(tmp_path) == Result(folders=2, files_before=6, files_after=2, rows=6)
+    (merged,) = (tmp_path / "hour=12").glob("compacted-*.txt.gz")
+    assert gzip.decompress(merged.read_bytes()) == b"0\n1\n2\n"
+    assert {path.name for path in (tmp_path / "hour=12").iterdir()} == {
+        merged.name, "notes.csv", "_hidden.txt.gz",
+    }  # fmt: skip
+
+
+def test_files_of_another_schema_stay_apart(tmp_path: Path) -> None:
+    folder = tmp_path / "lake/hour=1"
+    folder.mkdir(parents=True)
+    for number, kind in enumerate([pa.int32(), pa.int32(), pa.string(), pa.string(), pa.int32()]):
+        table = pa.table({"n": pa.array([None], kind)})
+        pq.write_table(table, folder / f"{number}.parquet")
+    assert compact(tmp_path / "lake") == Result(folders=1, files_before=4, files_after=2, rows=4)
+
+
+def test_folders_that_are_no_archive_are_refused(tmp_path: Path) -> None:
+    for name, file in (("delta", "_delta_log/0.json"), ("iceberg", "metadata/v1.metadata.json")):
+        (tmp_path / name / file).parent.mkdir(parents=True)
+        (tmp_path / name / file).touch()
+    for name, said in (
+        ("delta", "is a Delta table: compact it by `OPTIMIZE`"),
+        ("iceberg", "is an Iceberg table"),
+        ("nothing", "is no folder"),
+    ):
+        with pytest.raises(PenstockError, match=f"^{tmp_path / name} {said}"):
+            compact(tmp_path / name)
+
+
+def test_a_file_that_is_missing_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
+    made = lake.make(tmp_path / "lake")
+    before = lake.files(made)
+    before[0].unlink()
+    with pytest.raises(StorageError, match=f"^{before[0]}: No such file"):
+        compact(made)
+    assert lake.files(made) == before[1:]
