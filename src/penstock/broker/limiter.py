@@ -108,7 +108,7 @@ class Limiter:
     def stored(self, batches: list[Batch]) -> None:
         """Count what the admitted messages take in the log beyond their bodies."""
         if self.refuses:
-            self._bytes_left -= sum(len(batch.raw) for batch in batches) - self._promised[1]
+            self._bytes_left -= sum(batch.nbytes for batch in batches) - self._promised[1]
 
     # --- dropping ------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Limiter:
         if self.refuses:
             return
         messages = batches[-1].next_offset - batches[0].first_offset
-        nbytes = sum(len(batch.raw) for batch in batches)
+        nbytes = sum(batch.nbytes for batch in batches)
         if self._fits(messages, nbytes):
             self._take(messages, nbytes)
             return

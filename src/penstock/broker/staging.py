@@ -36,11 +36,8 @@ def batches_of(
     timestamp_ns: int,
     placed: Placed | None = None,
     ahead: dict[int, int] | None = None,
-    commit: bytes = b"",
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
-
-    With ``commit``, a crash leaves all of them or none, and the last has this note.
 
     Neighbours of one queue with the same delay share a batch when they are all single messages, or
     all of one frame size, and have no note. ``ahead`` counts, by queue, the messages that are not
@@ -63,20 +60,7 @@ def batches_of(
         start += len(group)
     if placed is not None and places:
         placed(places, timestamp_ns)
-    if commit:
-        return _committed(groups, id_base, timestamp_ns, commit)
     return [_batch(group, first_offset, id_base, timestamp_ns) for group, first_offset in groups]
-
-
-def _committed(
-    groups: list[tuple[list[Staged], int]], id_base: int, timestamp_ns: int, note: bytes
-) -> list[Batch]:
-    last = len(groups) - 1
-    return [
-        _batch(group, first_offset, id_base, timestamp_ns, note if place == last else b"",
-               goes_on=place < last, went_before=place > 0)
-        for place, (group, first_offset) in enumerate(groups)
-    ]  # fmt: skip
 
 
 def _place(
@@ -113,16 +97,7 @@ def _group_end(staged: list[Staged], start: int) -> int:
     return end
 
 
-def _batch(
-    group: list[Staged],
-    first_offset: int,
-    id_base: int,
-    timestamp_ns: int,
-    note: bytes = b"",
-    *,
-    goes_on: bool = False,
-    went_before: bool = False,
-) -> Batch:
+def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: int) -> Batch:
     first = group[0].records
     stride = first.stride
     frames: list[Buffer] = []
@@ -137,10 +112,6 @@ def _batch(
             stride = 0
     if not stride and len(group) > 1:
         table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
-    if note and stride:  # a batch with a note has a table
-        table = np.arange(next_id - first_id + 1, dtype=np.uint32) * np.uint32(stride)
-        stride = 0
     return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
                        table=table, delay_ns=group[0].delay_ns, dialect=first.dialect,
-                       note=note or first.note, queue=group[0].queue,
-                       goes_on=goes_on, went_before=went_before)  # fmt: skip
+                       note=first.note, queue=group[0].queue)  # fmt: skip

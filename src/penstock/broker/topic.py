@@ -14,13 +14,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from operator import attrgetter
 from typing import Final
 
 from penstock.broker.alarms import Alarms
 from penstock.broker.bounds import Bounds, Overflow
 from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.commit import Commit
 from penstock.broker.dead_letters import dead_letter_topic
 from penstock.broker.group_ages import GroupAges
 from penstock.broker.limiter import Limiter
@@ -38,7 +38,7 @@ from penstock.broker.progress import (
 from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.broker.steady_time import SteadyTime
-from penstock.broker.writers import Writers, encode_commit
+from penstock.broker.writers import Writers
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
@@ -57,10 +57,6 @@ logger = logging.getLogger(__name__)
 
 _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
-
-
-def _ignore(_error: StorageError | None) -> None:
-    """Do nothing: the one that commits is told the outcome of all parts."""
 
 
 Appended = Callable[["Topic", list[Batch]], None]
@@ -196,8 +192,11 @@ class Topic:
         return wall_ns
 
     def _store(self, batches: list[Batch], unseen: dict[int, int]) -> None:
+        self.log.append(batches)
+        self._stored(batches, unseen)
+
+    def _stored(self, batches: list[Batch], unseen: dict[int, int]) -> None:
         log = self.log
-        log.append(batches)
         if self._limiter is not None:
             self._limiter.stored(batches)
         if log.next_offset < log.append_offset:
@@ -205,25 +204,10 @@ class Topic:
         else:
             self._arrive(batches)
 
-    def prepare_commit(
-        self, writer: str, batch: int, parts: list[tuple[Records, int]]
-    ) -> Callable[[], list[Batch]]:
-        """Get ready to append the parts of a writer's batch, with their delays (ns), as one commit.
+    def begin_commit(self, writer: str, batch: int, nbytes: int) -> Commit:
+        """Begin to append a writer's batch of about so many bytes, all or nothing over a crash.
 
-        The result makes the batches for ``store_commit``, in any thread; nothing else may be
-        appended in between.
-        """
-        staged = [Staged(records, delay_ns, _ignore, self._next_queue() if self.spread > 1 else 0)
-                  for records, delay_ns in parts]  # fmt: skip
-        log = self.log
-        return partial(batches_of, staged, self.queues, log.append_offset, log.id_base,
-                       self._stamp(), commit=encode_commit(writer, batch))  # fmt: skip
-
-    def store_commit(self, writer: str, batch: int, batches: list[Batch], nbytes: int) -> None:
-        """Append the batches of a commit, all or nothing, also over a crash.
-
-        ``nbytes`` are those of their bodies. Raises StorageError; TopicFullError when the topic has
-        no room for them.
+        Nothing else may be appended until it is ended or cancelled. Raises StorageError.
         """
         if self.exiting:
             raise ExitingError
@@ -232,21 +216,41 @@ class Topic:
             if not self.save_now():
                 self.writers.begun = False
                 raise StorageError(f"{self.name}: cannot write down that it has writers")
-        first, end = batches[0].first_offset, batches[-1].next_offset
+        assert isinstance(self.log, Log)
+        next_queue = self._next_queue if self.spread > 1 else int
+        return Commit(self.log, nbytes, self._stamp(), next_queue, writer, batch)
+
+    def end_commit(self, commit: Commit, nbytes: int) -> None:
+        """Make a finished commit part of the log, with so many bytes of bodies; or cancel it.
+
+        Raises StorageError; TopicFullError when the topic has no room for it.
+        """
+        try:
+            if self.exiting:
+                raise ExitingError
+            self._take(commit, nbytes)
+        except StorageError:
+            commit.cancel()
+            raise
+        self.message_count += commit.end - commit.first
+        self.message_bytes += nbytes
+
+    def _take(self, commit: Commit, nbytes: int) -> None:
         if self._limiter is not None:
-            self._limiter.admit_all(end - first, nbytes)
+            self._limiter.admit_all(commit.end - commit.first, nbytes)
+        batches = commit.written.batches
         unseen = dict(self._unseen)
         for each in batches:
             unseen[each.queue] = unseen.get(each.queue, 0) + each.count
         # Known before the messages are seen: at most levels that is when they are stored.
-        self.writers.appended(WriterRecord(writer, batch, end, batches[0].timestamp_ns), first)
+        record = WriterRecord(commit.writer, commit.batch, commit.end, commit.timestamp_ns)
+        self.writers.appended(record, commit.first)
         try:
-            self._store(batches, unseen)
+            commit.log.end_append(commit.written)
         except StorageError:
             del self.writers.pending[-1:]
             raise
-        self.message_count += end - first
-        self.message_bytes += nbytes
+        self._stored(batches, unseen)
 
     def end_sync(self, error: StorageError | None) -> None:
         """End a sync of the log: messages published before it began become visible."""

@@ -178,6 +178,51 @@ class Batch(Struct, eq=False, gc=False):
                    first_id, timestamp_ns, delay_ns, count, stride, table, dialect,
                    note, queue)  # fmt: skip
 
+    def moved(
+        self,
+        first_offset: int,
+        first_id: int,
+        timestamp_ns: int,
+        queue: int,
+        *,
+        goes_on: bool = False,
+        went_before: bool = False,
+    ) -> Batch:
+        """This batch at another place of a log; its buffer, which must be writable, is changed.
+
+        The frames stay as they are: who knows their dialect writes the ids into them before.
+        """
+        attributes = (
+            (self.raw[_ATTRIBUTES_AT] & _HAS_NOTE)
+            | (_GOES_ON if goes_on else 0)
+            | (_WENT_BEFORE if went_before else 0)
+        )
+        raw = self.raw
+        _CHECKED.pack_into(raw, _CHECKED_FROM, first_offset, first_id, timestamp_ns, self.delay_ns,
+                           self.count, self.stride, self.dialect, _VERSION, attributes,
+                           queue)  # fmt: skip
+        _PREFIX.pack_into(raw, 0, MAGIC, len(raw), xxh3_64_intdigest(raw[_CHECKED_FROM:]))
+        return Batch(raw, self.frames, first_offset, first_offset + self.count, first_id,
+                     timestamp_ns, self.delay_ns, self.count, self.stride, self.table, self.dialect,
+                     self.note, queue)  # fmt: skip
+
+    def head(self) -> Batch:
+        """This batch without its frames, for who needs to know no more than where it is."""
+        raw = memoryview(bytes(self.raw[:HEADER_BYTES]))
+        return Batch(raw, raw[HEADER_BYTES:], self.first_offset, self.next_offset, self.first_id,
+                     self.timestamp_ns, self.delay_ns, self.count, self.stride, None, self.dialect,
+                     b"", self.queue)  # fmt: skip
+
+    @property
+    def is_head(self) -> bool:
+        """True if the frames are left out."""
+        return len(self.raw) == HEADER_BYTES
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole batch as stored, whether all of it is here or its head."""
+        return int(_PREFIX.unpack_from(self.raw)[1])
+
     @property
     def is_part(self) -> bool:
         """True if it belongs to a commit of several batches."""

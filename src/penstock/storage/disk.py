@@ -51,6 +51,17 @@ class LogFile(Protocol):
         """
         ...
 
+    def write(self, position: int, data: bytes | memoryview) -> int:
+        """Write all of ``data`` behind the end, where nobody reads until ``grow``; where it ends.
+
+        Raises DiskFullError or StorageError; then nothing is left behind the end.
+        """
+        ...
+
+    def grow(self, size: int) -> None:
+        """Make what ``write`` has put behind the end a part of the file, up to this size."""
+        ...
+
     def read(self, position: int, nbytes: int) -> bytes:
         """Up to ``nbytes`` from ``position``; fewer at the end of the file."""
         ...
@@ -162,20 +173,26 @@ class OsLogFile:
         self._grows = True
 
     def append(self, data: bytes | memoryview) -> None:
-        end = self.size + len(data)
+        self.size = self.write(self.size, data)
+
+    def write(self, position: int, data: bytes | memoryview) -> int:
+        end = position + len(data)
         if end <= self._reserved:
-            self._write(data)
+            self._write(position, data)
         else:
             with self._reserving:  # or its zeros would come over this
-                self._write(data)
+                self._write(position, data)
                 self._reserved = max(self._reserved, end)
-        self.size = end
+        return end
 
-    def _write(self, data: bytes | memoryview) -> None:
+    def grow(self, size: int) -> None:
+        self.size = size
+
+    def _write(self, position: int, data: bytes | memoryview) -> None:
         try:
-            written = os.pwrite(self._fd, data, self.size)
+            written = os.pwrite(self._fd, data, position)
             while written < len(data):
-                written += os.pwrite(self._fd, memoryview(data)[written:], self.size + written)
+                written += os.pwrite(self._fd, memoryview(data)[written:], position + written)
         except OSError as error:
             with suppress(OSError):  # a tail that stays is overwritten, or cut at recovery
                 os.ftruncate(self._fd, self.size)

@@ -36,6 +36,7 @@ from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.disk import Disk, LogFile
 from penstock.storage.durability import Durability
 from penstock.storage.extent import Extent
+from penstock.storage.long_append import LongAppend
 from penstock.storage.retention import Retention
 from penstock.storage.segment import Segment
 from penstock.storage.tail import Tail
@@ -166,11 +167,7 @@ class Log:
         also need a sync job. Raises DiskFullError, StorageError or ReadOnlyError, and then the log
         is unchanged.
         """
-        if self.failure is not None:
-            raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
-        if self._unseen_bytes > UNSEEN_BYTES_MAX:
-            raise StorageError(f"{self.directory}: the disk is too slow: {self._unseen_bytes} "
-                               "bytes wait for a sync")  # fmt: skip
+        self._require_writable()
         offset = self.append_offset
         for batch in batches:
             assert batch.first_offset == offset, "batches of a log are dense"
@@ -185,6 +182,56 @@ class Log:
             return
         self.next_offset = offset
         for batch in batches:
+            self._tail.append(batch)
+
+    def _require_writable(self) -> None:
+        if self.failure is not None:
+            raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")
+        if self._unseen_bytes > UNSEEN_BYTES_MAX:
+            raise StorageError(f"{self.directory}: the disk is too slow: {self._unseen_bytes} "
+                               "bytes wait for a sync")  # fmt: skip
+
+    def begin_append(self, nbytes: int) -> LongAppend:
+        """Begin to append about so many bytes, which need not be in memory together.
+
+        Until ``end_append`` nothing else may be appended. Raises StorageError or ReadOnlyError.
+        """
+        self._require_writable()
+        self.flush()
+        return LongAppend(self._segment_for(nbytes, self.append_offset).file)
+
+    def end_append(self, written: LongAppend) -> None:
+        """Take in what was written, as ``append`` does. Raises StorageError or ReadOnlyError, and
+        then the log is unchanged.
+        """
+        self._require_writable()
+        batches = written.batches
+        assert batches[0].first_offset == self.append_offset, "nothing else was appended"
+        self._segments[-1].take(batches)
+        self.unsynced_messages += batches[-1].next_offset - self.append_offset
+        self.append_offset = batches[-1].next_offset
+        if self._hides_unsynced:
+            self._unseen.extend(batches)
+            self._unseen_bytes += sum([len(batch.raw) for batch in batches])
+            return
+        self.next_offset = self.append_offset
+        for batch in batches:
+            self._remember(batch)
+
+    def cancel_append(self, written: LongAppend) -> None:
+        """Cut off what was written, in any thread. Where that fails the log is read-only: a start
+        looks for commits that are not whole.
+        """
+        try:
+            written.drop()
+        except StorageError as error:
+            self.failure = error
+
+    def _remember(self, batch: Batch) -> None:
+        """Keep a batch for who keeps up, unless it is too large to be in memory."""
+        if batch.is_head:
+            self._tail.clear()
+        else:
             self._tail.append(batch)
 
     def flush(self) -> None:
@@ -228,12 +275,16 @@ class Log:
         self._unwritten_bytes = 0
 
     def _write_segments(self, batches: Sequence[Batch]) -> None:
-        active, first = self._segments[-1], batches[0].first_offset
         nbytes = sum([len(batch.raw) for batch in batches])
+        self._segment_for(nbytes, batches[0].first_offset).append(batches)
+
+    def _segment_for(self, nbytes: int, first: int) -> Segment:
+        """The segment to append so many bytes to, a new one if the newest is full."""
+        active = self._segments[-1]
         is_full = active.size + nbytes > self.options.max_bytes_per_file
         if is_full and active.first_offset < first:  # else the next one would have the same name
-            active = self._rotate(first)
-        active.append(batches)
+            return self._rotate(first)
+        return active
 
     def _rotate(self, first_offset: int) -> Segment:
         segment = Segment.create(self.disk, self.directory, first_offset, self.id_base)
@@ -317,7 +368,7 @@ class Log:
         while self._unseen and self._unseen[0].next_offset <= end:
             batch = self._unseen.popleft()
             self._unseen_bytes -= len(batch.raw)
-            self._tail.append(batch)
+            self._remember(batch)
             shown.append(batch)
         self.synced_offset = max(self.synced_offset, end)
         self.next_offset = max(self.next_offset, end)

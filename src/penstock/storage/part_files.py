@@ -5,9 +5,8 @@ A file, little endian::
     0   4s   magic     b"PST1"
     4   u32  length    of the head
     8   u64  checksum  xxh3_64 of the head
-    16  u64  checksum  xxh3_64 of the body
-    24  head           whose part it is
-        body
+    16  head           whose part it is
+        batches        messages that have no place in a log yet, as ``storage.batch`` has them
 
 A file is there as a whole or not at all, except after a power cut, which the checksums show.
 """
@@ -18,29 +17,29 @@ import logging
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
 from penstock.core.errors import StorageError
+from penstock.storage.batch import Batch, CorruptBatchError, iter_batches
 from penstock.storage.disk import Disk
 from penstock.storage.temporary import remove_temporaries
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = struct.Struct("<4sIQQ")
+_PREFIX = struct.Struct("<4sIQ")
 _MAGIC: Final = b"PST1"
 _NAME: Final = re.compile(r"([0-9]{20})\.part")
 _HEAD_MAX: Final = 4096
 
 
 class Found(NamedTuple):
-    """A file that is there; ``nbytes`` are those of its body."""
+    """A file that is there."""
 
     number: int
     head: bytes
-    nbytes: int
 
 
 class PartFiles:
@@ -74,30 +73,36 @@ class PartFiles:
             start = file.read(0, _PREFIX.size + _HEAD_MAX)
             if len(start) < _PREFIX.size:
                 return None
-            magic, length, checksum, _ = _PREFIX.unpack_from(start)
+            magic, length, checksum = _PREFIX.unpack_from(start)
             head = start[_PREFIX.size : _PREFIX.size + length]
             if magic != _MAGIC or len(head) < length or xxh3_64_intdigest(head) != checksum:
                 return None
-            return Found(number, head, file.size - _PREFIX.size - length)
+            return Found(number, head)
         finally:
             file.close()
 
-    def write(self, number: int, head: bytes, body: bytes) -> None:
+    def write(self, number: int, head: bytes, batches: Sequence[Batch]) -> None:
         """Write a file, in any thread. Raises StorageError; then it is not there."""
         assert len(head) <= _HEAD_MAX, "the head is read with one call"
         self._disk.make_directory(self._directory)
-        prefix = _PREFIX.pack(_MAGIC, len(head), xxh3_64_intdigest(head), xxh3_64_intdigest(body))
-        data = b"".join((prefix, head, body))
+        prefix = _PREFIX.pack(_MAGIC, len(head), xxh3_64_intdigest(head))
+        data = b"".join((prefix, head, *[batch.raw for batch in batches]))
         self._disk.replace_file(self._path(number), data, sync=self._durably)
 
-    def read(self, number: int) -> bytes | None:
-        """The body of a file; None when it is not there or not whole. Raises StorageError."""
+    def read(self, number: int, count: int) -> list[Batch] | None:
+        """The batches of a file, in a buffer that may be changed; None when it is not there or has
+        not so many messages, as it is damaged. Raises StorageError.
+        """
         data = self._disk.read_file(self._path(number))
         if data is None or len(data) < _PREFIX.size:
             return None
-        magic, length, _, checksum = _PREFIX.unpack_from(data)
-        body = data[_PREFIX.size + length :]
-        return body if magic == _MAGIC and xxh3_64_intdigest(body) == checksum else None
+        magic, length, _ = _PREFIX.unpack_from(data)
+        try:
+            found = list(iter_batches(memoryview(bytearray(data))[_PREFIX.size + length :]))
+        except CorruptBatchError:
+            return None
+        whole = magic == _MAGIC and sum(batch.count for batch in found) == count
+        return found if whole else None
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove files, in any thread; what cannot be removed is left to the next start."""

@@ -94,6 +94,14 @@ class Segment:
             self.note(batch, position)
             position += len(batch.raw)
 
+    def take(self, batches: Sequence[Batch]) -> None:
+        """Take in batches that stand behind the file's end; their heads are enough."""
+        position = self.file.size
+        self.file.grow(position + sum([batch.nbytes for batch in batches]))
+        for batch in batches:
+            self.note(batch, position)
+            position += batch.nbytes
+
     def note(self, batch: Batch, position: int) -> None:
         """Take a batch that stands at a file position into the index."""
         self.last_timestamp_ns = max(self.last_timestamp_ns, batch.timestamp_ns)

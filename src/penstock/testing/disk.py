@@ -147,8 +147,11 @@ class FaultyFile:
 
     def append(self, data: bytes | memoryview) -> None:
         """At the end that the handle knows, over what a failed append may have left there."""
+        self.size = self.write(self.size, data)
+
+    def write(self, position: int, data: bytes | memoryview) -> int:
         self._check()
-        end = self.size + len(data)
+        end = position + len(data)
         try:
             self._disk.meet_faults("append", self.path)
             self._disk.take_room(max(0, end - self._reserved), self.path)
@@ -158,9 +161,12 @@ class FaultyFile:
             if self._disk.leaves_partial_writes:
                 self._inode.write(self.size, bytes(data)[: len(data) // 2])
             raise
-        self._inode.write(self.size, bytes(data))
-        self.size = end
+        self._inode.write(position, bytes(data))
         self._reserved = max(self._reserved, end)
+        return end
+
+    def grow(self, size: int) -> None:
+        self.size = size
 
     def read(self, position: int, nbytes: int) -> bytes:
         self._check()

@@ -24,7 +24,6 @@ from penstock.core.web_options import WebOptions
 from penstock.nsq.protocol.limits import Limits
 from penstock.storage.durability import Durability
 
-COMMIT_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
 EXPERIMENTS: Final = frozenset(("topology-aware-consumption",))
 
 
@@ -148,10 +147,6 @@ class NsqdOptions(WebOptions):
 
     max_staged_bytes: int = option(
         1024 * 1024 * 1024, "bytes that writers may stage and not have committed (0: none)"
-    )
-    max_commit_bytes: int = option(
-        256 * 1024 * 1024,
-        "staged bytes that one commit may append to a topic; it takes some three times that memory",
     )
     staged_retention: int = option(
         24 * HOUR, "drop what was staged and not committed for this long", kind=DURATION
@@ -285,8 +280,6 @@ class NsqdOptions(WebOptions):
             raise ConfigError("--group-retention must not be negative")
         if self.max_staged_bytes < 0:
             raise ConfigError("--max-staged-bytes must not be negative")
-        if not 0 < self.max_commit_bytes <= COMMIT_BYTES_MAX:
-            raise ConfigError(f"--max-commit-bytes must be [1,{COMMIT_BYTES_MAX}]")
         if self.staged_retention <= 0:
             raise ConfigError("--staged-retention must be greater than 0")
 

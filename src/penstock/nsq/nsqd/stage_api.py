@@ -24,7 +24,7 @@ from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import NUMBER_MAX, number, topic_named
 from penstock.nsq.nsqd.many_topics import check_number
 from penstock.nsq.nsqd.refusals import refusal
-from penstock.nsq.nsqd.staged_parts import CommittedError, CommitTooBigError, StagedParts
+from penstock.nsq.nsqd.staged_parts import CommittedError, StagedParts
 from penstock.nsq.protocol.errors import ProtocolError
 
 WRITER_MAX: Final = 128
@@ -114,8 +114,6 @@ class StageApi:
             return {"count": 0, "again": True}
         except PartNotFoundError as error:
             raise ApiError(404, "PART_NOT_FOUND", **error.key._asdict()) from None
-        except CommitTooBigError as error:
-            raise ApiError(413, "COMMIT_TOO_BIG", limit=error.limit) from None
         return {"count": count, "again": False}
 
     def _abort(self, request: Request) -> Any:

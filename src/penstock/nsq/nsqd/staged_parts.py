@@ -1,8 +1,9 @@
 """Staging and committing at a node: durable parts that nobody sees, then all of a batch at once.
 
 The table of what is staged is ``broker.parts``, the files are ``storage.part_files``, and the
-memory of what was committed is the topic's (``broker.writers``). One batch is committed at a time,
-so that one at most is in memory.
+memory of what was committed is the topic's (``broker.writers``). What is staged are batches as the
+log has them, but for ids and time, which a commit writes into them on their way into the log: a
+chunk at a time is in memory.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from penstock.broker.parts import Attempt, ChunkKey, PartNotFoundError, Parts, StagedBatch
-from penstock.broker.records import Records
+from penstock.broker.commit import Commit, unplaced
+from penstock.broker.parts import Attempt, Chunk, ChunkKey, PartNotFoundError, Parts, StagedBatch
 from penstock.broker.topic import Topic
 from penstock.core.errors import ExitingError, PenstockError, StorageError
 from penstock.core.malformed import MALFORMED
@@ -25,7 +26,9 @@ from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net.tasks import spawn
 from penstock.node.node import Node
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.protocol.frames import BODY_AT
 from penstock.nsq.protocol.staged import Run, read_staged
+from penstock.nsq.protocol.stamps import stamp
 from penstock.storage.durability import Durability
 from penstock.storage.part_files import Found, PartFiles
 
@@ -39,7 +42,9 @@ set ahead must not take what a writer has just staged."""
 
 
 class PartHead(msgspec.Struct, array_like=True):
-    """The head of a part's file; ``log`` is the id base of the topic's log."""
+    """The head of a part's file; ``log`` is the id base of the topic's log, ``nbytes`` are those of
+    the request and ``count`` its messages.
+    """
 
     topic: str
     log: int
@@ -49,6 +54,8 @@ class PartHead(msgspec.Struct, array_like=True):
     attempt: int
     chunk: int
     wall_ns: int
+    nbytes: int
+    count: int
 
     @property
     def key(self) -> ChunkKey:
@@ -63,14 +70,6 @@ class CommittedError(PenstockError):
         self.last = last
 
 
-class CommitTooBigError(PenstockError):
-    """A commit holds more of one topic than ``limit`` bytes: it is put together in memory."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"a commit may append {limit} bytes to a topic")
-        self.limit = limit
-
-
 class StagedParts:
     """The staged parts of one node."""
 
@@ -82,7 +81,6 @@ class StagedParts:
         self._commits = node.commits
         self._clock = node.clock
         self._limits = options.limits()
-        self._commit_bytes_max = options.max_commit_bytes
         self._retention_ns = options.staged_retention
         self._files = PartFiles(store.disk, os.path.join(store.data_path, FOLDER),
                                 durably=options.durability is Durability.FSYNC)  # fmt: skip
@@ -109,7 +107,7 @@ class StagedParts:
             return False
         age = max(0, self._clock.wall_ns() - head.wall_ns)
         age = min(age, self._retention_ns - min(self._retention_ns, GRACE_NS))
-        chunk = self.parts.chunk(found.number, found.nbytes)
+        chunk = self.parts.chunk(found.number, head.nbytes, head.count)
         replaced = self.parts.restore(head.topic, head.writer, head.batch, head.key, chunk,
                                       self._clock.monotonic_ns() - age)  # fmt: skip
         if replaced is not None:
@@ -123,14 +121,15 @@ class StagedParts:
 
         Raises ProtocolError for a wrong body, CommittedError, StageFullError, StorageError.
         """
-        count = sum(run.bodies.count for run in self._runs(body))
+        limits = self._limits
+        runs = read_staged(body, limits.max_msg_size, limits.max_req_timeout)
+        count = sum(run.bodies.count for run in runs)
         _check_newer(topic, writer, batch)
-        head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns())
-        chunk = self.parts.reserve(len(body))
+        head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns(),
+                        len(body), count)  # fmt: skip
+        chunk = self.parts.reserve(len(body), count)
         try:
-            await asyncio.to_thread(
-                self._files.write, chunk.number, msgspec.msgpack.encode(head), body
-            )
+            await asyncio.to_thread(self._write, chunk.number, head, runs)
         except StorageError:
             self.parts.release(chunk)
             raise
@@ -148,8 +147,8 @@ class StagedParts:
             self._remove([replaced.number])
         return count
 
-    def _runs(self, body: bytes) -> list[Run]:
-        return read_staged(body, self._limits.max_msg_size, self._limits.max_req_timeout)
+    def _write(self, number: int, head: PartHead, runs: Sequence[Run]) -> None:
+        self._files.write(number, msgspec.msgpack.encode(head), [unplaced(*run) for run in runs])
 
     def figures(self) -> dict[str, int]:
         """The sums of what is staged, for /stats."""
@@ -188,8 +187,7 @@ class StagedParts:
     ) -> int:
         """Append the chunks of these attempts at once, durably; how many messages that were.
 
-        Raises CommittedError if it was done before, PartNotFoundError, CommitTooBigError,
-        StorageError.
+        Raises CommittedError if it was done before, PartNotFoundError, StorageError.
         """
         async with self._committing:
             if topic.exiting:
@@ -199,55 +197,59 @@ class StagedParts:
             except CommittedError:
                 self._drop_committed(topic, writer, batch)
                 raise
-            parts = await self._read(topic, writer, batch, attempts)
-            count = sum(records.count for records, _ in parts)
-            if parts:
-                await self._append(topic, writer, batch, parts)
+            chunks = self.parts.chunks(topic.name, writer, batch, attempts)
+            if chunks:
+                await self._append(topic, writer, batch, chunks)
             self._drop_committed(topic, writer, batch)
-            return count
+            return sum(chunk.count for _, chunk in chunks)
 
     def _drop_committed(self, topic: Topic, writer: str, batch: int) -> None:
         self.drop(self.parts.committed(topic.name, writer, batch))
 
-    async def _read(
-        self, topic: Topic, writer: str, batch: int, attempts: Sequence[Attempt]
-    ) -> list[tuple[Records, int]]:
-        chunks = self.parts.chunks(topic.name, writer, batch, attempts)
-        limit = self._commit_bytes_max
-        if sum(chunk.nbytes for _, chunk in chunks) > limit:
-            raise CommitTooBigError(limit)
-        parts: list[tuple[Records, int]] = []
-        for key, chunk in chunks:
-            runs = await asyncio.to_thread(self._read_chunk, chunk.number)
-            if runs is None:
-                self.parts.lose(topic.name, writer, batch, key)
-                raise PartNotFoundError(key)
-            parts += runs
-        return parts
-
-    def _read_chunk(self, number: int) -> list[Run] | None:
-        body = self._files.read(number)
-        return None if body is None else self._runs(body)
-
     async def _append(
-        self, topic: Topic, writer: str, batch: int, parts: list[tuple[Records, int]]
+        self, topic: Topic, writer: str, batch: int, chunks: Sequence[tuple[ChunkKey, Chunk]]
     ) -> None:
-        nbytes = sum(records.nbytes for records, _ in parts)
         commits = self._commits
         appended: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
         commits.occupy(topic)
         try:
-            if topic.exiting:
-                raise ExitingError
-            batches = await asyncio.to_thread(topic.prepare_commit(writer, batch, parts))
-            parts.clear()  # they are as large as the batches
-            store = partial(topic.store_commit, writer, batch, batches, nbytes)
-            commits.append(topic, store, appended.set_result)
+            commit = topic.begin_commit(writer, batch, sum(chunk.nbytes for _, chunk in chunks))
+            try:
+                nbytes = await asyncio.to_thread(self._fill, commit, chunks)
+            except PartNotFoundError as error:
+                self.parts.lose(topic.name, writer, batch, error.key)
+                raise
+            commits.append(topic, partial(topic.end_commit, commit, nbytes), appended.set_result)
         finally:
             commits.vacate(topic)
         error = await appended
         if error is not None:
             raise error
+
+    def _fill(self, commit: Commit, chunks: Sequence[tuple[ChunkKey, Chunk]]) -> int:
+        """Read the chunks into a commit, in a thread; the bytes of all bodies.
+
+        Raises PartNotFoundError and StorageError, and cancels the commit.
+        """
+        try:
+            nbytes = sum(self._add(commit, key, chunk) for key, chunk in chunks)
+            commit.finish()
+        except PenstockError:
+            commit.cancel()
+            raise
+        return nbytes
+
+    def _add(self, commit: Commit, key: ChunkKey, chunk: Chunk) -> int:
+        nbytes = 0
+        batches = self._files.read(chunk.number, chunk.count)
+        if batches is None:
+            raise PartNotFoundError(key)
+        for batch in batches:
+            frame = batch.stride or batch.positions()[:-1]
+            stamp(batch.frames, frame, commit.next_id, commit.timestamp_ns)
+            commit.add(batch)
+            nbytes += len(batch.frames) - batch.count * BODY_AT
+        return nbytes
 
 
 def _check_newer(topic: Topic, writer: str, batch: int) -> None:

@@ -111,7 +111,7 @@ class Stats:
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
         """Batches were stored, from whatever clients: a listener of the store."""
         messages = batches[-1].next_offset - batches[0].first_offset
-        self.put(topic, messages, sum([len(batch.frames) for batch in batches]))
+        self.put(topic, messages, sum([len(batch.frames) or batch.nbytes for batch in batches]))
 
     def put(self, topic: str, messages: int, nbytes: int) -> None:
         """Messages were stored with one append."""
