@@ -23,11 +23,13 @@ from hypothesis.stateful import (
 
 from penstock.broker.broker import Broker, BrokerOptions
 from penstock.broker.channel import Channel, ChannelOptions, NotInFlightError
+from penstock.broker.commit import Commit, unplaced
 from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.errors import ReadOnlyError, StorageError
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.stamps import stamp
 from penstock.storage.batch import iter_batches
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions, SyncJob
@@ -169,13 +171,16 @@ class BrokerMachine(RuleBasedStateMachine):
         dues = [now + delay if delay else 0 for delay in delays]
         before = self.log.append_offset
         try:
-            batches = self.topic.prepare_commit("w", batch, parts)()
-            self.topic.store_commit("w", batch, batches, 0)
+            made = self.topic.begin_commit("w", batch, 0)
+            self.fill_commit(made, parts)
+            self.topic.end_commit(made, 0)
         except StorageError as error:
             note(f"refused: {error}")
             assert self.log.append_offset == before
             for group, due in zip(groups, dues, strict=True):
                 self.ghosts |= dict.fromkeys(group, due)
+            if self.log.failure is not None and not self.broken:  # what was written is not cut off
+                self.sync_failed()
         else:
             assert not self.broken
             for group, due in zip(groups, dues, strict=True):
@@ -183,6 +188,19 @@ class BrokerMachine(RuleBasedStateMachine):
             if self.level is not Durability.FSYNC:
                 self.show(self.model.append_offset)
         self.doubtful = self.doubtful or not self.topic.written
+
+    @staticmethod
+    def fill_commit(made: Commit, parts: list[tuple[Bodies, int]]) -> None:
+        try:
+            for records, delay in parts:
+                each = unplaced(records, delay)
+                frame = each.stride or each.positions()[:-1]
+                stamp(each.frames, frame, made.next_id, made.timestamp_ns)
+                made.add(each)
+            made.finish()
+        except StorageError:
+            made.cancel()
+            raise
 
     def show(self, end: int) -> None:
         """Make the messages below this offset visible in the model."""
@@ -217,15 +235,18 @@ class BrokerMachine(RuleBasedStateMachine):
         try:
             job.run()
         except StorageError as error:
-            self.broken = True
-            self.may_be_told = self.level is not Durability.FSYNC  # or it is written again
-            self.suspect |= set(self.model.bodies) - self.model.durable  # what came since, too
+            self.sync_failed()
             self.topic.end_sync(error)
         else:
             self.topic.end_sync(None)
             self.model.durable |= {o for o in self.model.bodies if o < end} - self.suspect
             if self.level is Durability.FSYNC:
                 self.show(end)
+
+    def sync_failed(self) -> None:
+        self.broken = True
+        self.may_be_told = self.level is not Durability.FSYNC  # or it is written again
+        self.suspect |= set(self.model.bodies) - self.model.durable  # what came since, too
 
     # --- channels and consumers ----------------------------------------------------------------
 

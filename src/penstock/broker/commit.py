@@ -1,5 +1,5 @@
-"""A writer's batch on its way into the log of a topic: its parts follow each other as they are read,
-so that one at a time is in memory, and readers see none before all are there.
+"""A writer's batch on its way into the log of a topic: its parts are written as they are read, one
+at a time is in memory, and readers see none before all are there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def unplaced(records: Records, delay_ns: int) -> Batch:
 
 
 class Commit:
-    """One such commit; made by ``Topic.begin_commit``. ``add`` and ``finish`` may run in any thread.
+    """One such commit; made by ``Topic.begin_commit``, filled in any thread.
 
     The caller writes ``next_id`` and ``timestamp_ns`` into the frames of each batch.
     """

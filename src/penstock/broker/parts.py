@@ -27,11 +27,11 @@ class ChunkKey(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A chunk of ``count`` messages in the file of this number."""
+    """A chunk in the file of this number."""
 
     number: int
     nbytes: int
-    count: int
+    messages: int
 
 
 class Attempt(NamedTuple):
@@ -91,9 +91,9 @@ class Parts:
 
     # --- staging -------------------------------------------------------------------------------
 
-    def reserve(self, nbytes: int, count: int) -> Chunk:
+    def reserve(self, nbytes: int, messages: int) -> Chunk:
         """Reserve room for a chunk of this size, and a number. Raises StageFullError."""
-        chunk = self.chunk(self._next_number, nbytes, count)
+        chunk = self.chunk(self._next_number, nbytes, messages)
         if self.nbytes + chunk.nbytes > self.nbytes_max:
             raise StageFullError(self.nbytes_max)
         self.nbytes += chunk.nbytes
@@ -101,9 +101,9 @@ class Parts:
         return chunk
 
     @staticmethod
-    def chunk(number: int, nbytes: int, count: int) -> Chunk:
+    def chunk(number: int, nbytes: int, messages: int) -> Chunk:
         """A chunk as it counts."""
-        return Chunk(number, max(nbytes, CHUNK_BYTES_MIN), count)
+        return Chunk(number, max(nbytes, CHUNK_BYTES_MIN), messages)
 
     def release(self, chunk: Chunk) -> None:
         """Give back the room of a chunk that could not be written."""

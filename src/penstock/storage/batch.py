@@ -57,6 +57,7 @@ _unpack_header = _HEADER.unpack_from
 _PREFIX = struct.Struct("<4sIQ")
 _CHECKED = struct.Struct("<QQqqIIBBHI")
 _CHECKED_FROM: Final = _PREFIX.size
+_NO_PREFIX: Final = bytes(_PREFIX.size)
 assert _HEADER.size == HEADER_BYTES == _PREFIX.size + _CHECKED.size
 
 
@@ -169,10 +170,9 @@ class Batch(Struct, eq=False, gc=False):
         )
         checked = _CHECKED.pack(first_offset, first_id, timestamp_ns, delay_ns, count, stride,
                                 dialect, _VERSION, attributes, queue)  # fmt: skip
-        head = (checked,) if table is None else (checked, table.tobytes())
-        body = b"".join((*head, *frames, note))
-        prefix = _PREFIX.pack(MAGIC, _CHECKED_FROM + len(body), xxh3_64_intdigest(body))
-        raw = memoryview(prefix + body)
+        head = (_NO_PREFIX, checked) if table is None else (_NO_PREFIX, checked, table.tobytes())
+        raw = memoryview(bytearray().join((*head, *frames, note)))  # copied once: frames are large
+        _PREFIX.pack_into(raw, 0, MAGIC, len(raw), xxh3_64_intdigest(raw[_CHECKED_FROM:]))
         start = HEADER_BYTES if table is None else HEADER_BYTES + 4 * (count + 1)
         return cls(raw, raw[start : len(raw) - len(note)], first_offset, first_offset + count,
                    first_id, timestamp_ns, delay_ns, count, stride, table, dialect,

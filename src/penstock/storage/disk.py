@@ -129,7 +129,13 @@ class Disk(Protocol):
         """The whole file, or None when it is not there."""
         ...
 
-    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+    def read_into(self, path: str, buffer: bytearray) -> int | None:
+        """Read the whole file into a buffer, which grows if need be; its size, or None when it is
+        not there.
+        """
+        ...
+
+    def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
         """Put ``data`` at ``path`` so that a crash leaves the old content or the new one."""
         ...
 
@@ -318,14 +324,28 @@ class OsDisk:
             except FileNotFoundError:
                 return None
 
-    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+    def read_into(self, path: str, buffer: bytearray) -> int | None:
+        with _reported(path):
+            try:
+                with open(path, "rb", buffering=0) as file:
+                    size = os.fstat(file.fileno()).st_size
+                    buffer.extend(bytes(max(0, size - len(buffer))))
+                    with memoryview(buffer) as view:
+                        read = 0
+                        while read < size and (more := file.readinto(view[read:size])):
+                            read += more
+                        return read
+            except FileNotFoundError:
+                return None
+
+    def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
         temporary = temporary_path(path)
         with _reported(path):
             try:
                 with open(
                     os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
                 ) as f:
-                    f.write(data)
+                    f.writelines(data)
                     f.flush()
                     if sync:
                         os.fsync(f.fileno())

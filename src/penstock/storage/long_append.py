@@ -27,10 +27,13 @@ class LongAppend:
         self._start = self._end = file.size
 
     def write(self, batch: Batch) -> None:
-        """Write one more batch. Raises StorageError; then nothing is left of any."""
+        """Write one more batch, whose buffer may be used again.
+
+        Raises StorageError; then nothing is left of any.
+        """
         self._end = self._file.write(self._end, batch.raw)
         if self._end - self._start <= KEPT_BYTES_MAX:
-            self.batches.append(batch)
+            self.batches.append(Batch.parse(bytes(batch.raw), verify=False))
             return
         if self.batches and not self.batches[-1].is_head:
             self.batches = [each.head() for each in self.batches]

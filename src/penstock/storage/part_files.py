@@ -86,19 +86,19 @@ class PartFiles:
         assert len(head) <= _HEAD_MAX, "the head is read with one call"
         self._disk.make_directory(self._directory)
         prefix = _PREFIX.pack(_MAGIC, len(head), xxh3_64_intdigest(head))
-        data = b"".join((prefix, head, *[batch.raw for batch in batches]))
-        self._disk.replace_file(self._path(number), data, sync=self._durably)
+        bodies = [batch.raw for batch in batches]
+        self._disk.replace_file(self._path(number), prefix, head, *bodies, sync=self._durably)
 
-    def read(self, number: int, count: int) -> list[Batch] | None:
-        """The batches of a file, in a buffer that may be changed; None when it is not there or has
-        not so many messages, as it is damaged. Raises StorageError.
+    def read(self, number: int, count: int, buffer: bytearray) -> list[Batch] | None:
+        """Read the batches of a file into a buffer; None when it is not there or has not so many
+        messages, as it is damaged. Raises StorageError.
         """
-        data = self._disk.read_file(self._path(number))
-        if data is None or len(data) < _PREFIX.size:
+        size = self._disk.read_into(self._path(number), buffer)
+        if size is None or size < _PREFIX.size:
             return None
-        magic, length, _ = _PREFIX.unpack_from(data)
+        magic, length, _ = _PREFIX.unpack_from(buffer)
         try:
-            found = list(iter_batches(memoryview(bytearray(data))[_PREFIX.size + length :]))
+            found = list(iter_batches(memoryview(buffer)[_PREFIX.size + length : size]))
         except CorruptBatchError:
             return None
         whole = magic == _MAGIC and sum(batch.count for batch in found) == count

@@ -41,6 +41,8 @@ from penstock.storage.segment import STEPPED_OVER, Segment, index_path, logger, 
 from penstock.storage.torn_commit import Place, TornCommit
 
 WINDOW_BYTES: Final = 16 * 1024 * 1024
+TORN_KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Of a commit that is not whole so much is copied; its writer still has all of it."""
 
 
 @dataclass(slots=True)
@@ -245,7 +247,7 @@ class _Recovery:
         Its writer still has it, and commits it again.
         """
         nbytes = segment.size - torn.position
-        tail = segment.file.read(torn.position, nbytes)
+        tail = segment.file.read(torn.position, min(nbytes, TORN_KEPT_BYTES))
         self.report.torn += nbytes
         self._damage.keep_torn(os.path.basename(segment.file.path), torn.position, tail)
         present, self._present = self._present, RangeSet()

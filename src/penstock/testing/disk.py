@@ -289,11 +289,19 @@ class FaultyDisk:
         inode = self._files.get(path)
         return None if inode is None else bytes(inode.data)
 
-    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+    def read_into(self, path: str, buffer: bytearray) -> int | None:
+        data = self.read_file(path)
+        if data is None:
+            return None
+        buffer.extend(bytes(max(0, len(data) - len(buffer))))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
         self._need_directory(path)
         self.meet_faults("replace", path)
-        self.take_room(len(data), path)
-        inode = _Inode(data)
+        self.take_room(sum(map(len, data)), path)
+        inode = _Inode(b"".join(data))
         if sync:
             inode.sync()
         self._files[path] = inode

@@ -6,10 +6,12 @@ import struct
 
 import msgspec
 
+from penstock.broker.commit import unplaced
 from penstock.broker.writers import decode_commit, encode_commit
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
 from penstock.nsq.nsqd.staged_parts import PartHead
+from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.staged import read_staged
 from penstock.storage.part_files import PartFiles
@@ -43,9 +45,10 @@ def part_files(data: bytes) -> None:
     disk.replace_file(_PART, data)
     files = PartFiles(disk, _FOLDER, durably=True)
     for found in files.load():
-        assert 0 <= found.nbytes <= len(data) - len(found.head)
-        body = files.read(1)
-        assert body is None or len(body) == found.nbytes
+        assert len(found.head) <= len(data)
+        for count in (0, 1):
+            batches = files.read(1, count, bytearray())
+            assert batches is None or sum(batch.count for batch in batches) == count
         try:
             msgspec.msgpack.decode(found.head, type=PartHead)
         except MALFORMED:
@@ -65,13 +68,14 @@ def _chunk(*messages: tuple[bytes, int]) -> bytes:
     return struct.pack(">I", len(messages)) + b"".join(parts)
 
 
-def _file(head: bytes, body: bytes) -> bytes:
+def _file(head: bytes, *bodies: bytes) -> bytes:
     disk = FaultyDisk("/data")
-    PartFiles(disk, _FOLDER, durably=True).write(1, head, body)
+    batches = [unplaced(Bodies.single(body), 0) for body in bodies]
+    PartFiles(disk, _FOLDER, durably=True).write(1, head, batches)
     return disk.content(_PART)
 
 
-_HEAD = msgspec.msgpack.encode(PartHead("t", 1 << 50, "w", 7, 0, 1, 2, 1_700_000_000 * 10**9))
+_HEAD = msgspec.msgpack.encode(PartHead("t", 1 << 50, "w", 7, 0, 1, 2, 1_700_000_000 * 10**9, 9, 1))
 
 TARGETS = {
     "staged_chunks": Target(
@@ -82,9 +86,7 @@ TARGETS = {
         ],
         [b"\0" * 4, b"\0\0\0\1", b"\xff" * 4],
     ),
-    "part_files": Target(
-        part_files, [_file(_HEAD, _chunk((b"a", 0))), _file(b"", b"")], [b"PST1", b"\xff" * 4]
-    ),
+    "part_files": Target(part_files, [_file(_HEAD, b"a"), _file(b"")], [b"PST1", b"\xff" * 4]),
     "commit_notes": Target(
         commit_notes,
         [encode_commit("w", 7), encode_commit("w" * 128, (1 << 63) - 1)],

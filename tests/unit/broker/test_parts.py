@@ -21,7 +21,7 @@ def put(
     parts: Parts, batch: int, *key: int, topic: str = "t", writer: str = "w", now: int = 0
 ) -> Chunk | None:
     """Stage a chunk; the one that it replaces."""
-    return parts.put(topic, writer, batch, ChunkKey(*key), parts.reserve(BIG), now)
+    return parts.put(topic, writer, batch, ChunkKey(*key), parts.reserve(BIG, 1), now)
 
 
 def numbers(parts: Parts, batch: int, *attempts: tuple[int, int, int]) -> list[int]:
@@ -61,13 +61,13 @@ def test_a_chunk_replaces_the_one_in_its_place_and_its_bytes() -> None:
 
 def test_bytes_are_bounded_and_small_chunks_count_as_larger() -> None:
     parts = Parts(3 * CHUNK_BYTES_MIN)
-    chunk = parts.reserve(BIG)
-    assert parts.reserve(1).nbytes == CHUNK_BYTES_MIN
+    chunk = parts.reserve(BIG, 1)
+    assert parts.reserve(1, 1).nbytes == CHUNK_BYTES_MIN
     with pytest.raises(StageFullError) as caught:
-        parts.reserve(1)
+        parts.reserve(1, 1)
     assert caught.value.limit == 3 * CHUNK_BYTES_MIN
     parts.release(chunk)
-    assert parts.reserve(1).number == 3
+    assert parts.reserve(1, 1).number == 3
 
 
 def test_a_batch_that_is_dropped_gives_back_its_numbers_and_its_room() -> None:
@@ -100,11 +100,11 @@ def test_batches_expire_by_the_time_of_their_newest_chunk() -> None:
 
 def test_what_an_earlier_process_staged_counts_and_its_numbers_are_not_used_again() -> None:
     parts = Parts(2 * BIG)
-    restored = [parts.chunk(number, BIG) for number in (4, 9)]
+    restored = [parts.chunk(number, BIG, 1) for number in (4, 9)]
     assert parts.restore("t", "w", 7, ChunkKey(0, 0, 0), restored[0], 5) is None
     assert parts.restore("t", "w", 7, ChunkKey(0, 0, 0), restored[1], 5) == restored[0]
     assert parts.nbytes == BIG
-    assert parts.reserve(BIG).number == 10
+    assert parts.reserve(BIG, 1).number == 10
 
 
 def test_a_chunk_that_cannot_be_read_is_forgotten() -> None:

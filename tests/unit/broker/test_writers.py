@@ -6,6 +6,7 @@ import pytest
 
 from penstock.broker import writers
 from penstock.broker.bounds import TopicFullError
+from penstock.broker.commit import unplaced
 from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
 from penstock.broker.progress import TopicSettings
 from penstock.broker.topic import Topic
@@ -25,9 +26,12 @@ def commit(
     topic: Topic, batch: int, *bodies: bytes, writer: str = "w", delays: tuple[int, ...] = (0,)
 ) -> None:
     """Commit these bodies once for each delay."""
-    parts = [(Bodies.from_list(bodies or (b"%d" % batch,)), delay) for delay in delays]
-    batches = topic.prepare_commit(writer, batch, parts)()
-    topic.store_commit(writer, batch, batches, sum(records.nbytes for records, _ in parts))
+    records = Bodies.from_list(bodies or (b"%d" % batch,))
+    made = topic.begin_commit(writer, batch, 0)
+    for delay in delays:
+        made.add(unplaced(records, delay))
+    made.finish()
+    topic.end_commit(made, records.nbytes * len(delays))
 
 
 def batches_of(topic: Topic) -> list[Batch]:

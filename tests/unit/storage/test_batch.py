@@ -223,3 +223,25 @@ def test_a_batch_says_whether_others_belong_to_it(
         assert (each.goes_on, each.went_before) == (goes_on, went_before)
         assert each.is_part == (goes_on or went_before)
         assert (bytes(each.frames), bytes(each.note)) == (b"a", note)
+
+
+def test_a_batch_is_moved_to_another_place_with_its_frames_and_delay() -> None:
+    for table in (None, np.array([0, 2, 4], np.uint32)):
+        made = Batch.build(3, 9, 1, 2, 0 if table is not None else 2, [b"aabb"], table=table,
+                           delay_ns=5)  # fmt: skip
+        moved = made.moved(70, 900, 11, 4, goes_on=True, went_before=True)
+        for each in (moved, Batch.parse(bytes(moved.raw))):
+            assert (each.first_offset, each.next_offset, each.first_id) == (70, 72, 900)
+            assert (each.timestamp_ns, each.queue, each.delay_ns) == (11, 4, 5)
+            assert each.goes_on
+            assert each.went_before
+            assert bytes(each.slice(71, 72)) == b"bb"
+
+
+def test_a_head_knows_the_place_and_the_size_of_its_batch() -> None:
+    made = Batch.build(3, 9, 1, 2, 2, [b"aabb"], queue=6)
+    head = made.head()
+    assert (made.is_head, head.is_head) == (False, True)
+    assert made.nbytes == head.nbytes == len(made.raw) == 68
+    assert (head.first_offset, head.next_offset, head.count, head.queue) == (3, 5, 2, 6)
+    assert len(head.raw) == 64

@@ -25,6 +25,33 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
 # --- both disks --------------------------------------------------------------------------------
 
 
+def test_what_is_written_behind_the_end_counts_when_the_file_grows(
+    place: tuple[Disk, str],
+) -> None:
+    disk, root = place
+    file = disk.open(f"{root}/f")
+    file.append(b"one")
+    assert file.write(3, b"two") == 6
+    assert file.write(6, memoryview(b"three")) == 11
+    assert file.size == 3
+    file.grow(6)
+    file.append(b"!")
+    assert (file.size, file.read(0, 7)) == (7, b"onetwo!")
+    file.write(7, b"no")
+    file.truncate(7)
+    file.close()
+    assert disk.read_file(f"{root}/f") == b"onetwo!"
+
+
+def test_a_file_is_read_into_a_buffer_of_any_size(place: tuple[Disk, str]) -> None:
+    disk, root = place
+    disk.replace_file(f"{root}/f", b"ab", memoryview(b"cd"))
+    small, large = bytearray(), bytearray(b"123456")
+    assert disk.read_into(f"{root}/f", small) == disk.read_into(f"{root}/f", large) == 4
+    assert (small, large) == (b"abcd", b"abcd56")
+    assert disk.read_into(f"{root}/g", small) is None
+
+
 def test_a_file_grows_at_its_end(place: tuple[Disk, str]) -> None:
     disk, root = place
     file = disk.open(f"{root}/f")

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import Final
 
 import msgspec
@@ -27,7 +28,7 @@ from penstock.net.tasks import spawn
 from penstock.node.node import Node
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.frames import BODY_AT
-from penstock.nsq.protocol.staged import Run, read_staged
+from penstock.nsq.protocol.staged import read_staged
 from penstock.nsq.protocol.stamps import stamp
 from penstock.storage.durability import Durability
 from penstock.storage.part_files import Found, PartFiles
@@ -43,7 +44,7 @@ set ahead must not take what a writer has just staged."""
 
 class PartHead(msgspec.Struct, array_like=True):
     """The head of a part's file; ``log`` is the id base of the topic's log, ``nbytes`` are those of
-    the request and ``count`` its messages.
+    the request.
     """
 
     topic: str
@@ -55,7 +56,7 @@ class PartHead(msgspec.Struct, array_like=True):
     chunk: int
     wall_ns: int
     nbytes: int
-    count: int
+    messages: int
 
     @property
     def key(self) -> ChunkKey:
@@ -107,7 +108,7 @@ class StagedParts:
             return False
         age = max(0, self._clock.wall_ns() - head.wall_ns)
         age = min(age, self._retention_ns - min(self._retention_ns, GRACE_NS))
-        chunk = self.parts.chunk(found.number, head.nbytes, head.count)
+        chunk = self.parts.chunk(found.number, head.nbytes, head.messages)
         replaced = self.parts.restore(head.topic, head.writer, head.batch, head.key, chunk,
                                       self._clock.monotonic_ns() - age)  # fmt: skip
         if replaced is not None:
@@ -128,8 +129,11 @@ class StagedParts:
         head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns(),
                         len(body), count)  # fmt: skip
         chunk = self.parts.reserve(len(body), count)
+        batches = [unplaced(*run) for run in runs]
         try:
-            await asyncio.to_thread(self._write, chunk.number, head, runs)
+            await asyncio.to_thread(
+                self._files.write, chunk.number, msgspec.msgpack.encode(head), batches
+            )
         except StorageError:
             self.parts.release(chunk)
             raise
@@ -146,9 +150,6 @@ class StagedParts:
         if replaced is not None:
             self._remove([replaced.number])
         return count
-
-    def _write(self, number: int, head: PartHead, runs: Sequence[Run]) -> None:
-        self._files.write(number, msgspec.msgpack.encode(head), [unplaced(*run) for run in runs])
 
     def figures(self) -> dict[str, int]:
         """The sums of what is staged, for /stats."""
@@ -201,7 +202,7 @@ class StagedParts:
             if chunks:
                 await self._append(topic, writer, batch, chunks)
             self._drop_committed(topic, writer, batch)
-            return sum(chunk.count for _, chunk in chunks)
+            return sum(chunk.messages for _, chunk in chunks)
 
     def _drop_committed(self, topic: Topic, writer: str, batch: int) -> None:
         self.drop(self.parts.committed(topic.name, writer, batch))
@@ -216,8 +217,8 @@ class StagedParts:
             commit = topic.begin_commit(writer, batch, sum(chunk.nbytes for _, chunk in chunks))
             try:
                 nbytes = await asyncio.to_thread(self._fill, commit, chunks)
-            except PartNotFoundError as error:
-                self.parts.lose(topic.name, writer, batch, error.key)
+            except PartNotFoundError as missing:
+                self.parts.lose(topic.name, writer, batch, missing.key)
                 raise
             commits.append(topic, partial(topic.end_commit, commit, nbytes), appended.set_result)
         finally:
@@ -231,17 +232,18 @@ class StagedParts:
 
         Raises PartNotFoundError and StorageError, and cancels the commit.
         """
+        buffers = cycle((bytearray(), bytearray()))  # a commit holds a batch of the chunk before
         try:
-            nbytes = sum(self._add(commit, key, chunk) for key, chunk in chunks)
+            nbytes = sum(self._add(commit, *each, next(buffers)) for each in chunks)
             commit.finish()
         except PenstockError:
             commit.cancel()
             raise
         return nbytes
 
-    def _add(self, commit: Commit, key: ChunkKey, chunk: Chunk) -> int:
+    def _add(self, commit: Commit, key: ChunkKey, chunk: Chunk, buffer: bytearray) -> int:
         nbytes = 0
-        batches = self._files.read(chunk.number, chunk.count)
+        batches = self._files.read(chunk.number, chunk.messages, buffer)
         if batches is None:
             raise PartNotFoundError(key)
         for batch in batches:

@@ -129,10 +129,7 @@ def _at(address: str, access: Access, ask: Callable[[WriteClient], _Answer]) -> 
 
 
 def _not_committed(batch: Batch, place: Place, error: ClientError) -> str:
-    failed = (
+    return (
         f"batch {batch.number} of writer {batch.writer} is not in topic {place.topic} on node "
-        f"{place.address}: {why(error)}"
+        f"{place.address}: {why(error)}. Staged messages expire (--staged-retention); run it again"
     )
-    if isinstance(error, LogError) and error.reason.startswith("COMMIT_TOO_BIG"):
-        return f"{failed}. Write smaller batches (a source's maxRecordsPerTrigger)"
-    return f"{failed}. Staged messages expire (--staged-retention); run it again"

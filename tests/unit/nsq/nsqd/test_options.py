@@ -29,7 +29,7 @@ def test_defaults_are_those_of_the_manual() -> None:
     assert options.durability is Durability.WRITE
     assert (options.retention_time, options.retention_bytes) == (0, 0)
     assert options.group_retention == 0
-    assert (options.max_staged_bytes, options.max_commit_bytes) == (1024**3, 256 * 1024**2)
+    assert options.max_staged_bytes == 1024**3
     assert options.staged_retention == 24 * HOUR
 
 
@@ -82,7 +82,6 @@ def test_an_unknown_durability_is_refused(capsys: pytest.CaptureFixture[str]) ->
         ({"dead_letter_topic": "no name"}, "--dead-letter-topic=no name makes no topic name"),
         ({"group_retention": -1}, "--group-retention must not be negative"),
         ({"max_staged_bytes": -1}, "--max-staged-bytes must not be negative"),
-        ({"max_commit_bytes": 0}, "--max-commit-bytes must be [1,8589934592]"),
         ({"staged_retention": 0}, "--staged-retention must be greater than 0"),
         ({"max_depth": -1}, "--max-depth and --max-bytes must not be negative"),
         (

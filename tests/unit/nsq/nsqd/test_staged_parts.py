@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.commit import Commit
 from penstock.broker.parts import CHUNK_BYTES_MIN
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.nsq.nsqd import staged_parts
+from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 
@@ -38,6 +40,10 @@ def files(running: Running) -> list[str]:
     """The files of staged parts."""
     store = running.nsqd.node.broker.store
     return [name for name in store.disk.list(f"{store.data_path}/staged") if name[-1] == "t"]
+
+
+async def publish_one(running: Running, body: bytes) -> None:
+    assert await (await running.connect()).ask(pub("t", body)) == b"OK"
 
 
 def spoil(running: Running) -> None:
@@ -259,14 +265,57 @@ async def test_publishes_go_on_while_commits_are_made_and_mix_with_none(nsqd: Ru
         assert found[start : start + 50] == [b"%d.%d" % (batch, n) for n in range(50)]
 
 
-async def test_a_commit_that_would_not_fit_memory_is_refused(start: Start) -> None:
-    nsqd = await start(max_commit_bytes=CHUNK_BYTES_MIN)
+async def test_a_commit_of_many_chunks_is_read_as_it_was_staged(start: Start) -> None:
+    """More than is kept in memory: of one size or of several, with delays, and over a restart."""
+    nsqd = await start(max_bytes_per_file=1 << 20)
     writer = Writer(nsqd)
-    await writer.stage(0, b"a", part=0)
-    await writer.stage(0, b"b", part=1)
-    refused = {"message": "COMMIT_TOO_BIG", "limit": CHUNK_BYTES_MIN}
-    assert await writer.commit(0, (0, 0, 1), (1, 0, 1)) == told(refused)
-    assert await writer.commit(0, (0, 0, 1), (1, 0, 0)) == committed(1)
+    chunks = [[b"%d.%d" % (chunk, number) + bytes(500) for number in range(2000)]
+              for chunk in range(6)]  # fmt: skip
+    chunks[2] = [b"x" * (1 + number % 700) for number in range(2000)]
+    for chunk, bodies in enumerate(chunks):
+        await writer.stage(0, *bodies, chunk=chunk)
+    await publish_one(nsqd, b"before")
+    assert await writer.commit(0, (0, 0, 6)) == committed(12_000)
+    await publish_one(nsqd, b"after")
+    wanted = [b"before", *(body for bodies in chunks for body in bodies), b"after"]
+    assert await writer.bodies() == wanted
+    await nsqd.stop()
+    nsqd = await start()
+    assert await Writer(nsqd).commit(0, (0, 0, 6)) == AGAIN
+    assert await Writer(nsqd).bodies() == wanted
+
+
+async def test_ids_and_times_of_committed_messages_are_those_of_their_place(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    even, odd = [b"%02d" % number for number in range(20)], [b"y" * n for n in range(1, 31)]
+    await writer.stage(0, *even)
+    await writer.stage(0, *odd, chunk=1)
+    await writer.commit(0, (0, 0, 2))
+    topic = nsqd.nsqd.broker.topics["t"]
+    for batch in topic.log.batches_at(0)[0]:
+        starts = batch.positions()[:-1].tolist()
+        heads = [bytes(batch.frames[start : start + BODY_AT]) for start in starts]
+        assert [int(head[18:], 16) for head in heads] == [
+            batch.first_id + number for number in range(batch.count)
+        ]
+        assert {head[8:16] for head in heads} == {batch.timestamp_ns.to_bytes(8, "big")}
+        assert batch.timestamp_ns > 0
+
+
+async def test_a_commit_of_which_a_part_cannot_be_read_leaves_nothing(start: Start) -> None:
+    nsqd = await start()
+    writer = Writer(nsqd)
+    await writer.stage(0, bytes(900), chunk=1)
+    spoil(nsqd)
+    await writer.stage(0, bytes(900), chunk=0)
+    missing = {"message": "PART_NOT_FOUND", "part": 0, "attempt": 0, "chunk": 1}
+    assert await writer.commit(0, (0, 0, 2)) == told(missing)
+    await publish_one(nsqd, b"p")
+    await nsqd.stop()
+    nsqd = await start()
+    assert await Writer(nsqd).bodies() == [b"p"]
+    await Writer(nsqd).stage(0, b"c", chunk=1)
+    assert await Writer(nsqd).commit(0, (0, 0, 2)) == committed(2)
 
 
 async def test_a_topic_that_is_deleted_during_a_commit_takes_nothing(
@@ -279,7 +328,7 @@ async def test_a_topic_that_is_deleted_during_a_commit_takes_nothing(
     to_thread = asyncio.to_thread
 
     async def held(work: Any, *args: Any) -> Any:
-        if getattr(work, "func", None) is not None:  # the batches are being made
+        if args and isinstance(args[0], Commit):  # it is being filled
             started.set()
             await go_on.wait()
         return await to_thread(work, *args)

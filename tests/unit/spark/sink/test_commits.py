@@ -83,13 +83,6 @@ def test_what_is_staged_no_more_is_an_error(node: FakeNode) -> None:
     assert node.bodies == []
 
 
-def test_a_commit_that_is_too_big_is_told_with_the_remedy(node: FakeNode) -> None:
-    staged = stage(0, BODIES, node)
-    node.refuse = lambda *_: (200, {"topics": {"t": {"message": "COMMIT_TOO_BIG", "limit": 5}}})
-    with pytest.raises(SinkError, match=r"COMMIT_TOO_BIG\. Write smaller batches"):
-        commit([staged], settings(node).access)
-
-
 def test_many_topics_are_committed_in_several_requests(node: FakeNode) -> None:
     names = [f"t{number}" for number in range(501)]
     rows = batch([b"x"] * len(names), topic=names)
