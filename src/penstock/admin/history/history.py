@@ -30,6 +30,8 @@ POINTS_MAX: Final = 720
 PART_S: Final = 60.0
 """A part has a point in so many seconds."""
 QUANTILES_MAX: Final = 3
+FIGURE_MAX: Final = 1e30
+"""More is nonsense of a node, and sums of it over nodes would not fit into a table."""
 FIGURES: Final = ("depth", "in", "out", "in_flight", "requeues", "timeouts")
 """Messages, and messages a second; nanoseconds of latency for each quantile follow them."""
 _DEPTH, _IN, _OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS = range(len(FIGURES))
@@ -212,7 +214,7 @@ class History:
             for quantile, value in latencies:
                 if value > 0 and quantile in self.quantiles:
                     block[len(FIGURES) + self.quantiles.index(quantile), row] = value
-        return block
+        return np.minimum(block, FIGURE_MAX, out=block)
 
     def _learn_quantiles(self, samples: Iterable[Sample]) -> None:
         if not self.quantiles:

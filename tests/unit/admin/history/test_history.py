@@ -177,6 +177,12 @@ def test_groups_count_for_themselves_only() -> None:
         assert newest(history, *key) == newest(plain, *key)
 
 
+def test_figures_that_are_nonsense_are_cut_off() -> None:
+    history = History(10)
+    history.take(FIRST, [(node, grouped(7, 5e307, "g")) for node in "ab"])
+    assert newest(history, "t", "@g")["out"] == pytest.approx(2e30)
+
+
 def test_groups_come_and_go() -> None:
     history = History(10)
     history.take(FIRST, [("a", grouped(1, 0))])
