@@ -37,9 +37,14 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     "test_groups": (
         "test_a_group_that_nobody_moves_is_warned_of",
         "test_all_groups",
-        "test_the_query_behind_a_group",
+        "test_the_pipeline_behind_a_group",
     ),
-    "test_hostile": ("test_a_channel", "test_lists", "test_the_question_before_an_action"),
+    "test_hostile": (
+        "test_a_channel",
+        "test_a_pipeline",
+        "test_lists",
+        "test_the_question_before_an_action",
+    ),
     "test_lookup": ("test_creating_checks_names_while_one_types",),
     "test_messages": (
         "test_each_kind_of_body_is_shown_as_what_it_is",
@@ -53,6 +58,7 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
         "test_behind_a_proxy_with_a_prefix_and_another_name",
     ),
     "test_overview": ("test_what_wants_attention_is_told_and_linked",),
+    "test_pipelines": ("test_all_pipelines", "test_one_pipeline"),
     "test_shell": (
         "test_dark_and_light_follow_the_system",
         "test_every_path_has_a_page",

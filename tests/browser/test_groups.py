@@ -9,10 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from .modules import load, run
-from .site import Site, ask
-
-PROGRESS = {"query": "sales by hour", "batch": 12, "rows": 3456, "rows_per_s": 789.5,
-            "duration_ms": 1234}  # fmt: skip
+from .site import Site
 
 
 def row_of(page: Page, group: str) -> Locator:
@@ -29,7 +26,7 @@ def test_all_groups(page: Page) -> None:
     expect(traders.locator("svg")).to_be_visible()
     expect(warehouse).to_contain_text("log")
     expect(warehouse.get_by_role("link", name="orders")).to_be_visible()
-    expect(warehouse.locator("td").nth(2)).to_have_text(re.compile(r"\d"))
+    expect(warehouse.locator("td").nth(3)).to_have_text(re.compile(r"\d"))
 
 
 def test_a_group_that_lags_more_and_more_is_told(page: Page) -> None:
@@ -57,15 +54,10 @@ def test_the_groups_of_a_topic_on_its_page(page: Page) -> None:
     expect(table.get_by_role("columnheader", name="Topic")).to_have_count(0)
 
 
-def test_the_query_behind_a_group(page: Page, site: Site) -> None:
+def test_the_pipeline_behind_a_group(page: Page) -> None:
     page.goto("/groups")
-    expect(row_of(page, "warehouse")).to_be_visible()
-    expect(page.get_by_text("Queries", exact=True)).to_have_count(0)
-    target = "/log/group/progress?topic=orders&group=warehouse"
-    assert ask(site.nodes[0], "POST", target, PROGRESS)[0] == 200
-    query = page.locator("#table-queries tbody tr")
-    for text in ("sales by hour", "warehouse", "12", "3,456", "790/s", "1.23 s"):
-        expect(query).to_contain_text(text)
+    row_of(page, "warehouse").get_by_role("link", name="order-metrics").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("order-metrics")
 
 
 @pytest.mark.parametrize("expires_in", [3600, None])

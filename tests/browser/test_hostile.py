@@ -45,9 +45,15 @@ def client(number: int) -> dict[str, Any]:
 
 
 def group(name: str) -> dict[str, Any]:
-    """A reader of the log, with a query."""
-    told = {"query": SCRIPT, "batch": 1, "rows": 1, "rows_per_s": 1, "duration_ms": 1, "at": 1}
-    return {"group_name": name, "lag": 9, "rate": 1, "committed": {IMAGE: 1}, "progress": told}
+    """A reader of the log."""
+    return {"group_name": name, "lag": 9, "rate": 1, "committed": {IMAGE: 1}}
+
+
+def pipeline() -> dict[str, Any]:
+    """A pipeline that reads for all of them and has failed."""
+    groups = [[topic, group] for topic in TOPICS for group in CHANNELS]
+    return {"id": IMAGE, "name": SCRIPT, "state": "failed", "source": IMAGE, "sink": QUOTES,
+            "sql": SCRIPT, "error": LINK, "error_at": 5, "groups": groups}  # fmt: skip
 
 
 def stats() -> dict[str, Any]:
@@ -81,7 +87,10 @@ def hostile() -> Iterator[str]:
 
 def fill(nsqd: Scripted, lookupd: Scripted, broken: Scripted) -> None:
     """`broken` is a node whose errors are pages of HTML."""
-    nsqd.answers = {"/stats": stats(), "/info": node(nsqd.address, topics=None)}
+    nsqd.answers = {
+        "/stats": stats(), "/info": node(nsqd.address, topics=None),
+        "/pipelines": {"pipelines": [pipeline()]},
+    }  # fmt: skip
     broken.answers = dict.fromkeys(("/stats", "/info"), (500, SCRIPT + IMAGE))
     producers = [node(nsqd.address), node(broken.address, hostname=IMAGE, version="0.0.1")]
     lookupd.answers = {
@@ -112,6 +121,19 @@ def assert_harmless(page: Page) -> None:
 def test_lists(page: Page, path: str, name: str) -> None:
     page.goto(path)
     expect(page.locator("main")).to_contain_text(name)
+    assert_harmless(page)
+
+
+def test_a_pipeline(page: Page) -> None:
+    page.goto("/pipelines")
+    row = page.locator("#table-pipelines tbody tr").first
+    for text in (SCRIPT, IMAGE, QUOTES):
+        expect(row).to_contain_text(text)
+    assert_harmless(page)
+    row.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(SCRIPT)
+    expect(page.locator("pre.sql")).to_have_text(SCRIPT)
+    expect(page.locator(".notice.bad")).to_contain_text(LINK)
     assert_harmless(page)
 
 

@@ -44,12 +44,15 @@ def test_nodes_letters_and_groups_come_to_what_the_history_tells(page: Page) -> 
         "groups": [{"topic": "t", "group": "slow", "lag": 2500, "rate": 10},
                    {"topic": "t", "group": "dead", "lag": 1000, "rate": 0},
                    {"topic": "t", "group": "fine", "lag": 999, "rate": 0}],
+        "pipelines": [{"id": "1f", "name": "p", "state": "failed", "age": 1, "error": "e"},
+                      {"id": "2f", "name": "q", "state": "running", "age": 1, "error": "e"}],
         "lag": 1000,
     }  # fmt: skip
     assert run(page, FIND, given) == [
         ["silent", "bad", "node", "n:4"],
         ["missing", "bad", "node", "n:3"],
         ["damage", "bad", "topic", "torn"],
+        ["pipeline", "bad", "pipeline", "1f"],
         ["unattended", "bad", "channel", "a/deeper"],
         ["unattended", "bad", "channel", "a/deep"],
         ["lag", "bad", "groups", "t/dead"],

@@ -16,7 +16,9 @@ the latest after `--seconds`. About 150 messages a second; what there is:
 | `prices` (RocketMQ, two queues) | 2 | the group `traders`, which lags |
 | `retired` | none | known to the nsqlookupd alone |
 
-The log of `orders` on node 0 has a group `warehouse`, which commits every second.
+The log of `orders` on node 0 has a group `warehouse`, which commits every second. The pipeline
+`order-metrics` tells node 0 every second that it reads for it, `clicks-archive` runs without it,
+and `order-hooks` has failed.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import json
 import logging
 import random
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
@@ -139,6 +142,49 @@ async def commit(shop: Shop) -> None:
     await shop.post(http, "/log/commit?topic=orders&group=warehouse", offsets)
 
 
+METRICS_SQL = """
+  select to_json(struct(
+    window.start as minute, item, count(*) as orders)) as body
+  from input group by window(ts, '1 minute'), item
+"""
+HOOKS_ERROR = (
+    "http://127.0.0.1:9/hook answered 503 Service Unavailable to the row at offset 1234 of orders"
+)
+
+
+def pipelines(shop: Shop) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Turns of three of Spark's pipelines, which tell node 0 how they are."""
+    turns = itertools.count()
+
+    async def turn() -> None:
+        number = next(turns)
+        rate = 900 + 60 * (number % 7) + shop.dice.randrange(40)
+        metrics = {
+            "id": "6a1d2c60-0000-4000-8000-000000000001", "name": "order-metrics",
+            "source": "nsq orders", "sink": "nsq order_metrics", "sql": METRICS_SQL,
+            "groups": [["orders", "warehouse"]], "read_per_s": rate, "written_per_s": rate / 30,
+            "rows_written": 40 * number, "rows_bad": 3, "state_rows": 1200 + 5 * (number % 60),
+            "state_bytes": 3_400_000, "batch_ms": 640 + 30 * (number % 5),
+        }  # fmt: skip
+        archive = {
+            "id": "6a1d2c60-0000-4000-8000-000000000002", "name": "clicks-archive",
+            "source": "nsq clicks", "sink": "parquet /lake/clicks", "read_per_s": rate / 2,
+            "written_per_s": rate / 2, "rows_written": rate * number, "batch_ms": 320, "lag": 17,
+        }  # fmt: skip
+        for each in (metrics, archive):
+            running = {"state": "running", "started": time.time() - 5 * number - 60,
+                       "batches": number, "batch": number, "batch_rows": int(rate),
+                       "rows_read": rate * number}  # fmt: skip
+            await shop.post(shop.nodes[0].http, "/pipelines", running | each)
+        if number == 0:
+            hooks = {"id": "6a1d2c60-0000-4000-8000-000000000003", "name": "order-hooks",
+                     "state": "failed", "source": "nsq orders", "sink": "http",
+                     "error": HOOKS_ERROR, "batch": 41, "batch_ms": 20_500}  # fmt: skip
+            await shop.post(shop.nodes[0].http, "/pipelines", hooks)
+
+    return turn
+
+
 def trade(connection: Connection) -> Callable[[], Coroutine[Any, Any, None]]:
     """Turns of RocketMQ's side: sends, and a group that takes half of what comes."""
     sent = [0] * QUEUES
@@ -229,6 +275,7 @@ async def run(lookupd: str, nodes: list[Node], rocketmq_port: int) -> None:
             group.create_task(consume(shop, topic, channel, answer, **options))
         group.create_task(every(TURN_S, lambda: publish(shop)))
         group.create_task(every(1, lambda: commit(shop)))
+        group.create_task(every(1, pipelines(shop)))
         group.create_task(every(0.5, trade(connection)))
         print("ready", flush=True)
 

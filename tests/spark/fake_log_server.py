@@ -102,7 +102,7 @@ class FakeLogServer:
         self.topics: dict[str, dict[int, FakeQueue]] = {}
         self.groups: dict[str, dict[str, dict[str, int]]] = {}
         self.owners: dict[tuple[str, str], str] = {}
-        self.progress: dict[str, dict[str, Any]] = {}
+        self.told: list[dict[str, Any]] = []
         self.producers: list[str] = []
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
@@ -148,6 +148,9 @@ class FakeLogServer:
             return 200, {"topics": [{"topic_name": name} for name in self.topics]}
         if self.kind == "go":
             return 404, {"message": "NOT_FOUND"}
+        if path == "/pipelines":
+            self.told.append(json.loads(body))
+            return 200, {}
         if "topic" not in query:
             return self._many(path, query, body)
         return self._one(path, query["topic"], query, body)
@@ -177,9 +180,6 @@ class FakeLogServer:
         if path == "/log/offset_at":
             queue = self.topics[topic][int(query["queue"])]
             return 200, {"offset": queue.offset_at(int(query["timestamp_ns"]))}
-        if path == "/log/group/progress":
-            self.progress.setdefault(topic, {})[query["group"]] = json.loads(body)
-            return 200, {}
         return self._fetch(topic, query)
 
     def _commit(

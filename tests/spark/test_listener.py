@@ -1,51 +1,115 @@
-"""The progress of a real query, as nsqd shows it."""
+"""A real pipeline, as nsqd, nsqadmin and Prometheus show it."""
 
 from __future__ import annotations
 
 import json
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.nsq.protocol import encode
-from penstock.spark.pipelines import archive
+from penstock.spark.listener import farewell
+from penstock.spark.pipelines import Pipeline
 from penstock.spark.pipelines.own import group_name
-from penstock.testing.daemons import Daemon, run_nsqd
+from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FILE = """
+[source]
+topic = "events"
+nsqd_http_address = "${NSQD}"
+startingOffsets = "earliest"
 
-def log_groups(nsqd: Daemon) -> list[dict[str, Any]]:
-    url = f"http://{nsqd.http}/stats?format=json&topic=events&include_mem=false"
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        (topic,) = json.load(answer)["topics"]
-    found: list[dict[str, Any]] = topic["log_groups"]
+[parse]
+json = "n int not null"
+
+[sql]
+query = "select n from input where %s"
+
+[sink]
+format = "noop"
+
+[run]
+checkpoint = "${FOLDER}/checkpoint"
+"""
+Found = TypeVar("Found")
+
+
+def asked(address: str, target: str) -> Any:
+    with urllib.request.urlopen(f"http://{address}{target}", timeout=30) as answer:
+        body = answer.read()
+    return json.loads(body) if body.startswith(b"{") else body.decode()
+
+
+def until(look: Callable[[], Found]) -> Found:
+    """What it finds, as soon as that is true: listeners hear of a batch some time after it."""
+    deadline = time.monotonic() + 120
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     return found
 
 
-def test_a_pipeline_tells_its_progress(spark: SparkSession, tmp_path: Path) -> None:
-    with run_nsqd("--broadcast-address=127.0.0.1") as nsqd:
-        url = f"http://{nsqd.http}/mpub?topic=events&binary=true"
-        body = encode.multi_body([b"%d" % number for number in range(500)])
-        urllib.request.urlopen(url, data=body, timeout=30).close()
-        source = {"topic": "events", "nsqd_http_address": nsqd.http}
-        checkpoint = str(tmp_path / "checkpoint")
-        began = time.time()
-        query = archive.start(
-            spark, source, str(tmp_path / "lake"), checkpoint, {"availableNow": True}
-        )
-        assert query.awaitTermination(180)
-        for _ in range(1200):  # listeners hear of a batch some time after it
-            (group,) = log_groups(nsqd)
-            if group["progress"] is not None:
-                break
-            time.sleep(0.05)
-        assert group["group_name"] == group_name("events", checkpoint, "archive")
-        assert (group["committed"], group["lag"]) == ({"0": 500}, 0)
-        progress = group["progress"]
-        assert (progress["query"], progress["batch"], progress["rows"]) == ("archive", 0, 500)
-        assert progress["duration_ms"] > 0
-        assert progress["rows_per_s"] == 500_000 / progress["duration_ms"]
-        assert began <= progress["at"] <= time.time() + 1
+def publish(nsqd: Daemon, *bodies: bytes) -> None:
+    body = encode.multi_body(list(bodies))
+    url = f"http://{nsqd.http}/mpub?topic=events&binary=true"
+    urllib.request.urlopen(url, data=body, timeout=30).close()
+
+
+def run(spark: SparkSession, nsqd: Daemon, folder: Path, condition: str) -> Any:
+    file = folder / "counts.toml"
+    file.write_text(FILE % condition)
+    variables = {"NSQD": nsqd.http, "FOLDER": str(folder)}
+    pipeline = Pipeline.from_file(file, variables)
+    return pipeline.start(spark, {"processingTime": "200 milliseconds"})[0]
+
+
+def test_a_pipeline_in_nsqadmin_and_in_the_metrics(spark: SparkSession, tmp_path: Path) -> None:
+    with (
+        run_nsqd("--broadcast-address=127.0.0.1", "--metrics") as nsqd,
+        run_nsqadmin(f"--nsqd-http-address={nsqd.http}", "--history-interval=1s") as admin,
+    ):
+        publish(nsqd, *[b'{"n": %d}' % number for number in range(499)], b"not JSON")
+        query = run(spark, nsqd, tmp_path, "n % 2 = 0")
+
+        def shown(state: str) -> Any:
+            found = asked(admin.http, "/api/pipelines")["pipelines"]
+            return [each for each in found if each["state"] == state]
+
+        (running,) = until(lambda: [each for each in shown("running") if each["batches"]])
+        assert (running["name"], running["source"], running["sink"]) == (
+            "counts", "nsq events", "noop",
+        )  # fmt: skip
+        assert (running["rows_read"], running["rows_written"], running["rows_bad"]) == (500, 250, 1)
+        assert running["read_per_s"] > 0
+        assert running["batch_ms"] > 0
+        group = group_name("events", str(tmp_path / "checkpoint"), "counts")
+        assert running["groups"] == [["events", group]]
+        until(lambda: shown("running")[0]["lag"] == 0)
+        (reader,) = asked(admin.http, "/api/groups?topic=events")["groups"]
+        assert (reader["group"], reader["pipeline"]["name"]) == (group, "counts")
+        one = f"/api/pipelines/{running['id']}"
+        until(lambda: any(asked(admin.http, one)["history"]["read_per_s"]))
+        assert asked(admin.http, one)["sql"] == "select n from input where n % 2 = 0"
+        labels = f'{{pipeline="counts",id="{running["id"]}"}}'
+        metrics = asked(nsqd.http, "/metrics")
+        for line in ("running{} 1", "rows_read_total{} 500", "rows_written_total{} 250",
+                     "rows_bad_total{} 1", "lag{} 0", "failed{} 0"):  # fmt: skip
+            assert f"nsqd_pipeline_{line}".replace("{}", labels) in metrics
+        query.stop()
+        farewell(spark)
+        assert shown("stopped")
+
+        query = run(spark, nsqd, tmp_path, "if(n > 1000, raise_error('too large'), true)")
+        publish(nsqd, b'{"n": 5000}')
+        (failed,) = until(lambda: shown("failed"))
+        assert failed["id"] == running["id"]
+        assert "too large" in failed["error"]
+        assert "\n" not in failed["error"]
+        assert query.exception() is not None
+        assert time.time() - 120 < failed["error_at"] <= time.time() + 1
+        assert f"nsqd_pipeline_failed{labels} 1" in asked(nsqd.http, "/metrics")

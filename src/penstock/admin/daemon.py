@@ -20,6 +20,7 @@ from penstock.admin.messages.api import MessagesApi
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
+from penstock.admin.pipelines.api import Pipelines
 from penstock.admin.router import AdminRouter
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
@@ -54,7 +55,9 @@ class Nsqadmin:
         self._router = router = AdminRouter(options.base_path, access.guard)
         router.add("GET", "/ping", _ping)
         ReadApi(self.cluster).add_routes(router)
-        GroupsApi(self.cluster).add_routes(router)
+        self._pipelines = Pipelines(self.cluster, options.history_interval / SECOND)
+        self._pipelines.add_routes(router)
+        GroupsApi(self.cluster, self._pipelines).add_routes(router)
         DamageApi(self.cluster).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
@@ -103,7 +106,9 @@ class Nsqadmin:
         history = History(interval)
         events = Events(history)
         HistoryApi(history, events).add_routes(self._router)
-        self.poller = Poller(self.cluster, history, interval, self._clock, events.refreshed)
+        self.poller = Poller(
+            self.cluster, history, interval, self._clock, events.refreshed, self._pipelines.look
+        )
         self.poller.start()
 
     async def _end(self) -> None:

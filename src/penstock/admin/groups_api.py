@@ -6,8 +6,9 @@ from typing import Any
 
 from penstock.admin.api import answering
 from penstock.admin.cluster.fanout import Warnings
-from penstock.admin.cluster.groups import whole_groups
+from penstock.admin.cluster.groups import LOG, whole_groups
 from penstock.admin.cluster.reads import Cluster
+from penstock.admin.pipelines.api import Pipelines
 from penstock.admin.router import AdminRouter
 from penstock.net.http import Request
 from penstock.nsq.http_api import Query
@@ -16,8 +17,9 @@ from penstock.nsq.http_api import Query
 class GroupsApi:
     """The one endpoint."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, pipelines: Pipelines) -> None:
         self._cluster = cluster
+        self._pipelines = pipelines
 
     def add_routes(self, router: AdminRouter) -> None:
         router.v1("GET", "/api/groups", answering(self._groups))
@@ -26,4 +28,9 @@ class GroupsApi:
         topic = Query.parse(request.query).get("topic") or ""
         warnings = Warnings()
         told = await self._cluster.groups(topic, warnings)
-        return {"groups": whole_groups(told, topic), "message": warnings.message}
+        groups = whole_groups(told, topic)
+        if any(group.kind == LOG for group in groups):
+            readers = await self._pipelines.readers(node for node, _ in told)
+            for group in groups:
+                group.pipeline = readers.get((group.topic, group.group))
+        return {"groups": groups, "message": warnings.message}

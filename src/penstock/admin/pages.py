@@ -28,6 +28,7 @@ from penstock.nsq.version import NSQ_VERSION
 PATHS: Final = (
     "/", "/topics", "/topics/:topic", "/topics/:topic/:channel", "/nodes", "/nodes/:node",
     "/counter", "/lookup", "/groups", "/deadletters", "/deadletters/:topic",
+    "/pipelines", "/pipelines/:id",
 )  # fmt: skip
 _FOLDER: Final = Path(__file__).parent / "web"
 _INDEX: Final = "index.html"

@@ -1,17 +1,17 @@
-"""Groups that read the log over HTTP: how far behind, how fast, and how their queries are doing.
+"""Groups that read the log over HTTP: how far behind, and how fast.
 
 Where a group is stands in its topic, on disk. What is kept here is of this process and small: when
-the group moved, the owner that moved it, and what its reader told last.
+the group moved, and the owner that moved it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
@@ -27,22 +27,6 @@ STALE_NS: Final = 24 * HOUR
 deleted, if that is less."""
 OWNED_NS: Final = MINUTE
 """The time since an owner's last commit in which no other owner may move the group."""
-QUERY_MAX: Final = 256
-"""Characters of a query's name."""
-_Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-
-
-class QueryProgress(Struct):
-    """The last batch of the query behind a group, as its reader tells it; ``at`` is unix seconds,
-    of when it was told.
-    """
-
-    query: Annotated[str, Meta(max_length=QUERY_MAX)]
-    batch: _Count
-    rows: _Count
-    rows_per_s: Annotated[float, Meta(ge=0, le=1e18)]
-    duration_ms: _Count
-    at: float = 0.0
 
 
 class LogGroup(Struct):
@@ -57,7 +41,6 @@ class LogGroup(Struct):
     committed: int
     lag: int
     rate: float
-    progress: QueryProgress | None = None
     owner: str | None = None
     age: int = 0
     expires_in: int | None = None
@@ -105,7 +88,6 @@ class _Known:
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
-        self.progress: QueryProgress | None = None
         self.owner: str | None = None
         self.owned_ns = 0  # monotonic, of the owner's last commit
 
@@ -141,10 +123,6 @@ class LogGroups:
         if owner is not None:
             known.owner, known.owned_ns = owner, now
 
-    def told(self, topic: Topic, name: str, progress: QueryProgress) -> None:
-        """The reader of a group that there is has finished a batch."""
-        self._group(topic, name).progress = progress
-
     def deleted(self, topic: Topic, name: str) -> None:
         """There is no such group any more."""
         self._known.get(topic, {}).pop(name, None)
@@ -154,6 +132,10 @@ class LogGroups:
         for name in sorted(topic.groups):
             if not name.startswith(self._left_out):
                 yield self._figures(topic, name)
+
+    def lag(self, topic: Topic, name: str) -> int | None:
+        """Messages that a group has still to read; None if there is no such group."""
+        return self._figures(topic, name).lag if name in topic.groups else None
 
     def _figures(self, topic: Topic, name: str) -> LogGroup:
         offset, log = topic.groups[name], topic.log
@@ -167,7 +149,7 @@ class LogGroups:
         known = self._known.get(topic, {}).get(name)
         if known is not None:
             found.rate = known.pace.rate(self._clock.monotonic_ns(), offset)
-            found.progress, found.owner = known.progress, known.owner
+            found.owner = known.owner
         return found
 
     def _group(self, topic: Topic, name: str) -> _Known:

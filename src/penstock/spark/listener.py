@@ -1,34 +1,35 @@
-"""Tells nodes how the queries that read them do, for /stats and nsqadmin's pages.
+"""Tells nodes how queries are, for nsqadmin's pages and Prometheus.
 
     from penstock.spark.listener import attach
     attach(spark)
 
-Nothing here fails or slows a query: a report is put down and told from a thread of its own, and
-what cannot be told is logged once. Of reports that wait only each query's newest is kept.
+Nothing here fails or slows a query: figures are put down and told from a thread of its own, and
+what cannot be told is logged once.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakSet
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
-from penstock.nsq.client.log import BatchProgress, NodeUnreachable
+from penstock.nsq.client.log import NodeUnreachable
 from penstock.spark.access import Access, connect, secured
+from penstock.spark.errors import explain
+from penstock.spark.figures import PLACES_MAX, About, QueryFigures
 from penstock.spark.once import Once
-from penstock.spark.progress import position
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
@@ -36,32 +37,44 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 1.0
 """A query is told of this often at most."""
-PLACES_MAX: Final = 100
-"""Topics on nodes that one report goes to."""
+ALIVE_NS: Final = 10 * SECOND
+"""A query that runs is told of this often at least."""
+END_S: Final = 3.0
+"""The time that the end of a process waits for nodes to know how its queries ended."""
+QUERIES_MAX: Final = 1000
 _TIMEOUT_S: Final = 1.0
 _LEFT_ALONE_NS: Final = 30 * SECOND
 _PLAIN: Final = Access()
-_WAITING_MAX: Final = 1000
-_NAME_MAX: Final = 256
-"""Characters of a query's name that nsqd takes."""
 
 _log = logging.getLogger("penstock.spark")
-_attached: WeakSet[SparkSession] = WeakSet()
+_attached: WeakKeyDictionary[SparkSession, ProgressListener | None] = WeakKeyDictionary()
 
 
-def attach(spark: SparkSession, source: Mapping[str, str] | None = None) -> None:
-    """From now on the progress of this session's queries is told; once is enough.
+def attach(spark: SparkSession, source: Mapping[str, str] | None = None) -> ProgressListener | None:
+    """From now on nodes are told how this session's queries are; once is enough.
 
-    ``source`` are options of ``format("nsq")``, of which TLS and ``auth_secret`` count.
+    ``source`` are options of ``format("nsq")``, of which TLS and ``auth_secret`` count. None where
+    Spark takes no listener.
     """
-    if spark in _attached:
-        return
-    _attached.add(spark)
-    try:
-        access = Settings.parse(source).access if source else Access()
-        spark.streams.addListener(ProgressListener(access))
-    except Exception as error:  # the queries matter more, whatever it is
-        _log.warning("the progress of queries will not be told: %s", error)
+    if spark not in _attached:
+        _attached[spark] = None
+        try:
+            listener = ProgressListener(Settings.parse(source).access if source else Access())
+            spark.streams.addListener(listener)
+            _attached[spark] = listener
+        except Exception as error:  # the queries matter more, whatever it is
+            _log.warning("the progress of queries will not be told: %s", error)
+    return _attached[spark]
+
+
+def farewell(spark: SparkSession, error: str = "") -> None:
+    """Before the process ends: wait, a few seconds at most, until nodes know how queries ended.
+
+    Those that still run have failed if there is an ``error``.
+    """
+    listener = _attached.get(spark)
+    if listener is not None:
+        listener.farewell(error)
 
 
 class ProgressListener(StreamingQueryListener):
@@ -69,102 +82,139 @@ class ProgressListener(StreamingQueryListener):
 
     def __init__(self, access: Access = _PLAIN) -> None:
         self._teller = Teller(access)
+        self._queries: dict[str, QueryFigures] = {}
+        self._expected: dict[str, About] = {}
+
+    def expect(self, name: str, about: About) -> None:
+        """The query of this name is to start."""
+        self._expected[name] = about
+
+    def farewell(self, error: str) -> None:
+        """See the function."""
+        for query in self._queries.values():
+            if error and (query.runs or query.state == "failed"):
+                query.end(error)
+                self._teller.tell(query)
+        self._teller.settle(END_S)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing yet: what a query reads stands in its first batch."""
+        try:
+            self._teller.tell(self._begun(str(event.id), event.name))
+        except Exception as error:  # raised into Java it would be a stack trace for every batch
+            self._teller.complain(f"a query is not told of: {error}")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         try:
-            self._teller.tell(str(event.progress.id), list(reports(event.progress)))
-        except Exception as error:  # raised into Java it would be a stack trace for every batch
+            report = event.progress
+            query = self._queries.get(str(report.id)) or self._begun(str(report.id), report["name"])
+            query.take(report)
+            self._teller.tell(query)
+        except Exception as error:
             self._teller.complain(f"progress of a query is not told: {error}")
 
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Nothing: that the query runs is told anyway."""
+
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The last batch stays what is known."""
+        try:
+            query = self._queries[str(event.id)]
+            if query.runs:
+                query.end(explain(Exception(event.exception)) if event.exception else "")
+                self._teller.tell(query)
+        except Exception as error:
+            self._teller.complain(f"the end of a query is not told: {error}")
 
-
-class Report(NamedTuple):
-    """The progress of one group on one node."""
-
-    topic: str
-    node: str
-    group: str
-    progress: BatchProgress
-
-
-def reports(report: Mapping[str, Any]) -> Iterator[Report]:
-    """What a ``StreamingQueryProgress`` tells of topics that were read in its batch.
-
-    Sources other than ours are passed over.
-    """
-    name = str(report["name"] or report["id"])[:_NAME_MAX]
-    name = "".join(each if each.isprintable() else "?" for each in name)
-    duration_ms = max(1, report["batchDuration"])
-    for source in report["sources"]:
-        end, group = position(source["endOffset"])[:2]
-        start = position(source["startOffset"]).offsets
-        rows = source["numInputRows"]
-        progress = BatchProgress(
-            name, report["batchId"], rows, rows * 1000 / duration_ms, duration_ms
-        )
-        read = {place[:2] for place, offset in end.items() if offset != start.get(place, 0)}
-        # A broker that name servers lead to has a name without a port, and takes no reports.
-        told = [each for each in sorted(read) if ":" in each[1]]
-        for topic, node in told[:PLACES_MAX]:
-            yield Report(topic, node, group, progress)
+    def _begun(self, id: str, name: str | None) -> QueryFigures:
+        if id not in self._queries and len(self._queries) >= QUERIES_MAX:
+            ended = [each for each, query in self._queries.items() if not query.runs]
+            del self._queries[ended[0] if ended else next(iter(self._queries))]
+        query = QueryFigures(id, name, self._expected.pop(name or "", About()))
+        self._queries[id] = query
+        return query
 
 
 class Teller:
-    """Tells reports to nodes; its thread lives while there is something to tell."""
+    """Tells nodes; its thread lives while a query runs or there is something to tell."""
 
     def __init__(self, access: Access = _PLAIN) -> None:
-        self._access = access.hurried(_TIMEOUT_S)
-        self._lock = threading.Lock()
-        self._waiting: dict[str, list[Report]] = {}
-        self._runs = False
+        self._access = access
+        self._changed = threading.Condition()
+        self._queries: dict[str, QueryFigures] = {}
+        self._news: set[str] = set()
+        self._told_ns: dict[str, int] = {}
+        self._runs = self._hurries = False
         self._until: dict[str, int] = {}
         self._once = Once()
 
-    def tell(self, query: str, found: list[Report]) -> None:
-        """The newest reports of a query; returns at once."""
-        if not found:
-            return
-        with self._lock:
-            if query not in self._waiting and len(self._waiting) >= _WAITING_MAX:
-                return
-            self._waiting[query] = found
+    def tell(self, query: QueryFigures) -> None:
+        """Tell how this query is, soon; returns at once."""
+        with self._changed:
+            self._queries[query.id] = query
+            self._news.add(query.id)
             if self._runs:
+                self._changed.notify_all()
                 return
             self._runs = True
         threading.Thread(target=self._run, name="penstock-progress", daemon=True).start()
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait until all queries have ended and that is told, or the time is over."""
+        with self._changed:
+            self._hurries = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._runs, timeout_s)
+            self._hurries = False
 
     def complain(self, what: str, level: int = logging.WARNING) -> None:
         """Log this, the first time."""
         self._once.warn(what, level)
 
     def _run(self) -> None:
-        while waiting := self._taken():
-            for found in waiting:
-                for each in found:
-                    self._post(each)
-            time.sleep(EVERY_S)
+        while (due := self._due()) is not None:
+            for query in due:
+                self._tell(query)
+            with self._changed:
+                self._changed.wait_for(lambda: self._hurries and self._news, EVERY_S)
 
-    def _taken(self) -> list[list[Report]]:
-        with self._lock:
-            waiting = list(self._waiting.values())
-            self._waiting.clear()
-            self._runs = bool(waiting)
-        return waiting
+    def _due(self) -> list[QueryFigures] | None:
+        """The queries to tell of now; None if no thread is needed any more."""
+        now = SYSTEM_CLOCK.monotonic_ns()
+        with self._changed:
+            running = {id for id, query in self._queries.items() if query.runs}
+            late = {id for id in running if now - self._told_ns.get(id, now) >= ALIVE_NS}
+            due = [self._queries[id] for id in sorted(self._news | late)]
+            self._news.clear()
+            if not due and not running:
+                self._runs = False
+                self._queries.clear()
+                self._told_ns.clear()
+                self._changed.notify_all()
+                return None
+            self._told_ns |= {query.id: now for query in due}
+            return due
 
-    def _post(self, report: Report) -> None:
-        node, now = report.node, SYSTEM_CLOCK.monotonic_ns()
+    def _tell(self, query: QueryFigures) -> None:
+        status = query.status()
+        access = (query.about.access or self._access).hurried(_TIMEOUT_S)
+        for node in sorted(self._nodes(query))[:PLACES_MAX]:
+            self._post(node, access, status)
+
+    def _nodes(self, query: QueryFigures) -> set[str]:
+        try:
+            return query.read_nodes | set(query.about.nodes())
+        except Exception as error:  # which the query itself tells, if it matters
+            self.complain(f"the nodes of a query are not known: {explain(error)}", logging.INFO)
+            return set(query.read_nodes)
+
+    def _post(self, node: str, access: Access, status: Mapping[str, object]) -> None:
+        now = SYSTEM_CLOCK.monotonic_ns()
         if now < self._until.get(node, now):
             return
         try:
-            with connect(secured(node, self._access), self._access) as log:
-                log.tell_progress(report.topic, report.group, report.progress)
+            with connect(secured(node, access), access) as log:
+                log.tell_pipeline(status)
         except NodeUnreachable as error:  # which the query itself tells, if it matters
             self._until[node] = SYSTEM_CLOCK.monotonic_ns() + _LEFT_ALONE_NS
-            self.complain(f"progress of group {report.group} is not told: {error}", logging.INFO)
+            self.complain(f"{status['name']} is not told of: {error}", logging.INFO)
         except Exception as error:  # the next may be told
-            self.complain(f"progress of group {report.group} is not told: {error}")
+            self.complain(f"{status['name']} is not told of: {error}")

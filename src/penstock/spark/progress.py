@@ -56,7 +56,7 @@ def fresh(recent: Iterable[Any], after: int) -> list[Any]:
     return [
         each
         for each in recent
-        if each["batchId"] > after and (each["numInputRows"] or _observed(each, "output", "rows"))
+        if each["batchId"] > after and (each["numInputRows"] or observed(each, "output", "rows"))
     ]
 
 
@@ -71,14 +71,14 @@ def batch_done(report: Any) -> BatchDone:
         duration_ms=report["batchDuration"],
         lag=sum(max(0, latest[place] - offset) for place, offset in end.items() if place in latest),
         end=end,
-        written=_observed(report, "output", "rows"),
-        bad=_observed(report, "input", "bad"),
+        written=observed(report, "output", "rows"),
+        bad=observed(report, "input", "bad"),
         state_rows=sum(each["numRowsTotal"] for each in report.get("stateOperators") or ()),
         state_bytes=sum(each["memoryUsedBytes"] for each in report.get("stateOperators") or ()),
     )
 
 
-def _observed(report: Any, observation: str, metric: str) -> int:
+def observed(report: Any, observation: str, metric: str) -> int:
     """A metric of ``DataFrame.observe`` in a report, 0 without it."""
     row = (report.get("observedMetrics") or {}).get(observation)
     return int(row[metric] or 0) if row is not None else 0

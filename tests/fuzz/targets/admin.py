@@ -14,6 +14,8 @@ from penstock.admin.cluster.stats import NodeStats, Place, settled, whole_channe
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import look_of, sample_of
 from penstock.admin.json_body import read_strings
+from penstock.admin.pipelines.past import PIPELINES_MAX, Past
+from penstock.admin.pipelines.whole import NodePipelines, whole_pipelines
 from penstock.core.gojson import dumps
 from penstock.core.malformed import MALFORMED
 from tests.fuzz.targets import Target
@@ -70,6 +72,19 @@ def groups(data: bytes) -> None:
     json.loads(dumps({"groups": found}))
 
 
+def pipelines(data: bytes) -> None:
+    """Whatever nodes tell of pipelines is put together and has a past."""
+    try:
+        told = msgspec.json.decode(data, type=NodePipelines)
+    except MALFORMED:
+        return
+    found = whole_pipelines([("n:1", told), ("m:1", told)])
+    past = Past(10)
+    past.take(1, found)
+    assert all(past.trend(each["id"]) for each in found[:PIPELINES_MAX])
+    json.loads(dumps({"pipelines": found}))
+
+
 def nodes(data: bytes) -> None:
     """Any list of nodes can be put together with itself."""
     try:
@@ -92,7 +107,7 @@ _STATS = (
 _GROUPS = (
     b'{"topics":[{"topic_name":"t","consumer_groups":[{"group_name":"g","lag":1,"rate":2.5,'
     b'"committed":{"0":1,"1":2},"client_count":1,"clients":null}],"log_groups":[{"group_name":'
-    b'"g","committed":{"0":3},"lag":4,"rate":0.5,"progress":{"query":"q","batch":1,"at":5.5}}]}]}'
+    b'"g","committed":{"0":3},"lag":4,"rate":0.5}]}]}'
 )
 _PACKED = (
     b'{"packed":"%s","figures":["depth","backend_depth","in_flight_count","deferred_count",'
@@ -112,6 +127,14 @@ TARGETS = {
     "admin_stats": Target(stats, [_STATS, b'{"topics":null}'], _WORDS),
     "admin_looks": Target(looks, [_STATS, _PACKED, _GROUPS, b'{"topics":[{}]}'], _WORDS),
     "admin_groups": Target(groups, [_GROUPS], _WORDS),
+    "admin_pipelines": Target(
+        pipelines,
+        [
+            b'{"pipelines":[{"id":"1f","name":"n","state":"running","groups":[["t","g"]],"lag":5,'
+            b'"age":31.5,"error":"e","error_at":1.5,"lag_is_here":true,"read_per_s":2.5}]}'
+        ],
+        _WORDS,
+    ),
     "admin_nodes": Target(
         nodes,
         [

@@ -7,7 +7,7 @@ from penstock.nsq.nsqd.options import NsqdOptions
 from tests import nsqds
 from tests.unit.admin.conftest import TIMEOUT_S, StartAdmin, Two, topic
 
-GROUP = {"group_name": "g", "committed": {"0": 2}, "lag": 3, "rate": 1.0, "progress": None}
+GROUP = {"group_name": "g", "committed": {"0": 2}, "lag": 3, "rate": 1.0}
 
 
 async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
@@ -27,15 +27,15 @@ async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
         for node in two.nsqds
     ]
     whole = {"topic": "t", "group": "g", "kind": "log", "lag": 6, "rate": 2, "clients": 0,
-             "nodes": nodes, "progress": None, "owner": None, "age": None, "expires_in": None,
-             "stale": False}  # fmt: skip
+             "nodes": nodes, "owner": None, "age": None, "expires_in": None, "stale": False,
+             "pipeline": None}  # fmt: skip
     found = await running.get("/api/groups")
     found["groups"][0]["nodes"].sort(key=lambda each: nodes.index(each))
     assert found == {"groups": [whole], "message": ""}
     asked = "GET /stats?format=json&include_clients=false&include_mem=false&packed=true"
-    assert two.nsqds[0].asked == [asked]
+    assert two.nsqds[0].asked == [asked, "GET /pipelines"]
     assert len((await running.get("/api/groups?topic=t"))["groups"]) == 1
-    assert two.nsqds[0].asked[1:] == [f"{asked}&topic=t"]
+    assert two.nsqds[0].asked[2] == f"{asked}&topic=t"
 
 
 async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
@@ -51,8 +51,8 @@ async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
         await post(
             f"http://{address}/log/commit{query}&owner=q1", TIMEOUT_S, b'{"offsets":{"0":1}}'
         )
-        told = b'{"query":"q","batch":1,"rows":5,"rows_per_s":2.5,"duration_ms":2000}'
-        await post(f"http://{address}/log/group/progress{query}", TIMEOUT_S, told)
+        told = b'{"id":"q1","name":"counts","state":"running","groups":[["t","g"]]}'
+        await post(f"http://{address}/pipelines", TIMEOUT_S, told)
         (group,) = (await running.get("/api/groups?topic=t"))["groups"]
     finally:
         await nsqds.stop(nsqd)
@@ -61,7 +61,8 @@ async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:
     (node,) = group["nodes"]
     assert group["age"] == node["age"] >= 0
     assert (node["node"], node["committed"], node["end"]) == (address, {"0": 1}, 3)
-    assert (group["progress"]["query"], group["progress"]["rows_per_s"]) == ("q", 2.5)
+    assert group["pipeline"].pop("age") >= 0
+    assert group["pipeline"] == {"id": "q1", "name": "counts", "state": "running"}
 
 
 async def test_nobody_has_the_topic(two: Two, admin: StartAdmin) -> None:

@@ -1,4 +1,4 @@
-"""Groups that read the log: lag, rate, and what their readers tell."""
+"""Groups that read the log: lag, rate, age and owner."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pytest
 from penstock.broker.group_ages import GroupAges
 from penstock.broker.topic import Topic
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.node.log_groups import OWNED_NS, LogGroups, Pace, QueryProgress, Rival
+from penstock.node.log_groups import OWNED_NS, LogGroups, Pace, Rival
 from penstock.testing.clock import FakeClock
-
-PROGRESS = QueryProgress("q", 1, 2, 3.5, 4)
 
 
 class FakeLog:
@@ -47,20 +45,25 @@ def test_lag_is_what_is_there_to_read(offset: int, lag: int) -> None:
     assert (found.name, found.committed, found.lag, found.rate) == ("g", offset, lag, 0)
 
 
-def test_rate_and_progress() -> None:
+def test_the_lag_of_one() -> None:
+    clock = FakeClock()
+    found, topic = groups(clock), topic_of(clock, g=40)
+    assert (found.lag(topic, "g"), found.lag(topic, "none")) == (60, None)
+
+
+def test_rate() -> None:
     clock = FakeClock()
     found, topic = groups(clock), topic_of(clock, g=0, a=5)
     found.moved(topic, "g")
     clock.advance(10 * SECOND)
     topic.groups["g"] = 50
     found.moved(topic, "g")
-    found.told(topic, "g", PROGRESS)
     a, g = found.of(topic)
-    assert (a.name, a.rate, a.progress) == ("a", 0, None)
-    assert (g.name, g.rate, g.progress) == ("g", 5, PROGRESS)
+    assert (a.name, a.rate) == ("a", 0)
+    assert (g.name, g.rate) == ("g", 5)
     found.deleted(topic, "g")
     found.deleted(topic, "a")
-    assert [(each.rate, each.progress) for each in found.of(topic)] == [(0, None)] * 2
+    assert [each.rate for each in found.of(topic)] == [0] * 2
 
 
 def test_what_is_known_goes_with_its_topic() -> None:

@@ -1,87 +1,60 @@
-"""Reports of queries, told to nodes without anybody waiting for it."""
+"""How queries are, told to nodes without anybody waiting for it."""
 
 from __future__ import annotations
 
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.nsq.client.log import BatchProgress
 from penstock.spark import listener
 from penstock.spark.access import Access
-from penstock.spark.listener import ProgressListener, Report, Teller, attach, reports
+from penstock.spark.errors import SourceError
+from penstock.spark.figures import About, QueryFigures
+from penstock.spark.listener import ProgressListener, Teller, attach, farewell
 from penstock.spark.offsets import Place, Position, to_checkpoint
 from tests.spark.fake_log_server import FakeLogServer
 
-PROGRESS = BatchProgress("q", 3, 100, 200.0, 500)
+
+class Event(NamedTuple):
+    """The start or the end of a query, as Spark brings it."""
+
+    id: str = "4f1c"
+    name: str | None = "q"
+    exception: str | None = None
 
 
-def source(start: dict[str, int] | None, end: dict[str, int], rows: int = 100) -> dict[str, Any]:
-    """Offsets by node, of topic t."""
+class Progress:
+    """A report, as Spark brings it."""
 
-    def stored(offsets: dict[str, int]) -> str:
-        places = {Place("t", node, 0): offset for node, offset in offsets.items()}
-        return json.dumps(to_checkpoint(Position(places, "g", {})))
-
-    return {"startOffset": None if start is None else stored(start), "endOffset": stored(end),
-            "numInputRows": rows}  # fmt: skip
-
-
-def report(*sources: dict[str, Any], name: str | None = "q") -> dict[str, Any]:
-    return {"id": "4f1c", "name": name, "batchId": 3, "batchDuration": 500, "sources": sources}
-
-
-class Event:
-    """As Spark brings it."""
-
-    class Progress(dict[str, Any]):
+    class Report(dict[str, Any]):
         id = "4f1c"
 
-    def __init__(self, *sources: dict[str, Any]) -> None:
-        self.progress = self.Progress(report(*sources))
+    def __init__(self, node: str, batch: int = 0) -> None:
+        end = json.dumps(to_checkpoint(Position({Place("t", node, 0): 100}, "g", {})))
+        source = {"endOffset": end, "latestOffset": end}
+        self.progress = self.Report(
+            {"id": "4f1c", "name": "q", "batchId": batch, "batchDuration": 500,
+             "numInputRows": 100, "sources": [source], "sink": {"numOutputRows": -1}}
+        )  # fmt: skip
 
 
-def test_reports_of_what_was_read() -> None:
-    moved = source({"a:1": 0, "b:1": 5}, {"a:1": 100, "b:1": 5, "c:1": 7})
-    assert list(reports(report(moved))) == [
-        Report("t", "a:1", "g", PROGRESS), Report("t", "c:1", "g", PROGRESS),
-    ]  # fmt: skip
-    assert [each.node for each in reports(report(source(None, {"a:1": 3})))] == ["a:1"]
-    assert list(reports(report(source({"a:1": 3}, {"a:1": 3}, 0)))) == []
-
-
-def test_brokers_that_name_servers_lead_to_are_told_nothing() -> None:
-    moved = source({"broker-a": 0, "a:1": 0}, {"broker-a": 100, "a:1": 100})
-    assert [each.node for each in reports(report(moved))] == ["a:1"]
-
-
-@pytest.mark.parametrize("end", [None, "null", "7", "{}", '{"group": "g"}', '{"offsets": 3}', "["])
-def test_other_sources_are_passed_over(end: str | None) -> None:
-    other = {"startOffset": None, "endOffset": end, "numInputRows": 1}
-    assert len(list(reports(report(other, source(None, {"a:1": 3}))))) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"), [(None, "4f1c"), ("", "4f1c"), ("a\nb", "a?b"), ("x" * 300, "x" * 256)]
-)
-def test_names_that_nsqd_takes(name: str | None, shown: str) -> None:
-    (found,) = reports(report(source(None, {"a:1": 3}), name=name))
-    assert found.progress.query == shown
-
-
-def test_places_are_bounded() -> None:
-    many = source(None, {f"h{number}:1": 1 for number in range(500)})
-    assert len(list(reports(report(many)))) == listener.PLACES_MAX
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "EVERY_S", 0.001)
+
+
+def until(look: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 30
+    while not (found := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return found
 
 
 def finished() -> None:
@@ -92,77 +65,161 @@ def finished() -> None:
             assert not thread.is_alive()
 
 
-@pytest.mark.usefixtures("quick")
-def test_what_a_listener_is_told_arrives(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"])
-    listens = ProgressListener()
-    for _ in range(2):  # a thread each, one after the other
-        listens.onQueryProgress(cast(Any, Event(source(None, {server.address: 1}))))
-        finished()
-        assert server.progress.pop("t") == {"g": PROGRESS._asdict()}
-    listens.onQueryStarted(cast(Any, None))
-    listens.onQueryTerminated(cast(Any, None))
+def query(*nodes: str, **more: Any) -> QueryFigures:
+    """One that has ended, so that the thread that tells of it ends as well."""
+    found = QueryFigures("4f1c", "q", About(nodes=lambda: nodes, **more))
+    found.end()
+    return found
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_secret_goes_along(server: FakeLogServer) -> None:
-    server.queue("t").append([b"x"])
-    listens = ProgressListener(Access(auth_secret="s3cret"))
-    listens.onQueryProgress(cast(Any, Event(source(None, {server.address: 1}))))
+def states(server: FakeLogServer) -> list[tuple[str, int, str]]:
+    return [(each["state"], each["rows_read"], each["error"]) for each in server.told]
+
+
+def test_a_query_from_its_start_to_its_end(server: FakeLogServer) -> None:
+    listens: Any = ProgressListener()
+    listens.expect("q", About("nsq t", "noop", "select 1", nodes=lambda: [server.address]))
+    listens.onQueryStarted(Event())
+    until(lambda: server.told)
+    assert (server.told[0]["state"], server.told[0]["sql"]) == ("running", "select 1")
+    listens.onQueryProgress(Progress(server.address))
+    until(lambda: server.told[-1]["rows_read"] == 100)
+    listens.onQueryIdle(None)
+    listens.onQueryTerminated(Event())
     finished()
-    assert server.headers[0]["Authorization"] == "Bearer s3cret"
+    assert states(server)[-1] == ("stopped", 100, "")
 
 
-@pytest.mark.usefixtures("quick")
+def test_a_query_that_fails_says_why_in_our_words(server: FakeLogServer) -> None:
+    listens: Any = ProgressListener()
+    listens.onQueryStarted(Event())
+    listens.onQueryProgress(Progress(server.address))
+    wall = "org.apache.spark.SparkException: x\npenstock.spark.errors.SourceError: no node\n\tat y"
+    listens.onQueryTerminated(Event(exception=wall))
+    finished()
+    assert states(server)[-1] == ("failed", 100, "no node")
+
+
+def test_a_query_that_was_running_before_is_told_of_from_its_next_batch(
+    server: FakeLogServer,
+) -> None:
+    listens: Any = ProgressListener()
+    listens.onQueryProgress(Progress(server.address))
+    listens.onQueryTerminated(Event())
+    finished()
+    assert states(server)[-1] == ("stopped", 100, "")
+
+
+def test_a_query_without_news_is_told_of_as_alive(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "ALIVE_NS", 1_000_000)
+    listens: Any = ProgressListener()
+    listens.onQueryStarted(Event())
+    listens.onQueryProgress(Progress(server.address))
+    until(lambda: len(server.told) > 5)
+    listens.farewell("java died")
+    assert states(server)[-1] == ("failed", 100, "java died")
+
+
+def test_farewell_waits_until_the_end_is_told(server: FakeLogServer) -> None:
+    session = attached(FakeSession())
+    (listens,) = session.listeners
+    listens.onQueryStarted(Event())
+    listens.onQueryProgress(Progress(server.address))
+    threading.Timer(0.2, listens.onQueryTerminated, [Event()]).start()
+    farewell(cast(SparkSession, session))
+    assert states(server)[-1] == ("stopped", 100, "")
+    farewell(cast(SparkSession, FakeSession()))
+
+
+def test_a_secret_goes_along(server: FakeLogServer) -> None:
+    for teller, about in (
+        (Teller(Access(auth_secret="s3cret")), {}),
+        (Teller(), {"access": Access(auth_secret="s3cret")}),
+    ):
+        teller.tell(query(server.address, **about))
+        finished()
+        assert server.headers[-1]["Authorization"] == "Bearer s3cret"
+
+
 def test_a_node_that_is_not_there_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     teller = Teller()
     for _ in range(3):
-        teller.tell("q", [Report("t", "127.0.0.1:9", "g", PROGRESS)] * 2)
+        teller.tell(query("127.0.0.1:9"))
         finished()
     (logged,) = caplog.records
     assert logged.levelno == logging.INFO
-    assert logged.getMessage().startswith("progress of group g is not told: 127.0.0.1:9 cannot be")
+    assert logged.getMessage().startswith("q is not told of: 127.0.0.1:9 cannot be reached")
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_refusal_is_logged_once(server: FakeLogServer, caplog: pytest.LogCaptureFixture) -> None:
-    teller = Teller()
-    for _ in range(3):
-        teller.tell("q", [Report("none", server.address, "g", PROGRESS)])
-        finished()
-    assert [each.getMessage() for each in caplog.records] == [
-        f"progress of group g is not told: {server.address} has no topic 'none'"
-    ]
+def test_a_node_of_go_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with FakeLogServer(kind="go") as server:
+        server.kind = "go"
+        teller = Teller()
+        for _ in range(3):
+            teller.tell(query(server.address))
+            finished()
+    assert len(caplog.records) == 1
+
+
+def test_nodes_that_are_not_found_are_no_failure(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    def nodes() -> list[str]:
+        raise SourceError("no nsqlookupd answers")
+
+    found = QueryFigures("4f1c", "q", About(nodes=nodes))
+    found.read_nodes.add(server.address)
+    found.end()
+    Teller().tell(found)
+    finished()
+    assert len(server.told) == 1
+    assert "no nsqlookupd answers" in caplog.text
 
 
 def test_only_the_newest_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Report] = []
+    posted: list[Any] = []
     began, go_on = threading.Event(), threading.Event()
 
-    def post(teller: Teller, each: Report) -> None:
-        posted.append(each)
+    def post(teller: Teller, node: str, access: Access, status: Any) -> None:
+        posted.append(status["rows_read"])
         began.set()
         assert go_on.wait(30)
 
-    monkeypatch.setattr(listener, "EVERY_S", 0.001)
     monkeypatch.setattr(Teller, "_post", post)
-    teller = Teller()
-    each = [Report("t", f"n{number}:1", "g", PROGRESS) for number in range(4)]
-    teller.tell("q", each[:1])
+    teller, found = Teller(), query("n:1")
+    teller.tell(found)
     assert began.wait(30)
-    for one in each[1:]:
-        teller.tell("q", [one])
+    for batch in range(3):
+        found.take(Progress("n:1", batch).progress)
+        teller.tell(found)
     go_on.set()
     finished()
-    assert posted == [each[0], each[3]]
+    assert posted == [0, 300]
 
 
 def test_nothing_is_raised_into_spark(caplog: pytest.LogCaptureFixture) -> None:
-    listens = ProgressListener()
+    listens: Any = ProgressListener()
     for _ in range(2):
-        listens.onQueryProgress(cast(Any, None))
-    assert len(caplog.records) == 1
+        listens.onQueryStarted(None)
+        listens.onQueryProgress(None)
+        listens.onQueryTerminated(None)
+    assert len(caplog.records) == 3
+
+
+def test_queries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "QUERIES_MAX", 2)
+    monkeypatch.setattr(Teller, "tell", lambda *_: None)
+    listens: Any = ProgressListener()
+    for id in ("a", "b", "c", "d"):
+        listens.onQueryStarted(Event(id))
+        if id == "b":
+            listens.onQueryTerminated(Event(id))
+    assert list(listens._queries) == ["c", "d"]
 
 
 class FakeSession:
@@ -170,7 +227,7 @@ class FakeSession:
 
     def __init__(self, refuses: bool = False) -> None:
         self.streams = self
-        self.listeners: list[object] = []
+        self.listeners: list[Any] = []
         self._refuses = refuses
 
     def addListener(self, added: object) -> None:
@@ -179,9 +236,9 @@ class FakeSession:
         self.listeners.append(added)
 
 
-def attached(session: FakeSession, attach: Callable[[SparkSession], None] = attach) -> FakeSession:
+def attached(session: FakeSession) -> FakeSession:
     for _ in range(2):
-        attach(cast(SparkSession, session))
+        assert attach(cast(SparkSession, session)) is (session.listeners or [None])[0]
     return session
 
 

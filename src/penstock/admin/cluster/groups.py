@@ -7,7 +7,7 @@ neither. Numbers are messages and messages a second.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -15,17 +15,6 @@ ROCKETMQ: Final = "rocketmq"
 LOG: Final = "log"
 PACKED_MARK: Final = b'{"packed":'
 """What a packed answer of /stats begins with (penstock.nsq.nsqd.packed_stats)."""
-
-
-class QueryProgress(Struct):
-    """The last batch of the query behind a group; `at` is unix seconds."""
-
-    query: str = ""
-    batch: int = 0
-    rows: int = 0
-    rows_per_s: float = 0
-    duration_ms: int = 0
-    at: float = 0
 
 
 class GroupOnNode(Struct):
@@ -43,9 +32,9 @@ class GroupOnNode(Struct):
 
 
 class Group(Struct):
-    """A group on all nodes of a topic; the progress and the owner are the newest, the age is the
-    greatest. It is stale if some node says that it has held the log for long without a move;
-    `expires_in` is the least number of seconds until a node deletes it.
+    """A group on all nodes of a topic; the owner is the newest, the age is the greatest. It is
+    stale if some node says that it has held the log for long without a move; `expires_in` is the
+    least number of seconds until a node deletes it. `pipeline` is the one that reads for it.
     """
 
     topic: str
@@ -55,11 +44,11 @@ class Group(Struct):
     rate: float
     clients: int
     nodes: list[GroupOnNode]
-    progress: QueryProgress | None = None
     owner: str | None = None
     age: int | None = None
     expires_in: int | None = None
     stale: bool = False
+    pipeline: dict[str, Any] | None = None
 
 
 class ToldGroup(Struct):
@@ -70,7 +59,6 @@ class ToldGroup(Struct):
     rate: float = 0
     committed: dict[str, int] | None = None
     client_count: int = 0
-    progress: QueryProgress | None = None
     owner: str | None = None
     age: int | None = None
     expires_in: int | None = None
@@ -143,7 +131,6 @@ def _keyed(groups: NodeGroups) -> Iterator[tuple[_Key, ToldGroup]]:
 
 def _whole(key: _Key, parts: list[tuple[str, ToldGroup]]) -> Group:
     nodes = [group.on(node) for node, group in parts]
-    told = [group.progress for _, group in parts if group.progress is not None]
     aged = [(group.age, group) for _, group in parts if group.age is not None]
     owners = [(age, group.owner) for age, group in aged if group.owner is not None]
     expiries = [group.expires_in for _, group in aged if group.expires_in is not None]
@@ -153,7 +140,6 @@ def _whole(key: _Key, parts: list[tuple[str, ToldGroup]]) -> Group:
         rate=sum(each.rate for each in nodes),
         clients=sum(each.clients for each in nodes),
         nodes=nodes,
-        progress=max(told, key=lambda progress: progress.at, default=None),
         owner=min(owners, default=(0, None))[1],
         age=max((age for age, _ in aged), default=None),
         expires_in=min(expiries, default=None),

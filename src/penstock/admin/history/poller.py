@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from penstock.admin.cluster.fanout import NoAnswerError, Warnings, ask_all
 from penstock.admin.cluster.reads import Cluster
@@ -27,13 +27,18 @@ class Poller:
         interval: float,
         clock: Clock,
         refreshed: Callable[[float, str], None],
+        beside: Callable[[float, Iterable[str]], Awaitable[None]],
     ) -> None:
-        """`refreshed` is told the time, in unix seconds, and the warnings of every refresh."""
+        """`refreshed` is told the time, in unix seconds, and the warnings of every refresh.
+
+        `beside` looks at the same nodes for what is not in their figures.
+        """
         self._cluster = cluster
         self._history = history
         self._interval = interval
         self._clock = clock
         self._refreshed = refreshed
+        self._beside = beside
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,6 +55,7 @@ class Poller:
         """Looks once; the warnings. A cluster that cannot be asked has a gap in its history."""
         warnings = Warnings()
         samples: dict[str, Sample] = {}
+        addresses: list[str] = []
         try:
             producers = await self._cluster.producers(warnings, with_topics=False)
             addresses = list(dict.fromkeys(each.http_address for each in producers))
@@ -63,6 +69,7 @@ class Poller:
         time = self._clock.wall_ns() / SECOND
         self._history.take(time, samples.items())
         self._refreshed(time, message)
+        await self._beside(time, addresses)
         return message
 
     async def _look(self, address: str) -> Sample:

@@ -55,6 +55,7 @@ class Daemons:
             f"--broadcast-address={HOST}",
             f"--lookupd-tcp-address={self._lookupd_tcp}",
             f"--data-path={self._data}",
+            "--metrics",
             *self._nsqd_flags,
         ])  # fmt: skip
         admin = self._begin(children, "nsqadmin", [

@@ -29,6 +29,7 @@ class PipelineRun:
         self._queries: list[StreamingQuery] = []
         self._follower: Follower | None = None
         self._stop_after: dict[StreamingQuery, int] | None = None
+        self._error = ""
 
     def start_session(self) -> SparkSession:
         """Start Java and Spark: 5-10 s. Raises NoJavaError or SparkStartError."""
@@ -59,7 +60,8 @@ class PipelineRun:
         for query in self._queries:
             error = None if query in active else query.exception()
             if error is not None:
-                raise SourceError(explain(error))
+                self._error = explain(error)
+                raise SourceError(self._error)
         return bool(active)
 
     def ask_for_end(self) -> None:
@@ -86,8 +88,10 @@ class PipelineRun:
             with suppress(Py4JError, OSError):
                 query.stop()
         if self._spark is not None:
+            from penstock.spark.listener import farewell
             from penstock.spark.session import stop
 
+            farewell(self._spark, self._error)
             stop(self._spark)
 
 

@@ -127,16 +127,6 @@ class Offsets(NamedTuple):
     groups: dict[str, dict[int, int]]
 
 
-class BatchProgress(NamedTuple):
-    """The last batch of a query that reads for a group: its number, messages and milliseconds."""
-
-    query: str
-    batch: int
-    rows: int
-    rows_per_s: float
-    duration_ms: int
-
-
 class Fetched(NamedTuple):
     """Whole batches (``data`` is empty at the end of the log) and the queue's bounds by then.
 
@@ -290,10 +280,9 @@ class LogClient:
             failed |= self._each("/log/commit", query, some, body, one)
         return failed
 
-    def tell_progress(self, topic: str, group: str, progress: BatchProgress) -> None:
-        """What the node shows of the group's reader, until it is told anew or restarts."""
-        body = json.dumps(progress._asdict()).encode()
-        self._json("POST", "/log/group/progress", topic, {"group": group}, body)
+    def tell_pipeline(self, status: Mapping[str, Any]) -> None:
+        """The status of a pipeline (``penstock.nsq.pipeline_status``), for the node to show."""
+        self._json("POST", "/pipelines", "", {}, json.dumps(status).encode())
 
     def delete_group(self, topic: str, group: str) -> None:
         """Forget the group, so that it keeps no data any more."""

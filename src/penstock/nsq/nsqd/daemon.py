@@ -24,6 +24,7 @@ from penstock.nsq.nsqd.context import Context
 from penstock.nsq.nsqd.http import NsqdApi
 from penstock.nsq.nsqd.https import TlsRequiredRouter, server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.pipelines import Pipelines
 from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.nsqd.staged_parts import StagedParts
@@ -53,12 +54,13 @@ class Nsqd(Observer):
         self.auth_servers = AuthServers.of(options)
         self.sessions: dict[Session, None] = {}
         self.staged_parts = StagedParts(node, options)
+        self.pipelines = Pipelines(node.clock, self._lag_of)
         self.ports = Ports(options)
         self._hostname = socket.gethostname()
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
-        sources = StatSources(node, options, self.sessions, self.staged_parts, self.gc_pauses,
-                              self.auth_servers)  # fmt: skip
+        sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
+                              self.gc_pauses, self.auth_servers)  # fmt: skip
         self.statsd = StatsdPush(sources, self.ports)
         router = NsqdApi(sources, self.lookup, self.ports, self._hostname).router()
         self._http = HttpServer(router, log=logger, clock=node.clock, memory=node.memory)
@@ -142,6 +144,10 @@ class Nsqd(Observer):
                 session.outbox.flush()
 
     # --- what nsqlookupd is told ---------------------------------------------------------------
+
+    def _lag_of(self, topic: str, group: str) -> int | None:
+        found = self.node.broker.topics.get(topic)
+        return None if found is None else self.node.log_groups.lag(found, group)
 
     def _identity(self) -> bytes:
         return lookup.identity(self.options, self._hostname, self.ports.broadcast_tcp,

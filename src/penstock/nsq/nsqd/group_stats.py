@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from msgspec import structs
-
 from penstock.broker.group_figures import ConsumerGroup, GroupMember
-from penstock.core.units import MILLISECOND, SECOND, format_duration
+from penstock.core.units import SECOND, format_duration
 from penstock.node.dialect import Dialect
 from penstock.node.log_groups import LogGroup
 
@@ -53,7 +51,6 @@ def log_groups(groups: Iterable[LogGroup], name: str) -> list[dict[str, Any]]:
             "age": group.age,
             "expires_in": group.expires_in,
             "stale": group.stale,
-            "progress": group.progress and structs.asdict(group.progress),
         }
         for group in groups
         if name in ("", group.name)
@@ -107,13 +104,6 @@ def log_lines(topic: dict[str, Any]) -> list[str]:
             f"rate: {group['rate']:<8.1f} age: {format_duration(group['age'] * SECOND):<9} "
             f"committed: {committed}{owner}{' STALE' * group['stale']}\n"
         )
-        progress = group["progress"]
-        if progress is not None:
-            lines.append(
-                f"        [{progress['query']}] batch: {progress['batch']:<6} "
-                f"rows: {progress['rows']:<8} rows/s: {progress['rows_per_s']:<8.1f} "
-                f"took: {format_duration(progress['duration_ms'] * MILLISECOND)}\n"
-            )
     return lines
 
 

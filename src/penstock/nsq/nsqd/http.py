@@ -31,6 +31,7 @@ from penstock.nsq.nsqd.dead_topics import DeadTopics
 from penstock.nsq.nsqd.log_api import LogApi
 from penstock.nsq.nsqd.log_group_api import LogGroupApi
 from penstock.nsq.nsqd.lookup import Lookup
+from penstock.nsq.nsqd.pipelines_api import PipelinesApi
 from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.prometheus import Metrics
 from penstock.nsq.nsqd.refusals import refusal
@@ -85,6 +86,7 @@ class NsqdApi:
         ConfigApi(options, self._lookup, self._ports).add_routes(router)
         LogApi(node, self._ports, options.broadcast_address).add_routes(router)
         LogGroupApi(node).add_routes(router)
+        PipelinesApi(self._sources.pipelines).add_routes(router)
         stage = StageApi(self._registry, self._sources.staged_parts, node.clock)
         stage.add_routes(router, options.max_body_size)
         ReplayApi(self._registry, node.clock).add_routes(router)

@@ -12,10 +12,8 @@ import msgspec
 
 from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
-from penstock.core.units import SECOND
 from penstock.net.http import Request
 from penstock.node.dialect import LogView
-from penstock.node.log_groups import QueryProgress
 from penstock.node.node import Node
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import topic_named
@@ -26,7 +24,6 @@ from penstock.nsq.nsqd.write_down import write_down
 GROUPS_MAX: Final = 1000
 GROUP_MAX: Final = 256
 OWNER_MAX: Final = 128
-_PROGRESS_MAX: Final = 4096
 
 
 class GroupCommit(msgspec.Struct):
@@ -47,8 +44,6 @@ class LogGroupApi:
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("POST", "/log/commit", self._commit, quiet=True)
         router.v1("POST", "/log/group/delete", self._delete)
-        router.v1("POST", "/log/group/progress", self._tell_progress, max_body=_PROGRESS_MAX,
-                  quiet=True)  # fmt: skip
 
     def _commit(self, request: Request) -> Any:
         """Move a group, or make it at the start of the log where no offset is given."""
@@ -114,22 +109,6 @@ class LogGroupApi:
         topic.delete_group(group)
         self._groups.deleted(topic, group)
         write_down(topic)  # else a kill would restore a reader that keeps the log
-
-    def _tell_progress(self, request: Request) -> Any:
-        """Keep what the reader of a group has done last, for those who look."""
-        query = Query.parse(request.query)
-        topic = topic_named(self._topics, query.required("topic"))
-        group = query.required("group")
-        _check_there(topic, group)
-        try:
-            progress = msgspec.json.decode(request.body, type=QueryProgress)
-        except MALFORMED:
-            raise ApiError(400, "INVALID_BODY") from None
-        if not progress.query.isprintable():
-            raise ApiError(400, "INVALID_BODY")
-        progress.at = round(self._clock.wall_ns() / SECOND, 3)
-        self._groups.told(topic, group, progress)
-        return {}
 
 
 def _group_of(query: Query) -> str:

@@ -22,6 +22,7 @@ from penstock.core.quantiles import Summary
 from penstock.core.units import SECOND
 from penstock.net import process
 from penstock.net.http import Request, Response
+from penstock.nsq.nsqd import pipeline_metrics
 from penstock.nsq.nsqd.stat_sources import StatSources
 from penstock.nsq.version import NSQ_VERSION
 
@@ -94,7 +95,8 @@ class Metrics:
         metrics = [*self._of_nsqd(), *self._of_connections(), *self._of_memory(),
                    *self._of_process(),
                    *await self._of_topics(), *await self._of_groups(),
-                   *await self._of_log_groups()]  # fmt: skip
+                   *await self._of_log_groups(),
+                   *pipeline_metrics.of(self._sources.pipelines.all())]  # fmt: skip
         body: list[bytes | memoryview] = []
         for metric in metrics:
             body.append(metric.text().encode())

@@ -9,6 +9,7 @@ from penstock.net.gc_pauses import GcPauses
 from penstock.node.node import Node
 from penstock.nsq.nsqd.auth_servers import AuthServers
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.pipelines import Pipelines
 from penstock.nsq.nsqd.session import Session
 from penstock.nsq.nsqd.staged_parts import StagedParts
 
@@ -21,5 +22,6 @@ class StatSources:
     options: NsqdOptions
     sessions: Mapping[Session, None]
     staged_parts: StagedParts
+    pipelines: Pipelines
     gc_pauses: GcPauses
     auth_servers: AuthServers | None

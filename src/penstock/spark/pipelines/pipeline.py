@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark.pipelines import needed, own, parse
+from penstock.spark.pipelines import needed, own, parse, told
 from penstock.spark.pipelines.document import Document
 from penstock.spark.pipelines.spec import Source, Spec, access_of, read
 
@@ -67,7 +67,10 @@ class Pipeline:
         from penstock.spark.listener import attach
 
         run = self.spec.run
-        attach(spark, self.spec.source.options if self.spec.source.format == "nsq" else None)
+        listener = attach(spark)
+        if listener is not None:
+            listener.expect(self.spec.name, told.about(self.spec))
+            listener.expect(f"{self.spec.name}.bad", told.about_bad(self.spec))
         own.finish_compaction(self.spec.sink)
         own.require(spark, self.spec.sink.options.get("path"), run.checkpoint)
         writers = [self._writer(self.frame(spark), run.checkpoint)]

@@ -10,13 +10,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.spark.pipelines import Pipeline, own
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run until the queries end; one that fails ends all."""
     from pyspark.sql import SparkSession
+
+    from penstock.spark.listener import farewell
 
     parser = argparse.ArgumentParser(description="Run a pipeline's file.")
     parser.add_argument("file")
@@ -24,13 +30,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     pipeline = Pipeline.from_file(shipped(given.file))
     spark = SparkSession.builder.appName(pipeline.spec.name).getOrCreate()
-    trigger = {"availableNow": True} if given.available_now else None
-    with own.alone(pipeline.spec.sink):
-        for query in pipeline.start(spark, trigger):
-            if given.available_now:
-                query.awaitTermination()
-        if not given.available_now:
-            spark.streams.awaitAnyTermination()
+    try:
+        with own.alone(pipeline.spec.sink):
+            _run(pipeline, spark, available_now=given.available_now)
+    finally:
+        farewell(spark)
+
+
+def _run(pipeline: Pipeline, spark: SparkSession, *, available_now: bool) -> None:
+    trigger = {"availableNow": True} if available_now else None
+    for query in pipeline.start(spark, trigger):
+        if available_now:
+            query.awaitTermination()
+    if not available_now:
+        spark.streams.awaitAnyTermination()
 
 
 def shipped(file: str) -> Path:

@@ -4,23 +4,21 @@ from typing import Any
 
 import msgspec
 
-from penstock.admin.cluster.groups import LOG, ROCKETMQ, NodeGroups, QueryProgress, whole_groups
+from penstock.admin.cluster.groups import LOG, ROCKETMQ, NodeGroups, whole_groups
 
 
 def told(*topics: dict[str, Any]) -> NodeGroups:
     return msgspec.convert({"topics": topics}, NodeGroups)
 
 
-def log_group(name: str, lag: int, at: float | None = None) -> dict[str, Any]:
-    progress = None if at is None else {"query": f"q{at}", "batch": 1, "at": at}
-    return {"group_name": name, "lag": lag, "rate": 0.5, "committed": {"0": 10},
-            "progress": progress}  # fmt: skip
+def log_group(name: str, lag: int) -> dict[str, Any]:
+    return {"group_name": name, "lag": lag, "rate": 0.5, "committed": {"0": 10}}
 
 
-def test_sums_and_the_newest_progress() -> None:
+def test_sums() -> None:
     nodes = [
-        ("a:1", told({"topic_name": "t", "log_groups": [log_group("g", 1, 5.0)]})),
-        ("b:1", told({"topic_name": "t", "log_groups": [log_group("g", 2, 7.0)]})),
+        ("a:1", told({"topic_name": "t", "log_groups": [log_group("g", 1)]})),
+        ("b:1", told({"topic_name": "t", "log_groups": [log_group("g", 2)]})),
         ("c:1", told({"topic_name": "t", "log_groups": [log_group("g", 4)]})),
         ("go:1", told({"topic_name": "t"})),
         ("none:1", NodeGroups()),
@@ -28,7 +26,6 @@ def test_sums_and_the_newest_progress() -> None:
     (found,) = whole_groups(nodes)
     assert (found.topic, found.group, found.kind) == ("t", "g", LOG)
     assert (found.lag, found.rate, found.clients) == (7, 1.5, 0)
-    assert found.progress == QueryProgress("q7.0", 1, at=7.0)
     assert [(each.node, each.lag, each.end) for each in found.nodes] == [
         ("a:1", 1, 11), ("b:1", 2, 12), ("c:1", 4, 14),
     ]  # fmt: skip
@@ -45,7 +42,7 @@ def test_kinds_and_order() -> None:
     assert [(each.topic, each.group, each.kind) for each in found] == [
         ("t", "g", LOG), ("t", "g", ROCKETMQ), ("u", "a", LOG),
     ]  # fmt: skip
-    assert (found[1].clients, found[1].nodes[0].end, found[1].progress) == (2, 14, None)
+    assert (found[1].clients, found[1].nodes[0].end) == (2, 14)
     assert [each.topic for each in whole_groups([("a:1", node)], "u")] == ["u"]
 
 

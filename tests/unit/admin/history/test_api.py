@@ -64,7 +64,7 @@ async def test_the_levels_of_events(running: Running) -> None:
 
 
 async def test_a_group(two: Two, running: Running) -> None:
-    group = {"group_name": "g", "lag": 4, "rate": 2.5, "progress": None, "committed": {"0": 1}}
+    group = {"group_name": "g", "lag": 4, "rate": 2.5, "committed": {"0": 1}}
     two.nsqds[0].answers["/stats"]["topics"][0]["log_groups"] = [group]
     assert running.admin.poller is not None
     await running.admin.poller.refresh()

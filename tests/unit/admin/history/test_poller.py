@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -19,8 +20,14 @@ class Told:
     def __init__(self, two: Two, interval: float = 1000.0) -> None:
         self.times: list[float] = []
         self.messages: list[str] = []
+        self.looks: list[tuple[float, list[str]]] = []
         self.history = History(10)
-        self.poller = Poller(two.cluster, self.history, interval, SYSTEM_CLOCK, self.refreshed)
+        self.poller = Poller(
+            two.cluster, self.history, interval, SYSTEM_CLOCK, self.refreshed, self.beside
+        )
+
+    async def beside(self, time: float, addresses: Iterable[str]) -> None:
+        self.looks.append((time, list(addresses)))
 
     def refreshed(self, time: float, message: str) -> None:
         self.times.append(time)
@@ -34,6 +41,7 @@ async def test_a_look_at_all_nodes(two: Two) -> None:
     assert series is not None
     assert series.values[0] == [8]
     assert series.times == told.times
+    assert told.looks == [(told.times[0], [each.address for each in two.nsqds])]
     assert two.nsqds[0].asked == [
         "GET /stats?format=json&include_clients=false&include_mem=false&packed=true"
     ]

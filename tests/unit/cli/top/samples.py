@@ -41,7 +41,7 @@ def at(address: str, second: int, *topics: dict[str, Any], **more: Any) -> NodeF
     return parse_stats(address, second * SECOND, stats(*topics, **more))
 
 
-SPARK = {"group_name": "spark", "committed": {"0": 60}, "lag": 40, "rate": 1.5, "progress": None}
+SPARK = {"group_name": "spark", "committed": {"0": 60}, "lag": 40, "rate": 1.5}
 
 
 def busy_cluster() -> Cluster:

@@ -9,7 +9,6 @@ import pytest
 
 from penstock.nsq.client.log import (
     TOPICS_MAX,
-    BatchProgress,
     GroupInUse,
     LogClient,
     LogError,
@@ -91,13 +90,12 @@ def test_commit_and_groups(node: FakeHttp, client: LogClient) -> None:
     assert json.loads(node.requests[1][2]) == {"offsets": {}}
 
 
-def test_progress(node: FakeHttp, client: LogClient) -> None:
-    node.json("/log/group/progress", {})
-    client.tell_progress("t", "g 1", BatchProgress("q", 1, 2, 3.5, 4))
+def test_the_status_of_a_pipeline(node: FakeHttp, client: LogClient) -> None:
+    node.json("/pipelines", {})
+    client.tell_pipeline({"id": "q", "rows_read": 2})
     ((method, path, body),) = node.requests
-    assert (method, path) == ("POST", "/log/group/progress?topic=t&group=g+1")
-    assert json.loads(body) == {"query": "q", "batch": 1, "rows": 2, "rows_per_s": 3.5,
-                                "duration_ms": 4}  # fmt: skip
+    assert (method, path.partition("?")[0]) == ("POST", "/pipelines")
+    assert json.loads(body) == {"id": "q", "rows_read": 2}
 
 
 def test_offset_at(node: FakeHttp, client: LogClient) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from penstock.broker.group_figures import ConsumerGroup, GroupMember, ProducerGroup
 from penstock.node.dialect import Dialect
-from penstock.node.log_groups import LogGroup, QueryProgress
+from penstock.node.log_groups import LogGroup
 from penstock.nsq.nsqd import group_stats
 
 MEMBER = GroupMember("id", "127.0.0.1:5", "JAVA", 409)
@@ -69,23 +69,19 @@ def test_producers() -> None:
 
 
 def test_log_groups() -> None:
-    progress = QueryProgress("archive", 7, 1000, 2500.04, 1400, 5.5)
-    groups = [LogGroup("g", 5, 2, 1.25, progress, "q1", 90_000, 3600, stale=True),
+    groups = [LogGroup("g", 5, 2, 1.25, "q1", 90_000, 3600, stale=True),
               LogGroup("h", 0, 9, 0.0)]  # fmt: skip
     found = group_stats.log_groups(groups, "")
     assert found == [
         {"group_name": "g", "committed": {"0": 5}, "lag": 2, "rate": 1.25, "owner": "q1",
-         "age": 90_000, "expires_in": 3600, "stale": True,
-         "progress": {"query": "archive", "batch": 7, "rows": 1000, "rows_per_s": 2500.04,
-                      "duration_ms": 1400, "at": 5.5}},
+         "age": 90_000, "expires_in": 3600, "stale": True},
         {"group_name": "h", "committed": {"0": 0}, "lag": 9, "rate": 0.0, "owner": None,
-         "age": 0, "expires_in": None, "stale": False, "progress": None},
+         "age": 0, "expires_in": None, "stale": False},
     ]  # fmt: skip
     assert group_stats.log_groups(groups, "h") == found[1:]
     assert group_stats.log_lines({"log_groups": found}) == [
         "      {g                        } LOG          lag: 2        rate: 1.2      "
         "age: 25h0m0s   committed: 0=5 owner: q1 STALE\n",
-        "        [archive] batch: 7      rows: 1000     rows/s: 2500.0   took: 1.4s\n",
         "      {h                        } LOG          lag: 9        rate: 0.0      "
         "age: 0s        committed: 0=0\n",
     ]

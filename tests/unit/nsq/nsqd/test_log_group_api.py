@@ -105,57 +105,18 @@ async def test_group_names_and_numbers_are_bounded(
     )  # fmt: skip
 
 
-PROGRESS = {"query": "archive", "batch": 3, "rows": 70, "rows_per_s": 8.5, "duration_ms": 900}
-
-
-async def tell(nsqd: Running, **changes: Any) -> tuple[int, bytes]:
-    body = json.dumps({**PROGRESS, **changes}).encode()
-    return await nsqd.post("/log/group/progress?topic=t&group=g", body)
-
-
 async def test_groups_in_the_statistics(filled: Running) -> None:
     assert "log_groups" not in await filled.topic("t")
     await commit(filled, "g", 30)
     (found,) = (await filled.topic("t"))["log_groups"]
     assert found == {"group_name": "g", "committed": {"0": 30}, "lag": 70, "rate": 0,
-                     "owner": None, "age": 0, "expires_in": None, "stale": False,
-                     "progress": None}  # fmt: skip
-    before = filled.nsqd.node.clock.wall_ns() // SECOND
-    assert await tell(filled, at=1, more="ignored") == (200, b"{}")
-    (found,) = (await filled.topic("t"))["log_groups"]
-    assert found["progress"].pop("at") >= before
-    assert found["progress"] == PROGRESS
-    await tell(filled, batch=4)
+                     "owner": None, "age": 0, "expires_in": None, "stale": False}  # fmt: skip
     await commit(filled, "g", 40)
     (found,) = (await filled.topic("t"))["log_groups"]
-    assert (found["progress"]["batch"], found["lag"]) == (4, 60)
+    assert found["lag"] == 60
     assert 0 < found["rate"] <= 10
-    assert "[archive] batch: 4 " in (await filled.get("/stats"))[1].decode()
     await filled.post("/log/group/delete?topic=t&group=g")
     assert "log_groups" not in await filled.topic("t")
-    await commit(filled, "g", 30)
-    assert (await filled.topic("t"))["log_groups"][0]["progress"] is None
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"query": "x" * 257}, {"query": "a\nb"}, {"query": None}, {"batch": -1}, {"rows": 1.5},
-     {"rows_per_s": -1}, {"rows_per_s": 1e300}, {"duration_ms": 1 << 64}],
-)  # fmt: skip
-async def test_bad_progress(filled: Running, changes: dict[str, Any]) -> None:
-    await commit(filled, "g")
-    assert await tell(filled, **changes) == (400, b'{"message":"INVALID_BODY"}')
-    assert (await filled.topic("t"))["log_groups"][0]["progress"] is None
-
-
-async def test_progress_of_nobody(filled: Running) -> None:
-    assert await tell(filled) == (404, b'{"message":"GROUP_NOT_FOUND"}')
-    path = "/log/group/progress"
-    for query, code in (("?topic=none&group=g", b"TOPIC_NOT_FOUND"), ("?topic=t", b"GROUP")):
-        assert code in (await filled.post(path + query, b"{}"))[1]
-    await commit(filled, "g")
-    assert (await tell(filled, more="x" * 5000))[0] == 413
-    assert (await filled.post(f"{path}?topic=t&group=g"))[0] == 400
 
 
 async def many(nsqd: Running, topics: dict[str, Any], query: str = "group=g") -> Any:

@@ -20,12 +20,14 @@ const TITLES = {
   unchannelled: "no channel",
   letters: "dead letters",
   lag: "lag",
+  pipeline: "pipeline",
 };
 const ADDRESSES = {
   node: to.node,
   topic: to.topic,
   channel: to.channel,
   deadletter: to.deadletter,
+  pipeline: to.pipeline,
   groups: (topic, group) => to.groups({ "groups.find": `${topic} ${group}` }),
 };
 const { limits: LIMITS } = settings;
@@ -42,6 +44,7 @@ const RULES = [
   ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
   ["dead letters", "any that are still to be dealt with"],
   ["lag", `a group ${count(LIMITS.lag)} messages behind; red when it reads nothing`],
+  ["pipeline", "one that has failed, or tells nothing any more though it has not ended"],
 ];
 const wide = new WeakSet();
 
@@ -65,7 +68,7 @@ export function alerts(page, items, beyond = 0) {
 function line(item) {
   return h("li", { class: item.level, key: [item.kind, ...item.names].join("\n") },
     badge(TITLES[item.kind], item.level),
-    h("a", { href: ADDRESSES[item.page](...item.names) }, item.names.join(" / ")),
+    h("a", { href: ADDRESSES[item.page](...item.names) }, item.title ?? item.names.join(" / ")),
     h("span", { class: "alert-text" }, textOf(item)));
 }
 
@@ -86,6 +89,8 @@ function textOf(item) {
     case "letters": return `${count(item.letters)} to be dealt with`;
     case "lag": return `${count(item.lag)} behind, ` +
       (left === null ? "and nothing is read" : `read in ${seconds(left)} at this rate`);
+    case "pipeline": return item.pipeline.state === "failed" ? `failed: ${item.pipeline.error}`
+      : `has told nothing for ${seconds(item.pipeline.age)}`;
     default: return "";
   }
 }

@@ -16,13 +16,14 @@
  *   damage: {node: string, topic: string, damage: string[]}[],   that no operator has accepted
  *   letters: {topic: string, letters: number}[],   dead letters: they are told instead of their topics
  *   groups: {topic: string, group: string, lag: number, rate: number}[],
+ *   pipelines: {id: string, name: string, state: string, age: number, error: string}[],
  *   lag: number,          from where on the lag of a group is told
  * }} cluster
  * @returns {{kind: string, level: "bad"|"warn", page: string, names: string[], weight: number, ...}[]}
  *   `kind` is one of "silent", "missing", "damage", "old", "unattended", "backlog", "requeues", "timeouts",
- *   "paused", "unchannelled", "letters", "lag"; what else it has are the figures that words are made of
+ *   "paused", "unchannelled", "letters", "lag", "pipeline"; what else it has is what words are made of
  */
-export function attention({ queues, nodes, silent, missing, damage, letters, groups, lag }) {
+export function attention({ queues, nodes, silent, missing, damage, letters, groups, pipelines, lag }) {
   const dead = new Set(letters.map(({ topic }) => topic));
   const found = [
     ...silent.map((node) => item("silent", "bad", "node", [node], Infinity)),
@@ -35,6 +36,8 @@ export function attention({ queues, nodes, silent, missing, damage, letters, gro
     ...letters.filter(({ letters }) => letters > 0).map(({ topic, letters }) =>
       item("letters", "warn", "deadletter", [topic], letters, { letters })),
     ...groups.filter((group) => group.lag >= lag).map(ofGroup),
+    ...pipelines.filter(({ state }) => state === "failed" || state === "silent").map((pipeline) =>
+      item("pipeline", "bad", "pipeline", [pipeline.id], Infinity, { title: pipeline.name, pipeline })),
     ...queues.filter(({ names }) => !dead.has(names[0])).map((queue) =>
       ({ ...queue, page: queue.names.length > 1 ? "channel" : "topic" })),
   ];

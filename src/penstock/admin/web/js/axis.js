@@ -8,13 +8,13 @@ const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 
 
 /**
  * The round numbers from 0 up to the first at or above `max`, about `wanted` steps of them.
- * Messages come in whole ones; nanoseconds from 15 s on in steps of a clock.
+ * Messages and rows come in whole ones; nanoseconds from 15 s on in steps of a clock.
  *
- * @param {"messages"|"rate"|"ns"} unit
+ * @param {"messages"|"rate"|"rows"|"rows/s"|"ns"} unit
  * @returns {{value: number, text: string}[]} at least two, the first is 0
  */
 export function valueTicks(max, unit, wanted = 3) {
-  const least = max > 0 ? max : { messages: 1, rate: 1, ns: 1e6 }[unit];
+  const least = max > 0 ? max : unit === "ns" ? 1e6 : 1;
   const step = stepOf(least / wanted, unit);
   const steps = Math.max(1, Math.ceil(least / step - 1e-9));
   return Array.from({ length: steps + 1 }, (_, at) => {
@@ -30,7 +30,7 @@ function stepOf(rough, unit) {
   }
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((each) => each * power >= rough * (1 - 1e-9)) * power;
-  return unit === "messages" ? Math.max(1, step) : step;
+  return unit === "messages" || unit === "rows" ? Math.max(1, step) : step;
 }
 
 function numberText(value) {

@@ -15,6 +15,8 @@ export { sparkline } from "./sparkline.js";
 const UNITS = {
   messages: { name: "messages", text: count },
   rate: { name: "messages/s", text: rate },
+  rows: { name: "rows", text: count },
+  "rows/s": { name: "rows/s", text: rate },
   ns: { name: "", text: duration },
 };
 const HEIGHT = 150;
@@ -36,7 +38,7 @@ let isDue = false;
  *
  * @param {{
  *   title: string,
- *   unit: "messages"|"rate"|"ns",
+ *   unit: "messages"|"rate"|"rows"|"rows/s"|"ns",
  *   times: number[],                 unix seconds, ascending
  *   series: {name: string, values: (number|null)[], tone?: string}[],
  *                                    one value for each time, null for a gap; tone is "1" to "6"

@@ -3,12 +3,13 @@
 import { sparkline } from "./chart.js";
 import { h } from "./dom.js";
 import { fold, folds } from "./folds.js";
-import { ago, count, duration, rate, seconds } from "./format.js";
+import { count, rate, seconds } from "./format.js";
 import { lags } from "./lags.js";
 import { outlook, slope } from "./pace.js";
+import { pipelineLink, stateBadge } from "./pipelines.js";
 import { to } from "./router.js";
 import { table } from "./table.js";
-import { badge, empty, notice, section } from "./ui.js";
+import { badge, empty, notice } from "./ui.js";
 
 const KINDS = {
   rocketmq: ["RocketMQ", "A consumer group of RocketMQ's clients"],
@@ -16,7 +17,7 @@ const KINDS = {
 };
 const LATER = { near: 1, unknown: 1e12, level: 1e13, growing: 1e14, stopped: 1e15 };
 
-/** The table of these groups (of /api/groups), and one of the queries that stand behind some of them. */
+/** The table of these groups (of /api/groups). */
 export function groupsTable(page, groups) {
   const pastOf = lags(page, groups);
   const rows = groups.map((group) => {
@@ -24,12 +25,10 @@ export function groupsTable(page, groups) {
     const change = slope(past.times, past.values);
     return { ...group, name: nameOf(group), past, change, outlook: outlook({ ...group, change }) };
   });
-  const queries = rows.filter((row) => row.progress);
   const stale = rows.filter((row) => row.stale);
   return [
     stale.length > 0 && notice("warn", stale.map(staleLine)),
     lagTable(page, rows),
-    queries.length > 0 && queryTable(page, queries),
   ];
 }
 
@@ -47,6 +46,8 @@ function lagTable(page, rows) {
   const columns = [
     { name: "group", title: "Group", value: (row) => row.group, cell: (row) => nameCell(row, folding) },
     { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
+    { name: "pipeline", title: "Pipeline", value: (row) => row.pipeline?.name, cell: ({ pipeline }) =>
+      pipeline && [pipelineLink(pipeline), pipeline.state !== "running" && [" ", stateBadge(pipeline)]] },
     { name: "kind", title: "Kind", value: (row) => KINDS[row.kind][0], cell: kindBadge },
     { name: "lag", title: "Lag", hint: "Messages in the log that the group has not committed yet",
       numeric: true, total: true, value: (row) => row.lag },
@@ -63,9 +64,10 @@ function lagTable(page, rows) {
     { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
     { name: "nodes", title: "Nodes", numeric: true, value: (row) => row.nodes.length },
   ];
+  const left = [page.page === "topic" && "topic", !rows.some((row) => row.pipeline) && "pipeline"];
   return table(page, {
     id: "groups",
-    columns: page.page === "topic" ? columns.filter(({ name }) => name !== "topic") : columns,
+    columns: columns.filter(({ name }) => !left.includes(name)),
     rows,
     key: (row) => row.name,
     sort: "-lag",
@@ -142,29 +144,6 @@ function committed(offsets) {
   const queues = Object.entries(offsets);
   if (queues.length === 1) return count(queues[0][1]);
   return queues.map(([queue, offset]) => `${queue}: ${count(offset)}`).join(", ") || count(null);
-}
-
-function queryTable(page, rows) {
-  const figure = (name, title, show, hint) => ({
-    name, title, hint, numeric: true, value: (row) => row.progress[name], format: show,
-  });
-  return section({ title: "Queries", id: "queries" }, table(page, {
-    id: "queries",
-    columns: [
-      { name: "query", title: "Query", value: (row) => row.progress.query || row.group },
-      { name: "group", title: "Group", value: (row) => row.group },
-      { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
-      figure("batch", "Batch", count),
-      figure("rows", "Rows", count, "Rows of the newest batch"),
-      figure("rows_per_s", "Rows/s", rate, "Rows that the newest batch did in a second"),
-      figure("duration_ms", "Took", (ms) => duration(ms * 1e6), "How long the newest batch took"),
-      figure("at", "Told", (at) => ago(at), "When the query last told of itself"),
-    ],
-    rows,
-    key: (row) => row.name,
-    sort: "query",
-    caption: "What Spark's queries told of their newest batches",
-  }));
 }
 
 const nameOf = ({ topic, group, kind }) => [topic, group, kind].join("/");

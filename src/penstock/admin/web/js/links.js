@@ -8,6 +8,7 @@ export const LINKS = [
   ["topics", "Topics", to.topics, "t"],
   ["nodes", "Nodes", to.nodes, "n"],
   ["groups", "Groups", to.groups, "r"],
+  ["pipelines", "Pipelines", to.pipelines, "p"],
   ["deadletters", "Dead letters", to.deadletters, "d"],
   ["lookup", "Lookup", to.lookup, "l"],
   ["counter", "Counter", to.counter, "c"],

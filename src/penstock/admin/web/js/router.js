@@ -8,6 +8,7 @@ const PAGES = {
   topics: "topics",
   nodes: "nodes",
   groups: "groups",
+  pipelines: "pipelines",
   deadletters: "deadletters",
   counter: "counter",
   lookup: "lookup",
@@ -16,6 +17,7 @@ const OF_ONE = {
   "topics/1": "topic",
   "topics/2": "channel",
   "nodes/1": "node",
+  "pipelines/1": "pipeline",
   "deadletters/1": "deadletter",
 };
 
@@ -44,6 +46,8 @@ export const to = {
   nodes: (query) => urlOf("/nodes", query),
   node: (node, query) => urlOf(pathOf("nodes", node), query),
   groups: (query) => urlOf("/groups", query),
+  pipelines: () => urlOf("/pipelines"),
+  pipeline: (id) => urlOf(pathOf("pipelines", id)),
   deadletters: () => urlOf("/deadletters"),
   deadletter: (topic, query) => urlOf(pathOf("deadletters", topic), query),
   counter: () => urlOf("/counter"),

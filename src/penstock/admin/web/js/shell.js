@@ -11,7 +11,8 @@ import { settings } from "./settings.js";
 import { nextTheme, theme } from "./theme.js";
 import { badge, button, classes, notice } from "./ui.js";
 
-const UNDER = { topic: "topics", channel: "topics", node: "nodes", deadletter: "deadletters" };
+const UNDER = { topic: "topics", channel: "topics", node: "nodes", pipeline: "pipelines",
+  deadletter: "deadletters" };
 
 /** The whole document of a page whose own part is `content`. */
 export function shell(page, content) {

@@ -20,7 +20,8 @@ const AGAIN_S = 10;
 export default function overview(page) {
   page.title = "Overview";
   const live = page.follow({ level: "overview" });
-  const seen = { nodes: null, topics: null, damage: [], letters: [], groups: [], counter: null };
+  const seen = { nodes: null, topics: null, damage: [], letters: [], groups: [], pipelines: [],
+    counter: null };
   const hour = past(page);
   loadAll(page, seen);
 
@@ -52,6 +53,9 @@ function loadAll(page, seen) {
   page.load(async (signal) => {
     seen.letters = (await get("/api/deadletters", {}, signal)).topics ?? [];
   }, AGAIN_S);
+  page.load(async (signal) => {
+    seen.pipelines = (await get("/api/pipelines", {}, signal)).pipelines;
+  }, AGAIN_S);
   if (settings.historyInterval) return;
   page.load(async (signal) => { // what the history tells otherwise
     seen.counter = (await get("/api/counter", {}, signal)).stats;
@@ -60,7 +64,7 @@ function loadAll(page, seen) {
 }
 
 /** What wants attention. */
-function found({ nodes: { nodes: told }, damage, letters, groups }, live) {
+function found({ nodes: { nodes: told }, damage, letters, groups, pipelines }, live) {
   const nodes = (told ?? []).map((node) =>
     ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
   const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
@@ -68,7 +72,7 @@ function found({ nodes: { nodes: told }, damage, letters, groups }, live) {
     ({ topic: row.topic, group: row.channel.slice(1), lag: row.depth, rate: row.out }));
   return attention({
     queues: live.attention, nodes, silent, missing: live.missing, damage, letters,
-    groups: live.at ? readers : groups, lag: settings.limits.lag,
+    groups: live.at ? readers : groups, pipelines, lag: settings.limits.lag,
   });
 }
 

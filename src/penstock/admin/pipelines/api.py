@@ -1,0 +1,76 @@
+"""/api/pipelines: how Spark's pipelines are. Ours, not upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.admin.api import answering, text_of
+from penstock.admin.cluster.asker import RefusedError
+from penstock.admin.cluster.fanout import Found, Warnings, try_all
+from penstock.admin.cluster.reads import Cluster
+from penstock.admin.pipelines.past import Past
+from penstock.admin.pipelines.whole import NodePipelines, whole_pipelines
+from penstock.admin.router import AdminRouter
+from penstock.net.http import Request
+from penstock.nsq.http_api import ApiError
+
+
+class Pipelines:
+    """What nodes know of pipelines; ``interval`` in seconds, 0: no past is kept."""
+
+    def __init__(self, cluster: Cluster, interval: float) -> None:
+        self._cluster = cluster
+        self._past = Past(interval) if interval else None
+
+    def add_routes(self, router: AdminRouter) -> None:
+        router.v1("GET", "/api/pipelines", answering(self._all))
+        router.v1("GET", "/api/pipelines/:id", answering(self._one))
+
+    async def look(self, time: float, addresses: Iterable[str]) -> None:
+        """Add a point to the past of each pipeline. Who cannot be asked is told of elsewhere."""
+        if self._past is not None:
+            found = await self._ask(addresses)
+            self._past.take(time, whole_pipelines(found.answers))
+
+    async def readers(self, addresses: Iterable[str]) -> dict[tuple[str, str], dict[str, Any]]:
+        """The pipeline that reads a topic for a group: its id, name, state and age."""
+        found = await self._ask(addresses)
+        return {
+            (topic, group): {key: each[key] for key in ("id", "name", "state", "age")}
+            for each in whole_pipelines(found.answers)
+            for topic, group in each["groups"]
+        }
+
+    async def _all(self, request: Request) -> Any:
+        warnings = Warnings()
+        pipelines = await self._now(warnings)
+        for each in pipelines:
+            del each["sql"]
+            each["trend"] = self._past.trend(each["id"]) if self._past else []
+        return {"pipelines": pipelines, "message": warnings.message}
+
+    async def _one(self, request: Request) -> Any:
+        id, warnings = text_of(request.param), Warnings()
+        for each in await self._now(warnings):
+            if each["id"] == id:
+                history = self._past.series(id) if self._past else None
+                return {**each, "history": history, "message": warnings.message}
+        raise ApiError(404, "PIPELINE_NOT_FOUND")
+
+    async def _now(self, warnings: Warnings) -> list[dict[str, Any]]:
+        producers = await self._cluster.producers(warnings, with_topics=False)
+        found = await self._ask(dict.fromkeys(each.http_address for each in producers))
+        warnings.add(found.errors)
+        return whole_pipelines(found.answers)
+
+    async def _ask(self, addresses: Iterable[str]) -> Found[str, NodePipelines]:
+        async def ask(address: str) -> NodePipelines:
+            try:
+                return await self._cluster.asker.get(address, "/pipelines", NodePipelines)
+            except RefusedError as error:
+                if error.status != 404:  # Go's nsqd has no such page
+                    raise
+                return NodePipelines()
+
+        return await try_all(addresses, ask)

@@ -1,0 +1,66 @@
+/** All pipelines that have told the nodes how they are: state, rates, lag, batch time, errors. */
+
+import { get } from "../api.js";
+import { sparkline } from "../chart.js";
+import { warning } from "../columns.js";
+import { h } from "../dom.js";
+import { count, duration, rate } from "../format.js";
+import { lastError, pipelineLink, stateBadge, wayOf } from "../pipelines.js";
+import { table } from "../table.js";
+import { badge, empty, heading, loading } from "../ui.js";
+
+export default function pipelines(page) {
+  page.title = "Pipelines";
+  let told = null;
+
+  page.load(async (signal) => {
+    told = await get("/api/pipelines", {}, signal);
+  });
+
+  return () => {
+    if (!told) return [heading({ title: "Pipelines" }), !page.error && loading()];
+    return [
+      heading({ title: "Pipelines", badges: badge(count(told.pipelines.length)) }),
+      warning(told.message),
+      listed(page, told.pipelines),
+    ];
+  };
+}
+
+function listed(page, rows) {
+  const hasBad = rows.some((row) => row.rows_bad);
+  const hasState = rows.some((row) => row.state_rows);
+  return table(page, {
+    id: "pipelines",
+    caption: "Spark's pipelines",
+    columns: [
+      { name: "name", title: "Pipeline", cell: pipelineLink },
+      { name: "state", title: "State", cell: stateBadge },
+      { name: "way", title: "Source → sink", cell: wayOf,
+        value: ({ source, sink }) => `${source} ${sink}` },
+      { name: "read_per_s", title: "In", hint: "Rows a second that it reads, of the last minute",
+        numeric: true, total: true, format: rate },
+      { name: "trend", title: "Last hour", hint: "Rows a second that it read", plain: true,
+        cell: (row) => sparkline(row.trend, { title: `Rows that ${row.name} read` }) },
+      { name: "written_per_s", title: "Out", hint: "Rows a second that it writes, of the last minute",
+        numeric: true, total: true, format: rate },
+      { name: "lag", title: "Lag", hint: "Messages that it has not read yet", numeric: true, total: true },
+      { name: "batch_ms", title: "Batch", hint: "Time of its last micro-batch", numeric: true,
+        value: (row) => row.batch < 0 ? null : row.batch_ms, format: (ms) => duration(ms * 1e6) },
+      hasState && { name: "state_rows", title: "State rows", numeric: true, total: true,
+        hint: "Rows that its windows, joins and unique rows remember" },
+      hasBad && { name: "rows_bad", title: "Bad", numeric: true, total: true,
+        hint: "Rows in this run that did not parse" },
+    ].filter(Boolean),
+    rows,
+    key: ({ id }) => id,
+    kind: ({ state }) => (state === "failed" || state === "silent" ? "bad" : ""),
+    detail: lastError,
+    sort: "name",
+    filter: rows.length > 5,
+    empty: empty("No pipeline has told of itself",
+      "One is here as soon as it starts, wherever Spark runs, if it reads from these nodes or writes to ",
+      "them. ",
+      h("code", { class: "code" }, "penstock pipeline init metrics && penstock pipeline run metrics.toml")),
+  });
+}

@@ -1,0 +1,51 @@
+"""Telling nodes of a pipeline: what its file says, and the nodes that are told from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from penstock.spark.directory import Directory
+from penstock.spark.figures import About
+from penstock.spark.pipelines.spec import Spec, access_of
+from penstock.spark.settings import Settings
+
+_PATIENCE_S = 1.0
+
+
+def about(spec: Spec) -> About:
+    """The pipeline's query. Nodes of the source are told, or of the sink where it has none."""
+    return _about(str(spec.source), str(spec.sink), spec.query or "", spec)
+
+
+def about_bad(spec: Spec) -> About:
+    """The query behind it, of the rows that do not parse."""
+    return _about(str(spec.source), f"nsq {spec.parse.bad}", "", spec)
+
+
+def _about(source: str, sink: str, sql: str, spec: Spec) -> About:
+    for options in (spec.source.options, spec.sink.options):
+        settings = _reach(options)
+        if settings is not None:
+            return About(source, sink, sql, settings.access, _Nodes(settings))
+    return About(source, sink, sql)
+
+
+def _reach(options: Mapping[str, str]) -> Settings | None:
+    """The nodes that options name, None if they name none."""
+    given = {key.lower(): value for key, value in options.items()}
+    if not {"lookupd_http_address", "nsqd_http_address"} & set(given):
+        return None
+    topic = given.get("topic", "*")
+    return replace(Settings.parse({**access_of(options), "topic": topic}), timeout_s=_PATIENCE_S)
+
+
+class _Nodes:
+    """Finds nodes: those that options name, or nsqlookupd for the topic."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._directory = Directory(settings)
+
+    def __call__(self) -> Collection[str]:
+        return self._settings.nodes or self._directory.topics_at().keys()

@@ -1,0 +1,89 @@
+"""The pages of pipelines: all of them, one of them, and where else they are told of."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, Page, Route, expect
+
+from .site import Site, ask
+from .watching import Watcher
+
+
+def row_of(page: Page, name: str) -> Locator:
+    head = page.get_by_role("rowheader").filter(has_text=name)
+    return page.locator("#table-pipelines tbody tr").filter(has=head)
+
+
+def test_all_pipelines(page: Page) -> None:
+    page.goto("/pipelines")
+    metrics, hooks = row_of(page, "order-metrics"), row_of(page, "order-hooks")
+    for text in ("running", "nsq orders → nsq order_metrics", "/s", "ms"):
+        expect(metrics).to_contain_text(text)
+    expect(metrics.locator("svg.sparkline path.line")).to_be_visible()
+    expect(hooks).to_contain_text("failed")
+    expect(page.locator("#table-pipelines tr.detail")).to_contain_text("503 Service Unavailable")
+
+
+def test_one_pipeline(page: Page) -> None:
+    page.goto("/pipelines")
+    row_of(page, "order-metrics").get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("order-metrics")
+    for label, figure in (("In", r"k?/s"), ("Lag", r"\d"), ("Batch time", "ms"), ("State", r"\d")):
+        tile = page.locator(".tile", has=page.get_by_text(label, exact=True))
+        expect(tile.locator(".tile-value")).to_have_text(re.compile(figure))
+    for title in ("Traffic", "Lag", "Batch time", "State"):
+        chart = page.locator("figure.chart", has_text=title)
+        expect(chart.locator("svg.plot path.line").first).to_be_visible()
+    expect(page.locator("pre.sql")).to_contain_text("group by window(ts, '1 minute'), item")
+    about = page.locator("#about")
+    about.get_by_role("link", name="warehouse").click()
+    expect(page.get_by_role("link", name="order-metrics")).to_be_visible()
+    page.go_back()
+    about.get_by_role("link", name="orders", exact=True).click()
+    expect(page.locator("#readers").get_by_role("link", name="order-metrics")).to_be_visible()
+
+
+def test_one_that_has_failed_is_told_on_the_overview(page: Page) -> None:
+    page.goto("/")
+    alert = page.locator("#attention li", has_text="order-hooks")
+    expect(alert).to_contain_text("failed: ")
+    alert.get_by_role("link").click()
+    expect(page.locator(".notice.bad")).to_contain_text("503 Service Unavailable")
+
+
+def test_one_that_says_nothing_more_is_silent(page: Page, site: Site) -> None:
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        for each in told["pipelines"]:
+            if each["name"] == "clicks-archive":
+                each.update(state="silent", age=95)
+        route.fulfill(json=told)
+
+    page.route("**/api/pipelines", answer)
+    page.goto("/pipelines")
+    expect(row_of(page, "clicks-archive")).to_contain_text("silent 1m 35s")
+
+
+def test_one_that_runs_after_an_error(page: Page, site: Site) -> None:
+    told: dict[str, Any] = {"id": "again", "name": "again", "state": "failed", "error": "no node"}
+    assert ask(site.nodes[1], "POST", "/pipelines", told)[0] == 200
+    del told["error"]
+    assert ask(site.nodes[1], "POST", "/pipelines", told | {"state": "running"})[0] == 200
+    page.goto("/pipelines/again")
+    expect(page.locator(".notice.warn")).to_contain_text("no node It has run since.")
+
+
+def test_one_that_nobody_knows(page: Page, watcher: Watcher) -> None:
+    watcher.expect(404)
+    page.goto("/pipelines/none")
+    expect(page.locator("main")).to_contain_text("No node knows this pipeline")
+
+
+def test_none_at_all(page: Page) -> None:
+    page.route(
+        "**/api/pipelines", lambda route: route.fulfill(json={"pipelines": [], "message": ""})
+    )
+    page.goto("/pipelines")
+    expect(page.locator("main")).to_contain_text("penstock pipeline run metrics.toml")

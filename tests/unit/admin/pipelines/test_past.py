@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.admin.pipelines import past
+from penstock.admin.pipelines.past import FIGURES, HOUR_S, Past
+
+
+def figures(id: str, **given: Any) -> dict[str, Any]:
+    return {"id": id, **dict.fromkeys(FIGURES, 0), **given}
+
+
+def test_a_point_for_each_look() -> None:
+    kept = Past(10)
+    kept.take(100, [figures("a", read_per_s=5, lag=1), figures("b")])
+    kept.take(110, [figures("a", read_per_s=7, lag=2)])
+    series = kept.series("a")
+    assert (series["times"], series["read_per_s"], series["lag"]) == ([100, 110], [5, 7], [1, 2])
+    assert kept.series("b")["times"] == [100]
+    assert kept.series("none") == {"times": [], **{figure: [] for figure in FIGURES}}
+
+
+def test_an_hour_is_kept_and_what_was_away_for_one_is_forgotten() -> None:
+    kept = Past(600)
+    for look in range(8):
+        kept.take(600 * look, [figures("a"), *([figures("b")] if look == 0 else [])])
+    assert kept.series("a")["times"] == [600.0 * look for look in range(2, 8)]
+    assert kept.series("b")["times"] == []
+    assert HOUR_S == 3600
+
+
+def test_a_trend_has_few_points() -> None:
+    kept = Past(5)
+    for look in range(130):
+        kept.take(look, [figures("a", read_per_s=look)])
+    trend = kept.trend("a")
+    assert len(trend) <= 60
+    assert (trend[0], trend[-1]) == (1, 129)
+    assert kept.trend("none") == []
+
+
+def test_their_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "PIPELINES_MAX", 1)
+    kept = Past(10)
+    kept.take(0, [figures("a"), figures("b")])
+    assert (len(kept.trend("a")), len(kept.trend("b"))) == (1, 0)

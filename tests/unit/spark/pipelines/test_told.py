@@ -1,0 +1,53 @@
+"""The nodes that are told of a pipeline, and its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
+from penstock.spark.pipelines.told import about, about_bad
+from tests.spark.fake_log_server import FakeLogServer
+
+FILES = Source("parquet", {"path": "/lake"})
+CONSOLE = Sink("console", {})
+
+
+def spec(source: Source = FILES, sink: Sink = CONSOLE, **more: Any) -> Spec:
+    return Spec("n", source, sink, Run(1000, "c"), **more)
+
+
+def nsq(**options: str) -> dict[str, str]:
+    return {"topic": "t", "nsqd_http_address": "h:1,i:2", **options}
+
+
+def test_nodes_of_the_source_with_its_tls() -> None:
+    found = about(spec(Source("nsq", nsq(tls_v1="true", auth_secret="s")), query="select 1"))
+    assert list(found.nodes()) == ["h:1", "i:2"]
+    assert found.access is not None
+    assert (found.access.tls, found.access.auth_secret) == (True, "s")
+    assert (found.source, found.sink, found.sql) == ("nsq t", "console", "select 1")
+
+
+def test_nodes_of_the_sink_where_the_source_has_none() -> None:
+    found = about(spec(sink=Sink("nsq", nsq(exactlyOnce="true"))))
+    assert (list(found.nodes()), found.source) == (["h:1", "i:2"], "parquet /lake")
+
+
+def test_nobody_to_tell() -> None:
+    found = about(spec(Source("rocketmq", {"topic": "t", "namesrvAddr": "h:9876"})))
+    assert (list(found.nodes()), found.access) == ([], None)
+
+
+@pytest.mark.parametrize("topic", ["t", "*"])
+def test_nodes_that_nsqlookupd_knows(server: FakeLogServer, topic: str) -> None:
+    server.queue("t")
+    server.producers = [server.address]
+    options = {"topic": topic, "lookupd_http_address": server.address}
+    assert list(about(spec(Source("nsq", options))).nodes()) == [server.address]
+
+
+def test_the_query_of_bad_rows() -> None:
+    found = about_bad(spec(Source("nsq", nsq()), parse=Parse("n int", bad="t.bad"), query="q"))
+    assert (found.sink, found.sql) == ("nsq t.bad", "")
