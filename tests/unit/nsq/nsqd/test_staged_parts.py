@@ -291,7 +291,7 @@ async def test_ids_and_times_of_committed_messages_are_those_of_their_place(nsqd
     await writer.stage(0, *even)
     await writer.stage(0, *odd, chunk=1)
     await writer.commit(0, (0, 0, 2))
-    topic = nsqd.nsqd.broker.topics["t"]
+    topic = nsqd.nsqd.node.broker.topics["t"]
     for batch in topic.log.batches_at(0)[0]:
         starts = batch.positions()[:-1].tolist()
         heads = [bytes(batch.frames[start : start + BODY_AT]) for start in starts]
