@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.net.client_options import CODE_ONLY, TEXT, Option
 from penstock.nsq.client.config import OPTIONS
-from penstock.nsq.client.options import CODE_ONLY, TEXT, Option
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 BEGIN = "<!-- options: written by `make client-options` -->\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import __version__
 from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_secrets
-from penstock.nsq.client.options import (
+from penstock.net.client_options import (
     ADDRESS,
     CODE_ONLY,
     COUNT,

@@ -1,8 +1,8 @@
-"""What is known of each option: its kind, its range, and how a text becomes its value.
+"""Options of a client library: the kind of each, its range, and how a text becomes its value.
 
-An option is declared once, as a field of ``Config``; tools set it by its name (``--consumer-opt
-msg_timeout,3s``), and the table of the documentation is made of the same declarations. Names,
-ranges and the texts of refusals are go-nsq's (NSQ reference 7.1).
+An option is declared once, as a field of a client's ``Config``; tools set it by its name
+(``--consumer-opt msg_timeout,3s``), and the table of the documentation is made of the same
+declarations. The texts of refusals are go-nsq's (NSQ reference 7.1).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.nsq.client.options import (
+from penstock.net.client_options import (
     ADDRESS,
     CODE_ONLY,
     COUNT,

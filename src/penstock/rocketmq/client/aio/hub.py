@@ -1,0 +1,219 @@
+"""The network and the time of an asyncio client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from inspect import isawaitable
+from typing import Any, TypeVar, cast
+
+from penstock.core.chance import Chance
+from penstock.core.clock import Clock
+from penstock.core.reasons import reason
+from penstock.core.units import SECOND
+from penstock.net.address import split_host_port
+from penstock.net.tasks import spawn
+from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
+from penstock.rocketmq.client.hub import Hub
+from penstock.rocketmq.client.jobs import Job, Promise
+from penstock.rocketmq.client.wire import Wire
+
+T = TypeVar("T")
+_PAGE_MAX = 1 << 20
+
+
+class Link(asyncio.Protocol):
+    """One connection: what its wire has to say goes out, what comes goes into it."""
+
+    def __init__(self, hub: AioHub, wire: Wire) -> None:
+        self._hub = hub
+        self._wire = wire
+        self._transport: asyncio.Transport | None = None
+        self._reason: ClientError | None = None
+        self.flushes = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._wire.is_lost:
+            self._transport.abort()
+            return
+        tls = transport.get_extra_info("ssl_object")
+        self._hub.opened(self._wire, tls.version() if tls is not None else "")
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._wire.receive_data(data)
+        except ClientError as error:
+            self._hub.lose(self._wire, error)
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        told = reason(error) if error else "the server closed the connection"
+        self._hub.lose(self._wire, NotConnected(self._wire.address, told))
+
+    def flush(self) -> None:
+        """Send what the wire has to say."""
+        self.flushes = False
+        if self._transport is not None and (data := self._wire.take_output()):
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Close when what was said is sent."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+
+class AioHub(Hub):
+    """Runs the core on the event loop in which it is used first."""
+
+    def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
+        super().__init__(config, clock, chance)
+        self._links: dict[Wire, Link] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: int | None = None
+
+    async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
+        """What a coroutine of the core gives; it is ended when its caller is cancelled."""
+        job = Job(coroutine)
+        if job.is_done:
+            return job.result()
+        try:
+            return await future_of(job)
+        except asyncio.CancelledError:
+            job.cancel(Stopped())
+            raise
+
+    # --- what the core asks for ------------------------------------------------------------------
+
+    def dial(self, wire: Wire) -> None:
+        self._spawn(self._open(wire), f"rocketmq connection to {wire.address}")
+
+    async def _open(self, wire: Wire) -> None:
+        from penstock.rocketmq.client.tls import context_of
+
+        link = Link(self, wire)
+        self._links[wire] = link
+        seconds = self.config.connect_timeout
+        try:
+            context = context_of(self.config)
+            host, port = split_host_port(wire.address)
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: link, host or "localhost", port, ssl=context,
+                    server_hostname=host if context is not None else None,
+                )  # fmt: skip
+        except TimeoutError:
+            self.lose(wire, NotConnected(wire.address, f"no connection within {seconds:g} s"))
+        except (OSError, ValueError) as error:
+            told = f"connect to {wire.address} failed: {reason(error)}"
+            self.lose(wire, NotConnected(wire.address, told))
+        except ClientError as error:
+            self.lose(wire, error)
+
+    def lose(self, wire: Wire, error: ClientError) -> None:
+        self._links.pop(wire, None)
+        super().lose(wire, error)
+
+    def flush(self, wire: Wire) -> None:
+        link = self._links.get(wire)
+        if link is not None and wire.is_open and not link.flushes:
+            link.flushes = True
+            asyncio.get_running_loop().call_soon(link.flush)
+
+    def hang_up(self, wire: Wire) -> None:
+        if (link := self._links.pop(wire, None)) is not None:
+            link.close()
+
+    def rescheduled(self) -> None:
+        deadline = self.deadline
+        if deadline == self._timer_at:
+            return
+        self._timer_at = deadline
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline is not None:
+            delay = max(0, deadline - self.clock.monotonic_ns()) / SECOND
+            self._timer = asyncio.get_running_loop().call_later(delay, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer_at = self._timer = None
+        self.tick()
+        self.rescheduled()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Promise[Any]:
+        promise = Promise[Any]()
+        try:
+            found = function(*arguments)
+        except Exception as error:
+            promise.fail(error)
+            return promise
+        if isawaitable(found):
+            self._spawn(_keep(promise, found), "rocketmq callback")
+        else:
+            promise.keep(found)
+        return promise
+
+    def fetch(self, url: str) -> Promise[bytes]:
+        promise = Promise[bytes]()
+        self._spawn(self._fetch(url, promise), f"GET {url}")
+        return promise
+
+    async def _fetch(self, url: str, promise: Promise[bytes]) -> None:
+        from penstock.net.http_client import HttpError, get
+
+        try:
+            answer = await get(url, self.config.request_timeout, max_body=_PAGE_MAX)
+        except HttpError as error:
+            promise.fail(NoNameServer(f"{url}: {error}"))
+            return
+        if answer.status == 200:
+            promise.keep(answer.body)
+        else:
+            promise.fail(NoNameServer(f"{url}: status {answer.status}"))
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = spawn(work, name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        super().close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+
+async def _keep(promise: Promise[Any], found: Any) -> None:
+    try:
+        promise.keep(await found)
+    except asyncio.CancelledError:
+        promise.fail(Stopped())
+        raise
+    except Exception as error:
+        promise.fail(error)
+
+
+def future_of(promise: Promise[T]) -> asyncio.Future[T]:
+    """What asyncio can wait for: the promise's value or error."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def settle(done: Promise[T]) -> None:
+        if future.done():
+            return
+        if done.error is not None:
+            future.set_exception(done.error)
+        else:
+            future.set_result(done.result())
+
+    promise.then(settle)
+    return future

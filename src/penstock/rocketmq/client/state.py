@@ -1,0 +1,42 @@
+"""What can be seen of a client while it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ConnectionState:
+    """One connection; its counts go on while somebody looks. Times are Unix times in seconds."""
+
+    address: str
+    connected_at: float = 0.0
+    """When it was made; 0 before that."""
+    tls: str = ""
+    """The version in use, such as ``TLSv1.3``; empty in the clear."""
+    server_version: int = 0
+    """The number of the server's version, as its answers have it."""
+    requests: int = 0
+    """Requests sent, one-way ones included."""
+    answers: int = 0
+    unanswered: int = 0
+    """Requests that wait for their answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue that a consumer has at present."""
+
+    topic: str
+    broker: str
+    queue: int
+    next_offset: int
+    """Where the next pull begins."""
+    commit_offset: int
+    """Below this everything is done."""
+    held: int
+    """Messages pulled that are not done."""
+    held_bytes: int
+    is_locked: bool
+    """Whether it is this consumer's alone, for orderly consumption."""
+    is_paused: bool
