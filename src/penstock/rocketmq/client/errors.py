@@ -17,7 +17,7 @@ class ClientError(PenstockError):
 
 
 class NotConnected(ClientError):
-    """A server cannot be reached, or was lost. Whether it has carried out a request is not known."""
+    """A server cannot be reached, or was lost; whether it has carried out a request is open."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address = address
@@ -76,6 +76,10 @@ class SendFailed(ClientError):
         self.errors = tuple(errors)
         told = "; ".join(dict.fromkeys(map(str, errors)))
         super().__init__(f"Send [{len(errors)}] times, still failed, Topic: {topic} - {told}")
+
+
+class NotAssigned(ClientError):
+    """The queue is none of this consumer's at present."""
 
 
 class NoReply(ClientError):

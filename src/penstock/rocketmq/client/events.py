@@ -38,4 +38,6 @@ def tell(
         line = f"({address}) {text}" if address else text
         if group:
             line = f"[{group}] {line}"
-        LOGGER.log(level, "%s", line, exc_info=trace, extra={"rocketmq": {"event": event, **fields}})
+        LOGGER.log(
+            level, "%s", line, exc_info=trace, extra={"rocketmq": {"event": event, **fields}}
+        )

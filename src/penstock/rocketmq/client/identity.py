@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from calendar import timegm
 from itertools import count
 from time import gmtime
-from calendar import timegm
 from typing import Final
 
 from penstock.core.clock import Clock

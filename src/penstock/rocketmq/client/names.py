@@ -47,7 +47,9 @@ def _checked(name: str, kind: str, most: int) -> str:
     if not name.strip():
         raise BadName(f"The specified {kind} is blank")
     if len(name) > most:
-        raise BadName(f"The specified {kind} is longer than {kind} max length {most}: {quote(name)}")
+        raise BadName(
+            f"The specified {kind} is longer than {kind} max length {most}: {quote(name)}"
+        )
     if not _NAME.fullmatch(name):
         raise BadName(
             f"The specified {kind}[{quote(name)}] contains illegal characters, "

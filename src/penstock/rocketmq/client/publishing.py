@@ -86,16 +86,16 @@ class Publisher:
     # --- sending ---------------------------------------------------------------------------------
 
     async def send(
-        self, message: Message, queue: QueueWanted = None, timeout: float | None = None
+        self, message: Message, queue: QueueWanted = None, seconds: float | None = None
     ) -> SendResult:
         """Send one and wait until a broker has it. Raises ClientError."""
-        return (await self.deliver(self._draft(message), message, queue, timeout))[0]
+        return (await self.deliver(self._draft(message), message, queue, seconds))[0]
 
     async def send_batch(
         self,
         messages: Sequence[Message],
         queue: QueueWanted = None,
-        timeout: float | None = None,
+        seconds: float | None = None,
     ) -> list[SendResult]:
         """Send messages of one topic together, in several batches where they are too long for one.
 
@@ -107,7 +107,7 @@ class Publisher:
         listed = [(message, self.ids.next()) for message in messages]
         found: list[SendResult] = []
         for part in drafts_of(listed, self.hub.config):
-            found += await self.deliver(part, messages[0], queue, timeout)
+            found += await self.deliver(part, messages[0], queue, seconds)
         return found
 
     async def send_one_way(self, message: Message, queue: QueueWanted = None) -> None:
@@ -131,9 +131,7 @@ class Publisher:
     def is_full(self) -> bool:
         """Whether ``max_pending`` messages, or ``max_pending_bytes``, are under way."""
         config = self.hub.config
-        return (
-            self.pending >= config.max_pending or self._pending_bytes >= config.max_pending_bytes
-        )
+        return self.pending >= config.max_pending or self._pending_bytes >= config.max_pending_bytes
 
     def settled(self) -> Promise[None]:
         """Kept as soon as one of the messages under way is not any more; now if there are none."""
@@ -164,14 +162,15 @@ class Publisher:
         made: Draft,
         message: Message,
         queue: QueueWanted = None,
-        timeout: float | None = None,
+        seconds: float | None = None,
     ) -> list[SendResult]:
         """Send a draft, to one broker after the other until one has it. Raises ClientError."""
         if self.hub.is_closed:
             raise Stopped
         self.begin()
         config = self.hub.config
-        seconds = config.send_msg_timeout if timeout is None else timeout
+        if seconds is None:
+            seconds = config.send_msg_timeout
         deadline = self.hub.clock.monotonic_ns() + int(seconds * SECOND)
         is_free = queue is None and not message.sharding_key
         tries = 1 + config.retry_times_when_send_failed if is_free else 1
@@ -188,7 +187,7 @@ class Publisher:
                 found = await self._attempt(made, message, target, left)
             except (BrokerError, NotConnected) as error:
                 self._failed(made, target, error)
-                if not is_free or isinstance(error, BrokerError) and error.code not in RETRIED:
+                if not is_free or (isinstance(error, BrokerError) and error.code not in RETRIED):
                     raise
                 errors.append(error)
                 continue

@@ -39,18 +39,18 @@ class Requests:
         self._hub.serves[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._replied
 
     async def request(
-        self, message: Message, timeout: float, queue: QueueWanted = None
+        self, message: Message, seconds: float, queue: QueueWanted = None
     ) -> Received:
         """Send a request, and wait for its reply. Raises NoReply when there is none in time."""
         publisher, config = self._publisher, self._hub.config
         message.check(config.max_message_size)
         correlation = str(uuid4())
-        ends = self._hub.clock.monotonic_ns() + int(timeout * SECOND)
+        ends = self._hub.clock.monotonic_ns() + int(seconds * SECOND)
         made = draft(
             message, publisher.ids.next(), config,
             **{
                 CORRELATION_ID: correlation, properties.REPLY_TO_CLIENT: self._hub.client_id,
-                TTL: str(round(timeout * SECOND / MILLISECOND)),
+                TTL: str(round(seconds * SECOND / MILLISECOND)),
             },
         )  # fmt: skip
         publisher.begin()
@@ -58,11 +58,11 @@ class Requests:
         await publisher.heartbeats.introduce()  # else no broker could hand the reply on
         promise = self._waiting[correlation] = Promise[Received]()
         try:
-            await publisher.deliver(made, message, queue, timeout)
+            await publisher.deliver(made, message, queue, seconds)
             left = max(0, ends - self._hub.clock.monotonic_ns()) / SECOND
             late = NoReply(
                 f"send request message to <{message.topic}> OK, but wait reply message timeout, "
-                f"{timeout:g} s"
+                f"{seconds:g} s"
             )
             timer = self._hub.later(left, lambda: promise.fail(late))
             try:

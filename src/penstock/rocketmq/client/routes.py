@@ -190,7 +190,9 @@ class Routes:
     def reader(self, broker: str, number: int = MASTER) -> str | None:
         """The address of a replica, of the master if it is not there, else of any other."""
         addresses = self._brokers.get(broker, {})
-        return addresses.get(number) or addresses.get(MASTER) or next(iter(addresses.values()), None)
+        return (
+            addresses.get(number) or addresses.get(MASTER) or next(iter(addresses.values()), None)
+        )
 
     def doubt(self, topic: str) -> None:
         """Something went wrong with this route: ask for it again soon."""

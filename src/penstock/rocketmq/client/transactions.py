@@ -57,7 +57,7 @@ class Transactions:
         self._hub.serves[RequestCode.CHECK_TRANSACTION_STATE] = self._asked
 
     async def send(
-        self, message: Message, execute: Execute, timeout: float | None = None
+        self, message: Message, execute: Execute, seconds: float | None = None
     ) -> TransactionResult:
         """Send a half message, do ``execute``, and say how it ended.
 
@@ -74,7 +74,7 @@ class Transactions:
         publisher.begin()
         await self._hub.routes.to_send(made.topic)
         await publisher.heartbeats.introduce()  # else nobody could be asked
-        (sent,) = await publisher.deliver(made, message, None, timeout)
+        (sent,) = await publisher.deliver(made, message, None, seconds)
         if sent.status is not SendStatus.SEND_OK:
             await self._end(sent, TransactionState.ROLLBACK)
             return TransactionResult(sent, TransactionState.ROLLBACK)
@@ -106,7 +106,8 @@ class Transactions:
         }  # fmt: skip
         self._hub.tell(address, RequestCode.END_TRANSACTION, fields)
         tell(
-            logging.DEBUG, "transaction-ended", f"transaction {unique_id}: {_WORDS[state]} {remark}",
+            logging.DEBUG, "transaction-ended",
+            f"transaction {unique_id}: {_WORDS[state]} {remark}",
             address=address, group=self._publisher.group,
         )  # fmt: skip
 

@@ -159,4 +159,3 @@ def _guess(data: bytes) -> str:
     if data[:1] == bytes((_TLS_ALERT,)):
         return "it speaks TLS, set tls_enable"
     return "is it a server of RocketMQ?"
-

@@ -16,19 +16,19 @@ from penstock.rocketmq.client.publishing import Publisher, QueueWanted
 from penstock.rocketmq.client.received import Received
 from penstock.rocketmq.client.request_reply import Requests
 from penstock.rocketmq.client.sending import SendResult
-from penstock.rocketmq.client.state import ConnectionState
 from penstock.rocketmq.client.transactions import (
     Check,
     Execute,
     TransactionResult,
     Transactions,
 )
+from penstock.rocketmq.client.views import ClientView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 _FAILURES_MAX = 100
 
 
-class Producer:
+class Producer(ClientView):
     """Sends messages to the brokers that name servers know.
 
         async with Producer("orders", "127.0.0.1:9876") as producer:
@@ -57,7 +57,7 @@ class Producer:
         config = config or Config()
         if namesrv_addr:
             config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub = AioHub(config, clock, chance)
+        self._hub: AioHub = AioHub(config, clock, chance)
         self._publisher = Publisher(group, self._hub)
         self._transactions = Transactions(self._publisher, on_check)
         self._requests = Requests(self._publisher)
@@ -77,25 +77,6 @@ class Producer:
     # --- what can be seen ------------------------------------------------------------------------
 
     @property
-    def client_id(self) -> str:
-        """The name by which brokers know it."""
-        return self._hub.client_id
-
-    @property
-    def connections(self) -> dict[str, ConnectionState]:
-        """The connections at present, by address; live, and counted on."""
-        return {address: wire.state for address, wire in self._hub.connections.items()}
-
-    @property
-    def name_servers(self) -> list[str]:
-        """The name servers; the one that is asked comes first."""
-        return list(self._hub.name_servers.addresses)
-
-    def set_name_servers(self, addresses: str) -> None:
-        """Ask these from now on: ``host:port;host:port``. Raises ConfigError."""
-        self._hub.name_servers.set(addresses)
-
-    @property
     def pending(self) -> int:
         """Messages of ``send_soon`` that are under way."""
         return self._publisher.pending
@@ -103,7 +84,11 @@ class Producer:
     # --- sending ---------------------------------------------------------------------------------
 
     async def send(
-        self, message: Message, *, queue: QueueWanted = None, timeout: float | None = None  # noqa: ASYNC109
+        self,
+        message: Message,
+        *,
+        queue: QueueWanted = None,
+        timeout: float | None = None,  # noqa: ASYNC109
     ) -> SendResult:
         """Send one and wait until a broker has it. Raises ClientError.
 
@@ -155,7 +140,11 @@ class Producer:
             raise failures[0]
 
     async def send_in_transaction(
-        self, message: Message, execute: Execute, *, timeout: float | None = None  # noqa: ASYNC109
+        self,
+        message: Message,
+        execute: Execute,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
     ) -> TransactionResult:
         """Store a message, do ``execute(message)``, and deliver it if that returns COMMIT.
 
@@ -164,7 +153,11 @@ class Producer:
         return await self._hub.run(self._transactions.send(message, execute, timeout))
 
     async def request(
-        self, message: Message, *, timeout: float = 3.0, queue: QueueWanted = None  # noqa: ASYNC109
+        self,
+        message: Message,
+        *,
+        timeout: float = 3.0,  # noqa: ASYNC109
+        queue: QueueWanted = None,
     ) -> Received:
         """Send a message and wait for the reply of who consumes it. Raises NoReply, ClientError."""
         return await self._hub.run(self._requests.request(message, timeout, queue))

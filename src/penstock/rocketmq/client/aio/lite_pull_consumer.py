@@ -1,0 +1,182 @@
+"""A lite pull consumer for asyncio: messages are asked for when they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+
+from penstock.core.chance import Chance
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.rocketmq.client.aio.hub import AioHub
+from penstock.rocketmq.client.allocation import Allocate, averagely
+from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.errors import ClientError, Stopped
+from penstock.rocketmq.client.filters import Filter, filter_of
+from penstock.rocketmq.client.lite_pull import LitePull
+from penstock.rocketmq.client.pulling import Pulled
+from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.client.views import ConsumerView
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+
+class LitePullConsumer(ConsumerView):
+    """Polls messages, of queues that are shared with the group's members or chosen by hand.
+
+        async with LitePullConsumer("billing", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("orders")           # or: await consumer.assign(queues)
+            while messages := await consumer.poll():
+                ...
+
+    What a ``poll`` has given is done with the next one; with ``auto_commit`` False, with
+    ``commit``.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv_addr: str = "",
+        *,
+        config: Config | None = None,
+        auto_commit: bool = True,
+        allocate: Allocate = averagely,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Chance | None = None,
+    ) -> None:
+        config = config or Config()
+        if namesrv_addr:
+            config = replace(config, namesrv_addr=namesrv_addr)
+        self._hub: AioHub = AioHub(config, clock, chance)
+        self._core: LitePull = LitePull(
+            group, self._hub, allocate=allocate, auto_commit=auto_commit
+        )
+        self._core.on_arrival = lambda _: self._arrived()
+        self._arrival: asyncio.Event | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> LitePullConsumer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Join the group, and pull; ``poll`` does so as well. Raises ClientError."""
+        if self._arrival is None:
+            self._arrival = asyncio.Event()
+            await self._hub.run(self._core.begin())
+
+    # --- messages --------------------------------------------------------------------------------
+
+    async def poll(
+        self,
+        timeout: float | None = 5.0,  # noqa: ASYNC109
+        max_messages: int | None = None,
+    ) -> list[Received]:
+        """Messages of one queue, up to ``pull_batch_size``; none after ``timeout`` seconds.
+
+        None waits for ever. Raises ClientError.
+        """
+        await self.start()
+        most = max_messages or self._hub.config.pull_batch_size
+        found = self._poll(most)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not found:
+                    assert self._arrival is not None
+                    self._arrival.clear()
+                    await self._arrival.wait()
+                    found = self._poll(most)
+        return found
+
+    def _poll(self, most: int) -> list[Received]:
+        if self._is_closed:
+            raise Stopped
+        return self._core.poll(most)
+
+    def _arrived(self) -> None:
+        if self._arrival is not None:
+            self._arrival.set()
+
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        """One message after the other, until the consumer is closed."""
+        while not self._is_closed:
+            try:
+                messages = await self.poll(timeout=None)
+            except Stopped:
+                return
+            for message in messages:
+                yield message
+
+    async def commit(self) -> None:
+        """What was polled is done; the brokers know it when this returns."""
+        await self._hub.run(self._core.commit_polled())
+
+    # --- places ----------------------------------------------------------------------------------
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Have these queues, whoever else has them. Raises ClientError."""
+        await self._hub.run(self._core.assign(queues))
+        await self.start()
+        await self._hub.run(self._core.share_now())
+
+    async def topic_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read. Raises ClientError."""
+        return await self._hub.run(self._core.queues_of(topic))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on there in a queue that it has. Raises NotAssigned."""
+        self._core.seek_to(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on with the oldest message."""
+        self.seek(queue, await self.min_offset(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message that comes."""
+        self.seek(queue, await self.max_offset(queue))
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the oldest message."""
+        return await self._hub.run(self._core.bounds.first(self._core.own(queue)))
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will have."""
+        return await self._hub.run(self._core.bounds.end(self._core.own(queue)))
+
+    async def offset_at(self, queue: MessageQueue, timestamp: float) -> int:
+        """The offset of the first message stored at this Unix time or later."""
+        return await self._hub.run(self._core.bounds.at(self._core.own(queue), timestamp))
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """How far the group is; None where it has not been."""
+        return await self._hub.run(self._core.offsets.read(self._core.own(queue)))
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        wanted: str | Filter = "*",
+        *,
+        max_messages: int = 32,
+        suspend: float = 0.0,
+    ) -> Pulled:
+        """Pull once, of any queue and beside all that; the broker may wait ``suspend`` seconds."""
+        wanted = filter_of(wanted)
+        return await self._hub.run(self._core.pull(queue, offset, wanted, max_messages, suspend))
+
+    async def close(self) -> None:
+        """Commit, and leave the group."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._core.stop()
+        try:
+            if self._arrival is not None:
+                await self._hub.run(self._core.leave())
+        except ClientError:
+            pass
+        finally:
+            self._hub.close()
+            self._arrived()

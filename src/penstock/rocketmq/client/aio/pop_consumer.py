@@ -1,0 +1,80 @@
+"""A POP consumer for asyncio."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from penstock.core.chance import Chance
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.rocketmq.client.aio.hub import AioHub
+from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.client.filters import Filter, filter_of
+from penstock.rocketmq.client.popping import MESSAGES_MAX, Popped, Popper
+from penstock.rocketmq.client.views import ClientView
+
+
+class PopConsumer(ClientView):
+    """Receives messages that nobody else has at present, and acknowledges each.
+
+        async with PopConsumer("billing", "orders", "127.0.0.1:9876") as consumer:
+            for message in await consumer.receive():
+                await consumer.ack(message)
+
+    A message that is not acknowledged within ``invisible`` seconds comes again.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        namesrv_addr: str = "",
+        *,
+        wanted: str | Filter = "*",
+        invisible: float = 60.0,
+        config: Config | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Chance | None = None,
+    ) -> None:
+        config = config or Config()
+        if namesrv_addr:
+            config = replace(config, namesrv_addr=namesrv_addr)
+        self._hub: AioHub = AioHub(config, clock, chance)
+        self._core = Popper(group, topic, filter_of(wanted), self._hub)
+        self._invisible = invisible
+
+    async def __aenter__(self) -> PopConsumer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def receive(
+        self, max_messages: int = MESSAGES_MAX, *, wait: float = 15.0
+    ) -> list[Popped]:
+        """Up to so many messages; none when there is none for ``wait`` seconds."""
+        return await self._hub.run(self._core.receive(max_messages, self._invisible, wait))
+
+    async def __aiter__(self) -> AsyncIterator[Popped]:
+        """One message after the other, until the consumer is closed."""
+        while not self._hub.is_closed:
+            for message in await self.receive():
+                yield message
+
+    async def ack(self, message: Popped) -> None:
+        """It is done. Raises ClientError, also when its time was over before."""
+        await self._hub.run(self._core.ack(message))
+
+    async def change_invisible(self, message: Popped, seconds: float) -> None:
+        """Hide it for so long from now on; 0 gives it to anybody at once."""
+        await self._hub.run(self._core.change_invisible(message, seconds))
+
+    async def close(self) -> None:
+        """Leave the group; what was not acknowledged comes again when its time is over."""
+        if self._hub.is_closed:
+            return
+        with contextlib.suppress(ClientError):
+            await self._hub.run(self._core.leave())
+        self._hub.close()

@@ -1,0 +1,237 @@
+"""The network and the time of a blocking client, on plain sockets.
+
+Nothing runs in the background: answers are read, heartbeats sent and lost connections replaced
+while one of the client's methods is called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Coroutine
+from inspect import isawaitable
+from typing import Any, Final, TypeVar
+
+from penstock.core.chance import Chance
+from penstock.core.clock import Clock
+from penstock.core.reasons import reason
+from penstock.core.units import SECOND
+from penstock.net.address import split_host_port
+from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
+from penstock.rocketmq.client.hub import Hub
+from penstock.rocketmq.client.jobs import Job, Promise
+from penstock.rocketmq.client.wire import Wire
+
+T = TypeVar("T")
+_READ_BYTES: Final = 256 * 1024
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class Link:
+    """One connection: what its wire has to say goes out, what comes goes into it."""
+
+    def __init__(self, wire: Wire, connection: socket.socket) -> None:
+        self.wire = wire
+        self.socket = connection
+        self._left = memoryview(b"")
+
+    def flush(self) -> bool:
+        """Send what there is to send; whether something is left. Raises OSError."""
+        while True:
+            if not self._left:
+                self._left = memoryview(self.wire.take_output())
+                if not self._left:
+                    return False
+            try:
+                self._left = self._left[self.socket.send(self._left) :]
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                return True
+
+    def receive(self) -> None:
+        """Take what has come. Raises OSError, ClientError."""
+        while True:
+            try:
+                data = self.socket.recv(_READ_BYTES)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            self.wire.receive_data(data)
+            if len(data) < _READ_BYTES and not isinstance(self.socket, ssl.SSLSocket):
+                return
+
+
+class BlockingHub(Hub):
+    """Runs the core while somebody waits for it. For one thread at a time, but for ``ring``."""
+
+    def __init__(self, config: Config, clock: Clock, chance: Chance | None) -> None:
+        super().__init__(config, clock, chance)
+        self._links: dict[Wire, Link] = {}
+        self._undialled: list[Wire] = []
+        self._unsent: dict[Wire, None] = {}
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._rope = socket.socketpair()
+        self._rope.setblocking(False)
+        self._selector.register(self._bell, _READ)
+
+    def run(self, coroutine: Coroutine[Any, None, T]) -> T:
+        """What a coroutine of the core gives."""
+        return self.wait_for(Job(coroutine))
+
+    def wait_for(self, promise: Promise[T]) -> T:
+        """What a promise is."""
+        try:
+            while not promise.is_done:
+                self.work(None)
+        except BaseException:
+            if isinstance(promise, Job):
+                promise.cancel(Stopped())
+            raise
+        return promise.result()
+
+    def ring(self) -> None:
+        """End a ``work`` that waits; any thread may call this."""
+        with contextlib.suppress(OSError):  # rung already, or closed
+            self._rope.send(b"!")
+
+    def work(self, seconds: float | None) -> None:
+        """Do what is due, then take what comes, for so long at most; None for however long."""
+        self._connect_all()
+        self._flush_all()
+        self.tick()
+        self._connect_all()
+        self._flush_all()
+        for key, events in self._selector.select(self._patience(seconds)):
+            if key.fileobj is self._bell:
+                self._bell.recv(4096)
+            else:
+                self._serve_link(key.data, events)
+        self._flush_all()
+
+    def _patience(self, seconds: float | None) -> float | None:
+        deadline = self.deadline
+        if self._undialled:
+            return 0
+        if deadline is None:
+            return seconds
+        left = max(0, deadline - self.clock.monotonic_ns()) / SECOND
+        return left if seconds is None else min(left, seconds)
+
+    def _serve_link(self, link: Link, events: int) -> None:
+        try:
+            if events & _READ:
+                link.receive()
+            if events & _WRITE:
+                self._flush_link(link)
+        except (OSError, ClientError) as error:
+            self._drop(link, error)
+
+    def _drop(self, link: Link, error: OSError | ClientError) -> None:
+        if isinstance(error, OSError):
+            error = NotConnected(link.wire.address, reason(error))
+        self.hang_up(link.wire)
+        self.lose(link.wire, error)
+
+    # --- connections -----------------------------------------------------------------------------
+
+    def dial(self, wire: Wire) -> None:
+        self._undialled.append(wire)  # it has nothing to fail yet
+
+    def _connect_all(self) -> None:
+        while self._undialled:
+            wire = self._undialled.pop()
+            try:
+                connection = self._connected(wire.address)
+            except TimeoutError:
+                told = f"no connection within {self.config.connect_timeout:g} s"
+                self.lose(wire, NotConnected(wire.address, told))
+            except (OSError, ValueError) as error:
+                told = f"connect to {wire.address} failed: {reason(error)}"
+                self.lose(wire, NotConnected(wire.address, told))
+            except ClientError as error:
+                self.lose(wire, error)
+            else:
+                self._links[wire] = link = Link(wire, connection)
+                self._selector.register(connection, _READ, link)
+                version = connection.version() if isinstance(connection, ssl.SSLSocket) else ""
+                self.opened(wire, version or "")
+
+    def _connected(self, address: str) -> socket.socket:
+        from penstock.rocketmq.client.tls import context_of
+
+        context = context_of(self.config)
+        host, port = split_host_port(address)
+        seconds = self.config.connect_timeout
+        connection = socket.create_connection((host or "localhost", port), seconds)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                connection = context.wrap_socket(connection, server_hostname=host)
+            connection.setblocking(False)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def flush(self, wire: Wire) -> None:
+        self._unsent[wire] = None
+
+    def _flush_all(self) -> None:
+        unsent, self._unsent = self._unsent, {}
+        for wire in unsent:
+            if (link := self._links.get(wire)) is not None:
+                try:
+                    self._flush_link(link)
+                except OSError as error:
+                    self._drop(link, error)
+
+    def _flush_link(self, link: Link) -> None:
+        events = _READ | _WRITE if link.flush() else _READ
+        if self._selector.get_key(link.socket).events != events:
+            self._selector.modify(link.socket, events, link)
+
+    def hang_up(self, wire: Wire) -> None:
+        link = self._links.pop(wire, None)
+        if link is not None:
+            with contextlib.suppress(OSError):
+                link.flush()
+            self._selector.unregister(link.socket)
+            link.socket.close()
+
+    def rescheduled(self) -> None:
+        """``work`` looks at the deadline each time."""
+
+    # --- the rest --------------------------------------------------------------------------------
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Promise[Any]:
+        promise = Promise[Any]()
+        try:
+            found = function(*arguments)
+            if isawaitable(found):
+                raise TypeError("a blocking client calls functions, not coroutines")
+            promise.keep(found)
+        except Exception as error:
+            promise.fail(error)
+        return promise
+
+    def fetch(self, url: str) -> Promise[bytes]:
+        promise = Promise[bytes]()
+        try:
+            with urllib.request.urlopen(url, timeout=self.config.request_timeout) as answer:
+                promise.keep(answer.read(1 << 20))
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            promise.fail(NoNameServer(f"{url}: {error}"))
+        return promise
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        super().close()
+        self._selector.close()
+        for end in (self._bell, self._rope):
+            end.close()

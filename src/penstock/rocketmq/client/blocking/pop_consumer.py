@@ -1,0 +1,77 @@
+"""A POP consumer on plain sockets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from penstock.core.chance import Chance
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.rocketmq.client.blocking.hub import BlockingHub
+from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.client.filters import Filter, filter_of
+from penstock.rocketmq.client.popping import MESSAGES_MAX, Popped, Popper
+from penstock.rocketmq.client.views import ClientView
+
+
+class PopConsumer(ClientView):
+    """Receives messages that nobody else has at present, and acknowledges each.
+
+        with PopConsumer("billing", "orders", "127.0.0.1:9876") as consumer:
+            for message in consumer.receive():
+                consumer.ack(message)
+
+    A message that is not acknowledged within ``invisible`` seconds comes again.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        namesrv_addr: str = "",
+        *,
+        wanted: str | Filter = "*",
+        invisible: float = 60.0,
+        config: Config | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Chance | None = None,
+    ) -> None:
+        config = config or Config()
+        if namesrv_addr:
+            config = replace(config, namesrv_addr=namesrv_addr)
+        self._hub: BlockingHub = BlockingHub(config, clock, chance)
+        self._core = Popper(group, topic, filter_of(wanted), self._hub)
+        self._invisible = invisible
+
+    def __enter__(self) -> PopConsumer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def receive(self, max_messages: int = MESSAGES_MAX, *, wait: float = 15.0) -> list[Popped]:
+        """Up to so many messages; none when there is none for ``wait`` seconds."""
+        return self._hub.run(self._core.receive(max_messages, self._invisible, wait))
+
+    def __iter__(self) -> Iterator[Popped]:
+        """One message after the other, until the consumer is closed."""
+        while not self._hub.is_closed:
+            yield from self.receive()
+
+    def ack(self, message: Popped) -> None:
+        """It is done. Raises ClientError, also when its time was over before."""
+        self._hub.run(self._core.ack(message))
+
+    def change_invisible(self, message: Popped, seconds: float) -> None:
+        """Hide it for so long from now on; 0 gives it to anybody at once."""
+        self._hub.run(self._core.change_invisible(message, seconds))
+
+    def close(self) -> None:
+        """Leave the group; what was not acknowledged comes again when its time is over."""
+        if self._hub.is_closed:
+            return
+        with contextlib.suppress(ClientError):
+            self._hub.run(self._core.leave())
+        self._hub.close()

@@ -1,0 +1,212 @@
+"""POP: messages of any queue that are hidden for a time, and come again unless they are
+acknowledged (reference 2.7). It needs brokers of 5.x, or Penstock's.
+
+Nothing is shared among members: whoever asks gets messages that nobody else has at present.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.rocketmq.client.errors import (
+    BadAnswer,
+    ClientError,
+    NoRoute,
+    NotConnected,
+    refusal,
+)
+from penstock.rocketmq.client.filters import Filter, Subscription
+from penstock.rocketmq.client.heartbeats import Heartbeats
+from penstock.rocketmq.client.hub import Hub
+from penstock.rocketmq.client.names import RETRY, checked_group, checked_topic, wrap
+from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+
+MESSAGES_MAX: Final = 32
+ANY_QUEUE: Final = "-1"
+_POP_CK: Final = "POP_CK"
+_NOTHING: Final = (
+    ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.POLLING_FULL,
+    ResponseCode.POLLING_TIMEOUT,
+)  # fmt: skip
+_RETRY_V1, _RETRY_V2 = "1", "2"
+
+
+class Popped(Received):
+    """A message that is hidden from others; ``receipt`` proves that it was handed out."""
+
+    __slots__ = ("receipt",)
+
+    def __init__(self, stored: StoredMessage, broker: str, namespace: str, receipt: str) -> None:
+        super().__init__(stored, broker, namespace)
+        self.receipt = receipt
+
+    @property
+    def retry_flag(self) -> str:
+        """Whether it comes from its topic, ``0``, or from a retry topic."""
+        return self.receipt.split(" ")[4]
+
+
+class Popper:
+    """Pops messages of one topic for a group."""
+
+    def __init__(self, group: str, topic: str, wanted: Filter, hub: Hub) -> None:
+        namespace = hub.config.namespace
+        self.group = wrap(namespace, checked_group(group))
+        self.topic = wrap(namespace, checked_topic(topic))
+        self.hub = hub
+        self.heartbeats = Heartbeats(hub, self._describe, self.group)
+        self._subscription = Subscription(self.topic, wanted, hub.now_ms)
+        self._turn = 0
+        self._begun = False
+
+    def _describe(self) -> dict[str, Any]:
+        config = self.hub.config
+        consumer = {
+            "consumeFromWhere": config.consume_from_where, "consumeType": "CONSUME_POP",
+            "groupName": self.group, "messageModel": "CLUSTERING",
+            "subscriptionDataSet": [self._subscription.as_json()], "unitMode": False,
+        }  # fmt: skip
+        return {"consumerDataSet": [consumer], "producerDataSet": []}
+
+    async def begin(self) -> None:
+        """Join the group; doing so again changes nothing. Raises ClientError."""
+        if not self._begun:
+            self.hub.begin()
+            await self.hub.routes.of(self.topic)
+            await self.heartbeats.beat()
+            self.hub.spawn(self.heartbeats.watch(), "heartbeats")
+            self._begun = True
+
+    async def receive(self, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
+        """Up to so many messages, from the brokers in turn; none when there is none for so long.
+
+        Raises ClientError.
+        """
+        await self.begin()
+        route = await self.hub.routes.of(self.topic)
+        brokers = sorted({queue.brokerName for queue in route.readable})
+        if not brokers:
+            raise NoRoute(self.topic, "no broker lets it be read")
+        for ahead in range(len(brokers)):
+            broker = brokers[(self._turn + ahead) % len(brokers)]
+            # Only the last one is waited at: the others may have something meanwhile.
+            wait = wait_s if ahead == len(brokers) - 1 else 0.0
+            if found := await self._pop(broker, most, invisible_s, wait):
+                self._turn += ahead + 1
+                return found
+        self._turn += 1
+        return []
+
+    async def _pop(self, broker: str, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
+        address = self._address(broker)
+        config, wanted = self.hub.config, self._subscription.filter
+        is_last = config.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+        fields = {
+            "consumerGroup": self.group, "topic": self.topic, "queueId": ANY_QUEUE,
+            "maxMsgNums": str(most), "invisibleTime": _ms(invisible_s), "pollTime": _ms(wait_s),
+            "bornTime": str(self.hub.now_ms), "initMode": "1" if is_last else "0",
+            "expType": wanted.kind, "exp": wanted.text, "order": "false",
+        }  # fmt: skip
+        seconds = wait_s + config.request_timeout
+        answer = await self.hub.ask(address, RequestCode.POP_MESSAGE, fields, seconds=seconds)
+        if answer.code in _NOTHING:
+            return []
+        if answer.code != ResponseCode.SUCCESS:
+            subject = f"group {self.group}, topic {self.topic}"
+            raise refusal(address, answer.code, answer.remark, subject)
+        try:
+            found = _popped(answer, broker, self.hub.config.namespace)
+        except (BodyError, ValueError) as error:
+            raise BadAnswer(f"{address}: {error} in the answer to a pop") from None
+        chosen = wanted.chosen(list(found))
+        for message in found:
+            if message not in chosen:  # the broker compares hashes of tags only
+                self.hub.spawn(self.ack(message), "acknowledge")
+        return [message for message in found if message in chosen]
+
+    async def ack(self, message: Popped) -> None:
+        """It is done. Raises ClientError."""
+        code = RequestCode.ACK_MESSAGE
+        address = self._address(message.broker)
+        await self.hub.demand(address, code, self._fields(message), subject=f"{message}")
+
+    async def change_invisible(self, message: Popped, seconds: float) -> None:
+        """Hide it for so long from now on: 0 gives it to anybody at once. Raises ClientError."""
+        code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+        fields = self._fields(message) | {"invisibleTime": _ms(seconds)}
+        address = self._address(message.broker)
+        answer = await self.hub.demand(address, code, fields, subject=f"{message}")
+        words = message.receipt.split(" ")
+        try:
+            words[1:4] = [
+                str(answer.int64("popTime")), str(answer.int64("invisibleTime")),
+                str(answer.int32("reviveQid")),
+            ]  # fmt: skip
+        except BodyError as error:
+            raise BadAnswer(f"{address}: {error}") from None
+        message.receipt = " ".join(words)
+
+    def _fields(self, message: Popped) -> dict[str, str]:
+        words = message.receipt.split(" ")
+        topic = self.topic
+        if message.retry_flag == _RETRY_V1:
+            topic = f"{RETRY}{self.group}_{self.topic}"
+        elif message.retry_flag == _RETRY_V2:
+            topic = f"{RETRY}{self.group}+{self.topic}"
+        return {
+            "consumerGroup": self.group, "topic": topic, "queueId": words[6],
+            "extraInfo": message.receipt, "offset": words[7],
+        }  # fmt: skip
+
+    def _address(self, broker: str) -> str:
+        address = self.hub.routes.master(broker)
+        if address is None:
+            raise NotConnected(broker, f"The broker[{broker}] not exist")
+        return address
+
+    async def leave(self) -> None:
+        """Leave the group; what is hidden comes again when its time is over."""
+        await self.heartbeats.leave(consumerGroup=self.group)
+
+
+def _popped(answer: Command, broker: str, namespace: str) -> list[Popped]:
+    """The messages with their receipts, made of the answer's fields where they bring none."""
+    pop_time, invisible = answer.int64("popTime"), answer.int64("invisibleTime")
+    revive = answer.int32("reviveQid")
+    starts = dict[tuple[str, str], str]()
+    for each in (answer.optional("startOffsetInfo") or "").split(";"):
+        if each:
+            flag, queue, offset = each.split(" ")[:3]
+            starts[flag, queue] = offset
+    found = []
+    for stored in decode_all(answer.body):
+        message = Received(stored, broker, namespace)
+        receipt = message.properties.get(_POP_CK)
+        if receipt is None:
+            flag = _RETRY_V1 if stored.topic.startswith(RETRY) else "0"
+            queue = str(stored.queue)
+            start = starts.get((flag, queue), str(stored.queue_offset))
+            receipt = f"{start} {pop_time} {invisible} {revive} {flag} {broker} {queue}"
+        words = receipt.split(" ")
+        if len(words) < 7:
+            raise BodyError(f"a receipt that is none: {receipt!r}")
+        found.append(
+            Popped(stored, broker, namespace, " ".join([*words[:7], _offset(words, stored)]))
+        )
+    return found
+
+
+def _offset(words: list[str], stored: StoredMessage) -> str:
+    return words[7] if len(words) > 7 else str(stored.queue_offset)
+
+
+def _ms(seconds: float) -> str:
+    return str(int(seconds * SECOND) // MILLISECOND)
+
+
+__all__ = ["ClientError", "Popped", "Popper"]
