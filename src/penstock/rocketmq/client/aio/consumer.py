@@ -115,11 +115,14 @@ class PushConsumer(ConsumerView):
         workers = {spawn(self._work(handler, most), "rocketmq handler") for _ in range(count)}
         self._workers |= workers
         try:
-            await asyncio.gather(*workers)
+            outcomes = await asyncio.gather(*workers, return_exceptions=True)
         finally:
             for worker in workers:
                 worker.cancel()
             self._workers -= workers
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):  # not a handler's: those were told
+                raise outcome
 
     async def _work(self, handler: BatchHandler, most: int) -> None:
         clock, core = self._hub.clock.monotonic_ns, self._core

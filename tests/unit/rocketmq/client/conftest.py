@@ -1,0 +1,16 @@
+"""Real servers for a module's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .servers import Servers, run_servers
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    with run_servers(transactionCheckInterval=500, transactionTimeOut=300, traceTopicEnable="true",
+                     enablePropertyFilter="true") as found:  # fmt: skip
+        yield found

@@ -1,0 +1,77 @@
+"""A name server and a broker of ours in processes of their own, and options for a busy machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from penstock.rocketmq.blocking import RemotingLink
+from penstock.rocketmq.client import Config
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
+
+SECONDS = 60.0
+QUICK = Config(
+    connect_timeout=SECONDS,
+    request_timeout=SECONDS,
+    send_msg_timeout=SECONDS,
+    consumer_pull_timeout=2 * SECONDS,
+    consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+    pull_time_delay_when_exception=0.2,
+    suspend_current_queue_time=0.1,
+    persist_consumer_offset_interval=0.5,
+    rebalance_interval=2.0,
+    heartbeat_broker_interval=2.0,
+    poll_name_server_interval=2.0,
+    instance_name="",
+)
+
+
+@dataclass
+class Servers:
+    name_server: MqNamesrv
+    broker: MqBroker
+
+    @property
+    def address(self) -> str:
+        """The name server's."""
+        return self.name_server.rocketmq
+
+    def make_topic(self, topic: str, queues: int = 4) -> None:
+        """Make it, with so many queues."""
+        make_topic(self.broker, topic, queues)
+
+
+@contextmanager
+def run_servers(**properties: object) -> Iterator[Servers]:
+    """A name server and one broker."""
+    with (
+        run_mqnamesrv() as name_server,
+        run_mqbroker(name_server=name_server.rocketmq, **properties) as broker,  # type: ignore[arg-type]
+    ):
+        yield Servers(name_server, broker)
+
+
+def make_topic(broker: MqBroker, topic: str, queues: int = 4) -> None:
+    """Make it on this broker."""
+    link = RemotingLink(broker.rocketmq, SECONDS)
+    answer = link.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        {
+            "topic": topic, "defaultTopic": "TBW102", "perm": 6, "readQueueNums": queues,
+            "writeQueueNums": queues, "topicFilterType": "SINGLE_TAG", "order": "false",
+        },
+    )  # fmt: skip
+    link.close()
+    assert answer.code == 0, answer.remark
+
+
+async def until(state: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Wait for a state."""
+    ends = time.monotonic() + seconds
+    while not state():
+        assert time.monotonic() < ends, "it did not come to that"
+        await asyncio.sleep(0.02)
