@@ -19,7 +19,7 @@ EVENTS: Final = frozenset(
         "name-servers", "name-servers-failed", "route", "route-failed", "heartbeat-failed",
         "send-failed", "avoided", "check", "check-failed", "transaction-ended", "reply-unmatched",
         "trace-failed",
-        "members-changed", "rebalance", "rebalance-failed", "queue-added", "queue-dropped",
+        "members-changed", "rebalance-failed", "queue-added", "queue-dropped",
         "lock-failed", "lock-lost", "pull-failed", "offset-illegal", "offset-reset",
         "commit-failed", "handler-failed", "send-back-failed", "consume-timeout",
     )

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from .servers import Servers, run_servers
+from .servers import Servers, shared_servers
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    with run_servers(transactionCheckInterval=500, transactionTimeOut=300, traceTopicEnable="true",
+    with shared_servers(transactionCheckInterval=500, transactionTimeOut=300, traceTopicEnable="true",
                      enablePropertyFilter="true") as found:  # fmt: skip
         yield found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,9 +32,21 @@ QUICK = Config(
 
 
 @dataclass
+class Elsewhere:
+    """A server that somebody else has started."""
+
+    rocketmq: str
+
+    def start(self) -> None:
+        raise AssertionError("no server of ours")
+
+    kill = start
+
+
+@dataclass
 class Servers:
-    name_server: MqNamesrv
-    broker: MqBroker
+    name_server: MqNamesrv | Elsewhere
+    broker: MqBroker | Elsewhere
 
     @property
     def address(self) -> str:
@@ -46,16 +59,36 @@ class Servers:
 
 
 @contextmanager
+def shared_servers(**properties: object) -> Iterator[Servers]:
+    """The same; those at ``PENSTOCK_ROCKETMQ_SERVERS=name server,broker`` where that is set."""
+    if given := os.environ.get("PENSTOCK_ROCKETMQ_SERVERS"):
+        name_server, broker = given.split(",")
+        yield Servers(Elsewhere(name_server), Elsewhere(broker))
+        return
+    with run_servers(**properties) as found:
+        yield found
+
+
+@contextmanager
 def run_servers(**properties: object) -> Iterator[Servers]:
     """A name server and one broker."""
     with (
         run_mqnamesrv() as name_server,
         run_mqbroker(name_server=name_server.rocketmq, **properties) as broker,  # type: ignore[arg-type]
     ):
+        wait_for_broker(name_server, "broker-a")
         yield Servers(name_server, broker)
 
 
-def make_topic(broker: MqBroker, topic: str, queues: int = 4) -> None:
+def wait_for_broker(name_server: MqNamesrv, broker: str) -> None:
+    """Until the name server knows it; each has a topic of its own name."""
+    link = RemotingLink(name_server.rocketmq, SECONDS)
+    while link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": broker}).code:
+        time.sleep(0.05)
+    link.close()
+
+
+def make_topic(broker: MqBroker | Elsewhere, topic: str, queues: int = 4) -> None:
     """Make it on this broker."""
     link = RemotingLink(broker.rocketmq, SECONDS)
     answer = link.ask(

@@ -11,8 +11,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.rocketmq.client import (
+    ClientError,
     LitePullConsumer,
     Message,
+    MessageQueue,
     Producer,
     PushConsumer,
     Received,
@@ -21,8 +23,7 @@ from penstock.rocketmq.client import (
 )
 from penstock.rocketmq.client.errors import BadFilter
 from penstock.testing.daemons import run_mqbroker
-
-from ..servers import QUICK, Servers, make_topic, run_servers, until
+from tests.unit.rocketmq.client.servers import QUICK, Servers, make_topic, run_servers, until
 
 
 async def fill(servers: Servers, topic: str, count: int, start: int = 0, queues: int = 4) -> None:
@@ -326,8 +327,6 @@ async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle() -> None
 
 async def _until_done(send: Callable[[], object], sent: set[int]) -> None:
     """Send again from the beginning what was refused while the broker was away."""
-    from penstock.rocketmq.client import ClientError
-
     while len(sent) < 300:
         try:
             await send()  # type: ignore[misc]
@@ -351,17 +350,20 @@ async def test_consuming_goes_on_while_the_name_server_is_away_and_after() -> No
                 make_topic(second, "Alone")
                 wanted = {("broker-a", n) for n in range(4)} | {("broker-b", n) for n in range(4)}
                 await until(
-                    lambda: {
-                        (each.broker, each.queue)
-                        for each in member.consumer.queues
-                        if each.topic == "Alone"
-                    }
-                    >= wanted
+                    lambda: (
+                        {
+                            (each.broker, each.queue)
+                            for each in member.consumer.queues
+                            if each.topic == "Alone"
+                        }
+                        >= wanted
+                    )
                 )
-                queues = [each for each in await producer.queues("Alone") if "b" == each.brokerName[-1]]
+                queues = list[MessageQueue]()
                 while not queues:
                     await asyncio.sleep(0.1)
-                    queues = [q for q in await producer.queues("Alone") if q.brokerName[-1] == "b"]
+                    every = await producer.queues("Alone")
+                    queues = [each for each in every if each.brokerName == "broker-b"]
                 await producer.send(Message("Alone", b"20"), queue=queues[0])
                 await until(lambda: 20 in numbers(member))
                 await member.close()

@@ -10,8 +10,7 @@ import pytest
 from penstock.rocketmq.client import LitePullConsumer, Message, Producer, Stopped
 from penstock.rocketmq.client.errors import NotAssigned
 from penstock.rocketmq.client.pulling import PullStatus
-
-from ..servers import QUICK, Servers
+from tests.unit.rocketmq.client.servers import QUICK, Servers
 
 
 async def fill(servers: Servers, topic: str, count: int) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.rocketmq.client import Message, PopConsumer, Producer
-
-from ..servers import QUICK, Servers
+from tests.unit.rocketmq.client.servers import QUICK, Servers
 
 
 async def fill(servers: Servers, topic: str, *bodies: bytes, tags: str = "") -> None:

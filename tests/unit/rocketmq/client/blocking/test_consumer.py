@@ -9,8 +9,7 @@ import pytest
 
 from penstock.rocketmq.client import Message, Received, RetryLater
 from penstock.rocketmq.client.blocking import Producer, PushConsumer
-
-from ..servers import QUICK, SECONDS, Servers
+from tests.unit.rocketmq.client.servers import QUICK, SECONDS, Servers
 
 
 def fill(servers: Servers, topic: str, count: int) -> None:

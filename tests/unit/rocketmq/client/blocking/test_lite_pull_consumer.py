@@ -6,8 +6,7 @@ import pytest
 
 from penstock.rocketmq.client import Message, Stopped
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
-
-from ..servers import QUICK, Servers
+from tests.unit.rocketmq.client.servers import QUICK, Servers
 
 
 def test_polling_seeking_and_committing(servers: Servers) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from penstock.rocketmq.client import Message
 from penstock.rocketmq.client.blocking import PopConsumer, Producer
-
-from ..servers import QUICK, Servers
+from tests.unit.rocketmq.client.servers import QUICK, Servers
 
 
 def test_popping_acknowledging_and_hiding(servers: Servers) -> None:

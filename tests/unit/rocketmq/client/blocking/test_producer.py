@@ -9,8 +9,7 @@ import pytest
 from penstock.rocketmq.client import Message, SendFailed, Stopped, TransactionState
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
 from penstock.rocketmq.client.errors import BadMessage, NotConnected
-
-from ..servers import QUICK, Servers, run_servers
+from tests.unit.rocketmq.client.servers import QUICK, Servers, run_servers
 
 
 def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
