@@ -214,8 +214,8 @@ class Group:
         while again and not self._is_closing:
             self._share_again = False
             wanted = await self._wanted()
-            self._drop_all([queue for queue in self.held if queue not in wanted])
             before = set(self.held)
+            self._drop_all([queue for queue in self.held if queue not in wanted])
             if not await self._take_all(wanted):
                 self.share_soon()
             if self.held.keys() != before and self.on_queues_changed is not None:
@@ -289,7 +289,7 @@ class Group:
     async def _take(self, queue: MessageQueue) -> bool:
         locked_ns = self.hub.clock.monotonic_ns() if self.is_locking else None
         try:
-            offset = await self._start.of(queue)
+            offset = await self._first_offset(queue)
         except (ClientError, BodyError) as error:
             self._tell(
                 logging.WARNING, "rebalance-failed", f"doRebalance, compute offset failed: {error}",
@@ -298,7 +298,7 @@ class Group:
             return False
         if self._is_closing:
             return False
-        held = HeldQueue(queue, max(offset, self._done_before.pop(queue, 0)))
+        held = HeldQueue(queue, offset)
         held.locked_ns = locked_ns
         self.held[queue] = held
         self._tell(
@@ -307,6 +307,15 @@ class Group:
         )  # fmt: skip
         self.pull_again(held)
         return True
+
+    async def _first_offset(self, queue: MessageQueue) -> int:
+        known = self._done_before.get(queue)
+        if known is None:
+            return await self._start.of(queue)
+        # A broker that was started anew may have forgotten the last seconds, or all.
+        offset = max(known, await self.offsets.read(queue) or 0)
+        self._done_before.pop(queue, None)
+        return offset
 
     # --- giving queues up ------------------------------------------------------------------------
 
@@ -346,7 +355,7 @@ class Group:
                 self.hub.later(RENEW_S, held.wake_idle)
             await idle
         await self._commit([held])
-        if self.is_locking and held.locked_ns is not None:
+        if self.is_locking and not held.is_abandoned:
             await self._locks.unlock(held.queue)
 
     # --- locks -----------------------------------------------------------------------------------
@@ -514,7 +523,7 @@ class Group:
         leaving = list(self._leaving.values())
         for held, _ in leaving:
             if held.is_busy:
-                held.locked_ns = None
+                held.is_abandoned = True
                 held.rest()
         await all_of([job for _, job in leaving])
         await self.heartbeats.leave(consumerGroup=self.name)

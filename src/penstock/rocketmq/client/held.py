@@ -26,6 +26,8 @@ class HeldQueue:
         self.is_paused = False
         self.is_busy = False
         """One of its messages is being handled; of use in order only."""
+        self.is_abandoned = False
+        """It was given up while one of its messages was being handled: its lock stays."""
         self.locked_ns: int | None = None
         """When the broker has granted the lock last."""
         self.pulling: Job[None] | None = None

@@ -135,7 +135,7 @@ class LocalOffsets:
                     self._offsets[MessageQueue.from_json(dict(key))] = int(offset)
             except FileNotFoundError:
                 pass
-            except (OSError, BodyError, KeyError, TypeError, ValueError) as error:
+            except (OSError, BodyError, AttributeError, KeyError, TypeError, ValueError) as error:
                 tell(
                     logging.ERROR, "commit-failed",
                     f"readLocalOffset {self.path} failed, the group begins as if it had none: "

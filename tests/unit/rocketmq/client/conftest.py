@@ -11,6 +11,6 @@ from .servers import Servers, shared_servers
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Servers]:
-    with shared_servers(transactionCheckInterval=500, transactionTimeOut=300, traceTopicEnable="true",
-                     enablePropertyFilter="true") as found:  # fmt: skip
+    quick = {"transactionCheckInterval": 500, "transactionTimeOut": 300}
+    with shared_servers(traceTopicEnable="true", enablePropertyFilter="true", **quick) as found:
         yield found

@@ -1,0 +1,45 @@
+"""What can be seen of clients."""
+
+from __future__ import annotations
+
+from penstock.rocketmq.client.consuming import Consumption
+from penstock.rocketmq.client.group import Habits
+from penstock.rocketmq.client.jobs import Job
+from penstock.rocketmq.client.views import ConsumerView
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+from .brokers import Brokers
+from .memory_hub import MemoryHub
+
+
+class Client(ConsumerView):
+    def __init__(self, hub: MemoryHub) -> None:
+        self._hub = hub
+        self._core = Consumption("G", hub, Habits())
+
+
+def test_a_consumer_shows_its_queues_and_connections() -> None:
+    hub = MemoryHub()
+    Brokers(hub, "T")
+    client = Client(hub)
+    told: list[list[MessageQueue]] = []
+    client.on_queues_changed = told.append
+    assert client.on_queues_changed == told.append
+    client.subscribe("T")
+    hub.does(Job(client._core.begin()))
+    hub.passes(1)
+    assert [(each.broker, each.queue) for each in client.queues] == [("a", 0), ("a", 1)]
+    assert told == [[MessageQueue("a", 0, "T"), MessageQueue("a", 1, "T")]]
+    assert sorted(client.connections) == ["a:10911", "ns:9876"]
+    assert client.connections["a:10911"].answers
+    assert client.client_id == hub.client_id
+    assert client.name_servers == ["ns:9876"]
+    client.set_name_servers("x:1")
+    assert client.name_servers == ["x:1"]
+    client.pause(MessageQueue("a", 0, "T"))
+    assert [each.is_paused for each in client.queues] == [True, False]
+    client.resume()
+    assert not any(each.is_paused for each in client.queues)
+    client.unsubscribe("T")
+    hub.passes(1)
+    assert client.queues == []
