@@ -71,9 +71,10 @@ def shared_servers(**properties: object) -> Iterator[Servers]:
 
 @contextmanager
 def run_servers(**properties: object) -> Iterator[Servers]:
-    """A name server and one broker."""
+    """A name server and one broker; TLS is for both."""
+    tls = {name: value for name, value in properties.items() if name.startswith("tls.")}
     with (
-        run_mqnamesrv() as name_server,
+        run_mqnamesrv(**tls) as name_server,
         run_mqbroker(name_server=name_server.rocketmq, **properties) as broker,  # type: ignore[arg-type]
     ):
         wait_for_broker(name_server, "broker-a")

@@ -189,7 +189,7 @@ class PushConsumer(ConsumerView):
                 with contextlib.suppress(ClientError):
                     await self._hub.run(self._core.leave())
         finally:
-            self._hub.close()
+            await self._hub.end()
             self._closed.set()
 
     async def _finish(self, seconds: float) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from inspect import isawaitable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
@@ -20,7 +21,8 @@ from penstock.rocketmq.client.jobs import Job, Promise
 from penstock.rocketmq.client.wire import Wire
 
 T = TypeVar("T")
-_PAGE_MAX = 1 << 20
+_PAGE_MAX: Final = 1 << 20
+_CLOSE_S: Final = 1.0
 
 
 class Link(asyncio.Protocol):
@@ -30,8 +32,8 @@ class Link(asyncio.Protocol):
         self._hub = hub
         self._wire = wire
         self._transport: asyncio.Transport | None = None
-        self._reason: ClientError | None = None
         self.flushes = False
+        self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -50,6 +52,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self.closed.set()
         told = reason(error) if error else "the server closed the connection"
         self._hub.lose(self._wire, NotConnected(self._wire.address, told))
 
@@ -58,6 +61,10 @@ class Link(asyncio.Protocol):
         self.flushes = False
         if self._transport is not None and (data := self._wire.take_output()):
             self._transport.write(data)
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -184,6 +191,17 @@ class AioHub(Hub):
         task = spawn(work, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Close, and wait until the connections are."""
+        links = [link for link in self._links.values() if link.is_open]
+        self.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                for link in links:
+                    await link.closed.wait()
+        for link in links:
+            link.abort()
 
     def close(self) -> None:
         super().close()

@@ -178,5 +178,5 @@ class LitePullConsumer(ConsumerView):
         except ClientError:
             pass
         finally:
-            self._hub.close()
+            await self._hub.end()
             self._arrived()

@@ -77,4 +77,4 @@ class PopConsumer(ClientView):
             return
         with contextlib.suppress(ClientError):
             await self._hub.run(self._core.leave())
-        self._hub.close()
+        await self._hub.end()

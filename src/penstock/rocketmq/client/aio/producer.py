@@ -179,4 +179,4 @@ class Producer(ClientView):
         except (ClientError, Stopped):
             pass
         finally:
-            self._hub.close()
+            await self._hub.end()
