@@ -147,7 +147,7 @@ codes: install  ## write RocketMQ's codes and what covers them, and into docs/se
 	@$(BIN)/python -m tests.conformance.rocketmq_codes
 	@$(BIN)/python -m tests.conformance.rocketmq_access
 
-client-options: install  ## write the client's options into docs/client.md
+client-options: install  ## write the clients' options into docs/client.md and docs/rocketmq-client.md
 	@$(BIN)/python -m tests.conformance.client_options
 
 spark-options: install  ## write the options of Spark's source into docs/spark.md

@@ -1,4 +1,4 @@
-"""Each example runs against a real nsqd and says what it should."""
+"""Each example runs against real daemons and says what it should."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import Daemon, run_nsqd
+from tests.unit.rocketmq.client.servers import run_servers
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EXPECTED = {
@@ -22,6 +23,18 @@ EXPECTED = {
     "several_nodes": "is dead: 127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused\n",
 }
 
+ROCKETMQ_EXPECTED = {
+    "rocketmq_orders": "order 1 placed paid shipped\norder 2 placed paid shipped\n",
+    "rocketmq_retries": "delivered unlucky after 1 failures\n",
+    "rocketmq_transaction": "payment a COMMIT\npayment b ROLLBACK\nbooked a 5\n",
+}
+
+
+@pytest.fixture(scope="module")
+def name_server() -> Iterator[str]:
+    with run_servers() as servers:
+        yield servers.address
+
 
 @pytest.fixture(scope="module")
 def nsqd() -> Iterator[Daemon]:
@@ -30,18 +43,30 @@ def nsqd() -> Iterator[Daemon]:
 
 
 def test_all_examples_are_run() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*EXPECTED, *ROCKETMQ_EXPECTED}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(nsqd: Daemon, name: str) -> None:
     more = ["127.0.0.1:1"] if name == "several_nodes" else []
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), nsqd.tcp, *more],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(name, nsqd.tcp, *more)
     assert ("Traceback" in done.stderr) == (name == "handler")  # its handler raises
     assert EXPECTED[name] in done.stdout
+
+
+@pytest.mark.parametrize("name", ROCKETMQ_EXPECTED)
+def test_example_of_rocketmq(name_server: str, name: str) -> None:
+    done = run(name, name_server)
+    assert "Traceback" not in done.stderr
+    assert ROCKETMQ_EXPECTED[name] in done.stdout
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done

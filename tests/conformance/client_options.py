@@ -1,16 +1,19 @@
-"""The table of the client's options in docs/client.md, made of what `Config` declares.
+"""The tables of the clients' options in the documentation, made of what each `Config` declares.
 
-`make client-options` writes it there, `test_client_options.py` checks that it did.
+`make client-options` writes them there, `test_client_options.py` checks that it did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.net.client_options import CODE_ONLY, TEXT, Option
 from penstock.nsq.client.config import OPTIONS
+from penstock.rocketmq.client.config import OPTIONS as ROCKETMQ_OPTIONS
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {DOCS / "client.md": OPTIONS, DOCS / "rocketmq-client.md": ROCKETMQ_OPTIONS}
 BEGIN = "<!-- options: written by `make client-options` -->\n"
 END = "<!-- end of options -->\n"
 
@@ -28,11 +31,11 @@ def kind(each: Option) -> str:
     return "" if each.kind is TEXT else each.kind.word
 
 
-def table() -> str:
-    """The whole table."""
+def table(options: Mapping[str, Option]) -> str:
+    """The whole table of a client."""
     rows = [
         f"| `{each.name}` | {kind(each)} | {default(each)} | {each.range} | {each.help} |"
-        for each in OPTIONS.values()
+        for each in options.values()
     ]
     head = ["| option | kind | default | range | |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows, ""])
@@ -45,9 +48,10 @@ def split(page: str) -> tuple[str, str, str]:
 
 
 def main() -> None:
-    """Write the table into the page."""
-    before, _, after = split(PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(f"{before}\n{table()}\n{after}", encoding="utf-8")
+    """Write the tables into their pages."""
+    for page, options in PAGES.items():
+        before, _, after = split(page.read_text(encoding="utf-8"))
+        page.write_text(f"{before}\n{table(options)}\n{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

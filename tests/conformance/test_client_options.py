@@ -1,26 +1,32 @@
-"""docs/client.md has the options that there are, and its Python can be compiled."""
+"""The pages of the clients have the options that there are, and their Python can be compiled."""
 
 from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
-from penstock.nsq.client.config import OPTIONS
+import pytest
 
-from .client_options import PAGE, split, table
+from .client_options import PAGES, split, table
 
-
-def test_the_page_is_up_to_date() -> None:
-    """`make client-options` writes the table anew."""
-    _, written, _ = split(PAGE.read_text(encoding="utf-8"))
-    assert written.strip() == table().strip()
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def test_every_option_has_a_row() -> None:
-    for name in OPTIONS:
-        assert f"| `{name}` |" in table()
+@each_page
+def test_the_page_is_up_to_date(page: Path) -> None:
+    """`make client-options` writes the table again."""
+    _, written, _ = split(page.read_text(encoding="utf-8"))
+    assert written.strip() == table(PAGES[page]).strip()
 
 
-def test_the_code_on_the_page_is_python() -> None:
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-        compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+@each_page
+def test_every_option_has_a_row(page: Path) -> None:
+    for name in PAGES[page]:
+        assert f"| `{name}` |" in table(PAGES[page])
+
+
+@each_page
+def test_the_code_on_the_page_is_python(page: Path) -> None:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        compile(block, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
