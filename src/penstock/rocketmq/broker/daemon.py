@@ -95,7 +95,11 @@ class RocketBroker(Observer):
         except PenstockError:
             sock.close()
             raise
-        await broker._open(sock)
+        try:
+            await broker._open(sock)
+        except PenstockError:
+            await broker.close()
+            raise
         node.registry.observe(broker)
         node.dialects.append(broker)
         node.log_groups.leave_out(ROCKETMQ_PREFIX)

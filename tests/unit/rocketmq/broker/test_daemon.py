@@ -15,6 +15,7 @@ import pytest
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.node.node import Node
 from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.registration import NameServers
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.namesrv.daemon import NameServer
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -129,6 +130,22 @@ def test_a_damaged_table_is_one_clear_line(
     (tmp_path / "config" / "topics.json").write_text("[1]")
     with pytest.raises(ConfigError, match=r"topics\.json is damaged \(topics without"):
         loop_thread.run(RocketBroker.start(settings, host))
+
+
+def test_a_start_that_fails_leaves_nothing_open(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(servers: NameServers) -> None:
+        raise ConfigError("no such name server")
+
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        settings.listen_port = found.getsockname()[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(NameServers, "start", fail)
+        with pytest.raises(ConfigError, match="no such name server"):
+            loop_thread.run(RocketBroker.start(settings, host))
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    loop_thread.run(broker.close())
 
 
 def test_an_address_that_is_none(host: Node, settings: BrokerSettings) -> None:
