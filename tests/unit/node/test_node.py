@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
+from penstock.node import housekeeping
 from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.bodies import Bodies
-from tests.unit.nsq.nsqd.conftest import faulty_disk
+from tests.unit.nsq.nsqd.conftest import TIMEOUT_S, faulty_disk
 
 
 def options(path: Path | str, **changes: object) -> NsqdOptions:
@@ -31,16 +33,26 @@ async def test_what_was_published_is_there_again(tmp_path: Path) -> None:
     await again.close()
 
 
-async def test_nothing_is_deleted_before_the_start(tmp_path: Path) -> None:
+async def test_nothing_is_deleted_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Daemons may keep messages that no channel or group holds, once they are open."""
+    monkeypatch.setattr(housekeeping, "TICK_S", 0)
     node = await open_node(options(tmp_path, max_bytes_per_file=1, sync_timeout=MILLISECOND))
     topic = node.registry.topic("t")
     for _ in range(3):
         node.commits.publish(topic, Bodies.single(bytes(100)), 0, lambda error: None)
         await node.commits.settle()
     node.registry.channel(topic, "c").empty()
-    assert node.housekeeping._task is None
+    for _ in range(100):
+        await asyncio.sleep(0)
     assert topic.log.start_offset == 0
+    node.start()
+    async with asyncio.timeout(TIMEOUT_S):
+        while True:
+            if topic.log.start_offset:
+                break
+            await asyncio.sleep(0)
     await node.close()
 
 
