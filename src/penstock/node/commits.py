@@ -39,12 +39,12 @@ AT_ONCE: Final = 32
 """After a pass that brought so few publishes, so many are committed at once, each by itself: one or
 two producers that wait for every OK would only wait for the pass to end."""
 MANY: Final = 4096
-"""So many share a commit, and no more: the objects of a pass that reads megabytes of tiny publishes
+"""The most publishes that share a commit: the objects of a pass that reads megabytes of tiny ones
 would take a hundred times their bytes."""
 
 
 GATHER_NS_MAX: Final = 2 * MILLISECOND
-"""So long a sync is put off at most for more to share it."""
+"""The longest time that a sync is put off for more publishes to share it."""
 _GATHER_SHARE: Final = 4  # times what the last sync took
 
 
@@ -192,7 +192,7 @@ class Commits:
         self.commit()
 
     def _rested(self, topic: Topic, now: int) -> bool:
-        """Whether the topic's last sync for ``--sync-every`` is long enough ago; then it is now."""
+        """True if the topic's last sync for ``--sync-every`` is long enough ago; it counts as now."""
         if now < self._rest_until.get(topic, 0):
             return False
         self._rest_until[topic] = now + SYNC_REST_NS
@@ -280,7 +280,7 @@ class Commits:
 
     @property
     def health(self) -> StorageError | None:
-        """What went wrong with the newest write or sync of a topic; None when all went well."""
+        """The error of the newest write or sync of a topic that failed; None when all went well."""
         return next(reversed(self._failed.values()), None)
 
     def _note(self, topic: Topic, action: str, error: StorageError | None) -> None:

@@ -1,4 +1,4 @@
-"""What a dialect shows the others of its queues and consumer groups, in one form for all.
+"""Queues and consumer groups of a dialect, in the form in which the others show them.
 
 NSQ's HTTP API serves the log of any dialect (``/log``) and its groups (``/stats``, ``/metrics``).
 """

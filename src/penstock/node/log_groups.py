@@ -55,7 +55,7 @@ class Rival(NamedTuple):
 
 
 class Pace:
-    """How fast an offset has moved over about the last minute."""
+    """The speed of an offset over about the last minute."""
 
     def __init__(self, now_ns: int, offset: int) -> None:
         """Times are monotonic."""
@@ -84,7 +84,7 @@ class Pace:
 
 
 class _Known:
-    """What is known of a group since the start."""
+    """Facts about a group since the start of the process."""
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace

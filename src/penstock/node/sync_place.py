@@ -1,4 +1,4 @@
-"""Where a sync runs: in a thread, or in the loop while syncs are short.
+"""The place of a sync: a thread, or the loop while syncs are short.
 
 The way to a thread and back takes longer than the sync of a fast disk. A disk that stalls can hold
 the loop up once.

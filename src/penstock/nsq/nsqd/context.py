@@ -21,7 +21,7 @@ class Context:
     options: NsqdOptions
     limits: Limits
     features: Features
-    """What IDENTIFY may ask for."""
+    """Features that a client may ask for with IDENTIFY."""
     tls: ServerTls | None
 
     @classmethod

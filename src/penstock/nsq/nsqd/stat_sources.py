@@ -16,7 +16,7 @@ from penstock.nsq.nsqd.staged_parts import StagedParts
 
 @dataclass(frozen=True, slots=True)
 class StatSources:
-    """What /stats, /metrics and statsd are told from."""
+    """The sources of /stats, /metrics and what statsd gets."""
 
     node: Node
     options: NsqdOptions

@@ -121,7 +121,7 @@ class RocketBroker(Observer):
 
     @property
     def address(self) -> str:
-        """Where clients find the broker."""
+        """The address at which clients find the broker."""
         return join_host_port(self.settings.broker_ip1, self.port)
 
     def _add_own(self) -> None:

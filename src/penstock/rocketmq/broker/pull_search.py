@@ -69,7 +69,7 @@ class PullHeader(Struct, frozen=True, gc=False):
 
 
 class Pulled(Struct, frozen=True, gc=False):
-    """What a pull found: the answer's code and words, offsets, messages back to back."""
+    """The result of a pull: the answer's code and words, offsets, messages back to back."""
 
     code: ResponseCode
     remark: str
@@ -82,7 +82,7 @@ class Pulled(Struct, frozen=True, gc=False):
 
 
 def find(tables: Tables, header: PullHeader, subscription: Subscription) -> Pulled:
-    """What the queue has for this pull. Raises StorageError."""
+    """Search the queue for this pull. Raises StorageError."""
     low, high = bounds = tables.store.bounds(header.topic, header.queue)
     if not low <= header.offset < high:
         return _nothing(header.offset, low, high)

@@ -28,7 +28,7 @@ class RequestModes:
         self._table.pop(topic, None)
 
     def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it; also what is kept in the file."""
+        """The table in the form of the Java classes, which is also that of the file."""
         return {
             "messageRequestModeMap": {
                 topic: {

@@ -25,9 +25,9 @@ _OWN_LIMIT_SINCE: Final = 121
 def dead_letter_rule(
     tables: Tables, draft: Draft, max_reconsume_times: int | None, client_version: int
 ) -> Draft:
-    """What becomes of a message that a client sends to a retry topic itself.
+    """Rule on a message that a client sends to a retry topic itself.
 
-    It is the draft, changed to go to the dead letters when it was tried often enough. Raises
+    Returns the draft, changed to go to the dead letters when it was tried often enough. Raises
     RefusedError when the group does not exist.
     """
     config = group_topics.need_group(tables, draft.topic.removeprefix(names.RETRY_PREFIX))
@@ -37,7 +37,7 @@ def dead_letter_rule(
 
 
 def most_times(config: GroupConfig, wanted: int | None, client_version: int) -> int:
-    """How often a message may be tried: what the client says, or its group's setting."""
+    """The most tries of a message: the client's own limit, or its group's setting."""
     if wanted is None or client_version < _OWN_LIMIT_SINCE:
         return config.retry_max_times
     return wanted

@@ -30,7 +30,7 @@ class Publisher:
         self._timers = timers
 
     def divert(self, draft: Draft) -> Draft:
-        """Where a message waits if it is for later; the draft itself if it is for now.
+        """Return the draft itself if it is for now, else one that waits in a system topic.
 
         Raises RefusedError for a time that is not possible, BodyError for a level that is no
         number.
