@@ -192,7 +192,7 @@ class Commits:
         self.commit()
 
     def _rested(self, topic: Topic, now: int) -> bool:
-        """True if the topic's last sync for ``--sync-every`` is long enough ago; it counts as now."""
+        """True if the topic may be synced for ``--sync-every`` again; that time is then now."""
         if now < self._rest_until.get(topic, 0):
             return False
         self._rest_until[topic] = now + SYNC_REST_NS
