@@ -24,7 +24,7 @@ _UNTYPED: Final = "invalid value type"
 
 
 class Kind:
-    """How values of one kind are read and shown; the base is a text."""
+    """The form of one kind of value, read and shown; the base is a text."""
 
     word = "text"
 

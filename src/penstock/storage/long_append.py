@@ -22,7 +22,7 @@ class LongAppend:
 
     def __init__(self, file: LogFile) -> None:
         self.batches: list[Batch] = []
-        """What was written, of much only the heads."""
+        """The batches that were written, of much only their heads."""
         self._file = file
         self._start = self._end = file.size
 
