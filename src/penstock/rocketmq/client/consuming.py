@@ -18,10 +18,9 @@ from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.group import Group, Habits
 from penstock.rocketmq.client.held import HeldQueue
 from penstock.rocketmq.client.hub import Hub
-from penstock.rocketmq.client.publishing import Publisher
+from penstock.rocketmq.client.publishing import Publisher, tracer
 from penstock.rocketmq.client.received import Received
 from penstock.rocketmq.client.send_back import SendBack
-from penstock.rocketmq.client.trace import Tracer
 
 _AGAIN_S: Final = 5.0
 """A message that could not be sent back is handled again after so long."""
@@ -65,7 +64,7 @@ class Consumption(Group):
         self._working: dict[Unit, None] = {}
         self._inner = Publisher("CLIENT_INNER_PRODUCER", hub, traces=False)
         self._back = SendBack(hub, self.name, self._inner)
-        self._tracer = Tracer(hub) if hub.config.enable_msg_trace else None
+        self._tracer = tracer(hub) if hub.config.enable_msg_trace else None
 
     async def begin(self) -> None:
         await super().begin()

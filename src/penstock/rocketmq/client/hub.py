@@ -58,7 +58,7 @@ class Hub:
         if not addresses and not config.namesrv_url:
             addresses = os.environ.get("NAMESRV_ADDR", "")
         self.name_servers = NameServers(self, addresses, config.namesrv_url)
-        self.routes = Routes(self)
+        self.routes = Routes(self, self.name_servers)
         self._begun = False
 
     # --- what a shell does -----------------------------------------------------------------------

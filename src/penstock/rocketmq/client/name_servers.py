@@ -7,17 +7,15 @@ soon. The list may change while the client runs: by ``set``, or as the page at `
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.core.errors import ConfigError
 from penstock.net.address import split_host_port
 from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected
 from penstock.rocketmq.client.events import tell
+from penstock.rocketmq.client.runtime import Runtime
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
-
-if TYPE_CHECKING:
-    from penstock.rocketmq.client.hub import Hub
 
 FETCH_EVERY_S: Final = 120.0
 
@@ -36,8 +34,8 @@ def listed(text: str) -> list[str]:
 class NameServers:
     """Asks the name servers, one after the other until one answers."""
 
-    def __init__(self, hub: Hub, addresses: str, url: str) -> None:
-        self._hub = hub
+    def __init__(self, runtime: Runtime, addresses: str, url: str) -> None:
+        self._runtime = runtime
         self._url = url
         self.addresses = listed(addresses)
         """Those known at present; the one that answered last comes first."""
@@ -60,12 +58,12 @@ class NameServers:
     async def watch(self) -> None:
         """Read the page that lists them, again and again."""
         while self._url:
-            await self._hub.sleep(FETCH_EVERY_S)
+            await self._runtime.sleep(FETCH_EVERY_S)
             await self._fetch()
 
     async def _fetch(self) -> None:
         try:
-            self.set((await self._hub.fetch(self._url)).decode("utf-8", "replace").strip())
+            self.set((await self._runtime.fetch(self._url)).decode("utf-8", "replace").strip())
         except (ClientError, ConfigError) as error:
             tell(
                 logging.WARNING, "name-servers-failed",
@@ -79,7 +77,7 @@ class NameServers:
         failures: list[str] = []
         for address in list(self.addresses):
             try:
-                answer = await self._hub.ask(address, code, fields)
+                answer = await self._runtime.ask(address, code, fields)
             except NotConnected as error:
                 failures.append(str(error))
                 continue

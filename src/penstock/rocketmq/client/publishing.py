@@ -35,7 +35,7 @@ from penstock.rocketmq.client.sending import (
     drafts_of,
     results,
 )
-from penstock.rocketmq.client.trace import Tracer
+from penstock.rocketmq.client.trace import GROUP, Tracer
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.message_queue import MessageQueue
@@ -68,7 +68,7 @@ class Publisher:
         self._choice = QueueChoice(self._faults, hub.chance)
         self._tracer: Tracer | None = None
         if traces and config.enable_msg_trace:
-            self._tracer = Tracer(hub)
+            self._tracer = tracer(hub)
         self._pending_bytes = 0
         self._waiting: list[Promise[None]] = []
         self._begun = False
@@ -271,3 +271,8 @@ def _sum_of(topic: str, errors: list[ClientError], seconds: float) -> ClientErro
     if not errors:
         return TimedOut(topic, f"the send was not begun within {seconds:g} s")
     return errors[0] if len(errors) == 1 else SendFailed(topic, errors)
+
+
+def tracer(hub: Hub) -> Tracer:
+    """A tracer that sends as Java's does."""
+    return Tracer(hub, Publisher(GROUP, hub, traces=False).send)

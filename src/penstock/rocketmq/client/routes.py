@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.rocketmq.client.errors import (
     BadAnswer,
@@ -15,13 +15,12 @@ from penstock.rocketmq.client.errors import (
 )
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.jobs import Job
+from penstock.rocketmq.client.name_servers import NameServers
+from penstock.rocketmq.client.runtime import Runtime
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-
-if TYPE_CHECKING:
-    from penstock.rocketmq.client.hub import Hub
 
 MASTER: Final = 0
 READ, WRITE = 4, 2
@@ -96,8 +95,9 @@ def _ordered(topic: str, text: str) -> list[MessageQueue]:
 class Routes:
     """The routes of the topics that were asked for."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, runtime: Runtime, name_servers: NameServers) -> None:
+        self._runtime = runtime
+        self._name_servers = name_servers
         self._known: dict[str, Route] = {}
         self._by_example: set[str] = set()
         self._asking: dict[str, Job[Route]] = {}
@@ -132,7 +132,7 @@ class Routes:
         return found
 
     async def _by_default(self, topic: str) -> Route:
-        config = self._hub.config
+        config = self._runtime.config
         try:
             example = await self.ask(config.create_topic_key)
         except NoRoute:
@@ -149,7 +149,7 @@ class Routes:
         """Ask the name servers now. Raises NoRoute, NoNameServer."""
         job = self._asking.get(topic)
         if job is None:
-            job = self._hub.spawn(self._ask(topic), f"route of {topic}")
+            job = self._runtime.spawn(self._ask(topic), f"route of {topic}")
             if not job.is_done:
                 self._asking[topic] = job
                 job.then(lambda _: self._asking.pop(topic, None))
@@ -157,7 +157,7 @@ class Routes:
 
     async def _ask(self, topic: str) -> Route:
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = await self._hub.name_servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        answer = await self._name_servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NoRoute(topic, "no name server knows it")
         if answer.code != ResponseCode.SUCCESS:
@@ -198,7 +198,9 @@ class Routes:
         """Something went wrong with this route: ask for it again soon."""
         if topic not in self._refreshing:
             self._refreshing.add(topic)
-            self._hub.later(REFRESH_S, lambda: self._hub.spawn(self._refresh(topic), "route"))
+            self._runtime.later(
+                REFRESH_S, lambda: self._runtime.spawn(self._refresh(topic), "route")
+            )
 
     async def _refresh(self, topic: str) -> None:
         self._refreshing.discard(topic)
@@ -215,6 +217,6 @@ class Routes:
     async def watch(self) -> None:
         """Ask for all of them again and again."""
         while True:
-            await self._hub.sleep(self._hub.config.poll_name_server_interval)
+            await self._runtime.sleep(self._runtime.config.poll_name_server_interval)
             for topic in self.topics:
                 await self._refresh(topic)

@@ -19,6 +19,8 @@ from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.message import SysFlag
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from penstock.rocketmq.client.hub import Hub
     from penstock.rocketmq.client.received import Received
     from penstock.rocketmq.client.sending import Draft, SendResult
@@ -44,11 +46,10 @@ def entry(*fields: object) -> str:
 class Tracer:
     """Gathers entries, and sends them."""
 
-    def __init__(self, hub: Hub) -> None:
-        from penstock.rocketmq.client.publishing import Publisher
-
+    def __init__(self, hub: Hub, send: Callable[[Message], Awaitable[object]]) -> None:
+        """``send`` may raise ClientError."""
         self._hub = hub
-        self._publisher = Publisher(GROUP, hub, traces=False)
+        self._send = send
         self._held: list[tuple[str, str]] = []
         self._timer: Timer | None = None
 
@@ -116,6 +117,6 @@ class Tracer:
             keys = " ".join(dict.fromkeys(" ".join(keys for _, keys in part).split()))
             keys = keys[: properties.BYTES_MAX // 2]
             try:
-                await self._publisher.send(Message(self._hub.config.trace_topic, body, keys=keys))
+                await self._send(Message(self._hub.config.trace_topic, body, keys=keys))
             except ClientError as error:
                 tell(logging.WARNING, "trace-failed", f"send trace data failed: {error}")

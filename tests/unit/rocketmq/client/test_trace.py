@@ -5,8 +5,8 @@ from __future__ import annotations
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.jobs import Job
 from penstock.rocketmq.client.message import Message
-from penstock.rocketmq.client.publishing import Publisher
-from penstock.rocketmq.client.trace import HELD_MAX, Tracer
+from penstock.rocketmq.client.publishing import Publisher, tracer
+from penstock.rocketmq.client.trace import HELD_MAX
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode
 
@@ -45,9 +45,9 @@ def test_a_send_is_traced_half_a_second_later() -> None:
 
 def test_handling_a_message_is_traced_before_and_after() -> None:
     hub = made()
-    tracer, message = Tracer(hub), received(UNIQ_KEY="ID", KEYS="k")
-    tracer.before("G", message, "R")
-    tracer.after("G", message, "R", 0.25, succeeded=False)
+    made_tracer, message = tracer(hub), received(UNIQ_KEY="ID", KEYS="k")
+    made_tracer.before("G", message, "R")
+    made_tracer.after("G", message, "R", 0.25, succeeded=False)
     hub.passes(1)
     before, after = traces(hub)
     assert before[0] == "SubBefore"
@@ -59,10 +59,10 @@ def test_handling_a_message_is_traced_before_and_after() -> None:
 def test_traces_that_nobody_takes_are_dropped() -> None:
     hub = made()
     hub.down.add("a:10911")
-    tracer = Tracer(hub)
+    tracing = tracer(hub)
     for _ in range(2 * HELD_MAX):
-        tracer._held.append(("x", "y")) if len(tracer._held) < HELD_MAX else None
-    tracer.before("G", received(), "R")
-    assert len(tracer._held) <= HELD_MAX
+        tracing._held.append(("x", "y")) if len(tracing._held) < HELD_MAX else None
+    tracing.before("G", received(), "R")
+    assert len(tracing._held) <= HELD_MAX
     hub.passes(5)
     assert traces(hub) == []
