@@ -249,7 +249,7 @@ CASES: tuple[Case, ...] = (
         + _unit("rocketmq/namesrv/processor", "masters_and_slaves")
         + _unit("rocketmq/namesrv/routes", "only_masters_tell_of_topics")
         + _broker("offsets_api", "all_offsets_at_once")
-        + _broker("delays/schedule", "offsets_are_told_as_java_tells_them")
+        + _broker("delays/requests", "offsets_are_told_as_java_tells_them")
         + _broker("admin/topics", "the_whole_table"),
     ),
     Case(
