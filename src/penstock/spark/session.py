@@ -6,6 +6,7 @@ On a cluster use the session that spark-submit gives; ``settings_for`` shows wha
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ def settings_for(master: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.pyspark.python": sys.executable,
+        # Over TCP the two sides wait for each other's late acknowledgements: tens of ms a task.
+        "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
