@@ -223,7 +223,7 @@ def why(error: Exception) -> str:
     if isinstance(cause, urllib.error.URLError):
         cause = cause.reason if isinstance(cause.reason, Exception) else cause
     if isinstance(cause, ssl.SSLError):
-        return go_words(cause) + _tls_remedy(cause)
+        return go_words(cause).rstrip(".") + _tls_remedy(cause)
     return _LOOKUP.sub("", reason(cause)) or type(cause).__name__
 
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import GroupInUse, LogError, NoDialect, NoLog, TopicNotFound
+from penstock.spark import planning
 from penstock.spark.access import bounds_in, client, no_dialect, no_log, persist, secured, why
 from penstock.spark.at_once import at_once
 from penstock.spark.directory import Directory
@@ -55,7 +56,7 @@ class Cluster:
         bounds |= self._strays.look_for(missing, self._address_of, known)
         self._strays.saw(bounds)
         there = {place.topic for place in (*bounds, *self._strays.away(missing))}
-        self._require_topics(there, topics_at)
+        self._require_topics(there, topics_at, missing)
         return bounds
 
     def reads(self, topic: str) -> bool:
@@ -162,11 +163,19 @@ class Cluster:
             raise SourceError(f"node {address}: {error.status} {error.reason}") from None
         return bounds_in(found, secure)
 
-    def _require_topics(self, there: set[str], topics_at: Mapping[str, Sequence[str]]) -> None:
-        """Raise SourceError for a topic that no node has."""
+    def _require_topics(
+        self,
+        there: set[str],
+        topics_at: Mapping[str, Sequence[str]],
+        missing: Mapping[Place, int],
+    ) -> None:
+        """Raise SourceError for a topic that no node has; of ``missing`` some was read."""
         for topic in () if self._settings.finds_topics else self._settings.topics:
             if topic not in there:
                 asked = [address for address, topics in topics_at.items() if topic in topics]
+                for place, offset in sorted(missing.items()):
+                    if place.topic == topic and asked:
+                        raise SourceError(planning.deleted(place, offset))
                 raise SourceError(self._nowhere(topic, asked))
 
     def _nowhere(self, topic: str, asked: Sequence[str]) -> str:

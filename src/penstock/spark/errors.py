@@ -36,7 +36,8 @@ class SinkError(PenstockError):
 
 
 _OURS = re.compile(r"penstock\.[\w.]*Error: (?P<message>[^\n]+)")
-_CONDITION = re.compile(r"^\[[A-Z_.0-9]+\] ")
+_CONDITION = re.compile(r"^\[([A-Z_.0-9]+)\] ")
+_STATE_CODE = re.compile(r" SQLSTATE: \w{5}$")
 # What py4j puts around the message of an exception in Java: a line before it, and its class.
 _CALLED = re.compile(r"^An error occurred while calling .*\n")
 _CLASS = re.compile(r"^: (?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
@@ -49,6 +50,19 @@ _UNANSWERED = (
 _PROCESS_ENDED = (
     "a Python process of the query ended before it had answered (killed, or out of memory); start "
     "the query again, it goes on where it was"
+)
+# Conditions of Spark's whose words do not help.
+_OTHER_STATE = (
+    "the groups, windows or unique columns of the query are others than those of the state in its "
+    "checkpoint: give it its old columns and types back, or a new checkpoint, which starts over"
+)
+_CONDITIONS = {
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
+}
+_DISK_FULL = (
+    "the disk of the checkpoint, of the sink or of Spark's temporary files is full (No space left on "
+    "device); make room and run the same command to go on"
 )
 
 
@@ -64,4 +78,13 @@ def explain(error: BaseException) -> str:
         return _PROCESS_ENDED
     text = _CLASS.sub("", _CALLED.sub("", text))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return _CONDITION.sub("", lines[0]) if lines else type(error).__name__
+    return _readable(lines[0]) if lines else type(error).__name__
+
+
+def _readable(line: str) -> str:
+    """A sentence of Spark's without its codes, or ours in its place."""
+    condition = _CONDITION.match(line)
+    known = _CONDITIONS.get(condition[1]) if condition else None
+    if "No space left on device" in line:
+        return _DISK_FULL
+    return known or _STATE_CODE.sub("", _CONDITION.sub("", line))

@@ -9,6 +9,7 @@ JVM ends by itself when this process does, because its standard input closes.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 import tempfile
@@ -25,6 +26,8 @@ from penstock.spark.java import Java
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 10
 _POLL_S = 0.02
+_ENDED_BY = re.compile(r'^(?:Exception in thread "main" [\w.$]+|Error): (.+)', re.MULTILINE)
+_WORDS_MAX = 300
 
 # What org.apache.spark.launcher.JavaModuleOptions gives, without the incubating vector module.
 _OPENED = (
@@ -93,7 +96,7 @@ def launch(
             start_new_session=True,
         )
         try:
-            _wait(process, information)
+            _wait(process, information, log)
             return _read(process, information)
         except BaseException:
             process.kill()
@@ -136,14 +139,23 @@ def _jars() -> Path:
     return Path(found.origin).parent / "jars"
 
 
-def _wait(process: subprocess.Popen[bytes], information: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], information: Path, log: IO[bytes] | None) -> None:
     for _ in range(int(_START_TIMEOUT_S / _POLL_S)):
         if information.exists():
             return
         if process.poll() is not None:
-            raise SparkStartError(f"Spark's JVM ended at once with code {process.returncode}")
+            said = f"Spark's JVM ended at once with code {process.returncode}"
+            raise SparkStartError(said + _last_words(log))
         time.sleep(_POLL_S)
     raise SparkStartError(f"Spark's JVM did not come up within {_START_TIMEOUT_S} s")
+
+
+def _last_words(log: IO[bytes] | None) -> str:
+    """The error that ended the JVM, from its log: jars that cannot be had, a setting it refuses."""
+    if log is None:
+        return ""
+    found = _ENDED_BY.findall(Path(log.name).read_text(encoding="utf-8", errors="replace"))
+    return f": {found[-1][:_WORDS_MAX]}" if found else ""
 
 
 def _read(process: subprocess.Popen[bytes], information: Path) -> Gateway:

@@ -220,6 +220,15 @@ def vanished(place: Place, offset: int, end: int) -> str:
     )
 
 
+def deleted(place: Place, offset: int) -> str:
+    """The sentence for a topic that is nowhere any more; all that is known of it was read."""
+    return (
+        f"topic {place.topic} was deleted on node {place.node}: it was read up to offset {offset} "
+        "there, and what came after that is lost. Once it is there again, set failOnDataLoss=false "
+        "to read it from its start"
+    )
+
+
 def unreachable(place: Place, offset: int) -> str:
     """The sentence for a place whose node is not among the ones that answer."""
     return (

@@ -75,6 +75,18 @@ def test_nobody_has_the_topic(server: FakeLogServer) -> None:
         Cluster(asked).bounds()
 
 
+def test_a_topic_that_was_read_and_is_gone(server: FakeLogServer) -> None:
+    asked = Settings.parse({"topic": "t", "nsqd_http_address": server.address})
+    read = {Place("t", server.node, 0): 10}
+    with pytest.raises(SourceError) as failed:
+        Cluster(asked).bounds(read)
+    assert str(failed.value) == (
+        f"topic t was deleted on node {server.node}: it was read up to offset 10 there, and what "
+        "came after that is lost. Once it is there again, set failOnDataLoss=false to read it from "
+        "its start"
+    )
+
+
 def test_a_commit_to_a_node_that_is_gone() -> None:
     cluster = Cluster(Settings.parse({"topic": "t", "nsqd_http_address": "127.0.0.1:9"}))
     with pytest.raises(SourceError) as failed:

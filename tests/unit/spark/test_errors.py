@@ -26,6 +26,18 @@ def test_a_foreign_error_is_its_first_line() -> None:
     assert explain(RuntimeError("")) == "RuntimeError"
 
 
+def test_codes_of_spark_are_left_out_and_a_state_of_other_columns_is_explained() -> None:
+    error = RuntimeError("[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\n")
+    assert explain(error) == "Division by zero. Use `try_divide`."
+    error = RuntimeError("[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema ...")
+    assert explain(error).startswith("the groups, windows or unique columns of the query are ")
+
+
+def test_a_full_disk_is_said_with_its_remedy() -> None:
+    error = RuntimeError("[STREAM_FAILED] Query q: java.io.IOException: No space left on device")
+    assert explain(error).startswith("the disk of the checkpoint, of the sink or of Spark's temp")
+
+
 def test_nothing_of_py4j_stands_before_an_error_of_java() -> None:
     wall = (
         "An error occurred while calling o274.start.\n"
