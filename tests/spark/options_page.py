@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.options import table
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.settings import Settings
@@ -15,10 +16,12 @@ from penstock.spark.sink import settings as sink
 from penstock.spark.sink.rocketmq import settings as rocketmq_sink
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+CHANNEL: Final = " of a channel"
 SINK: Final = " of the sink"
 ROCKETMQ_SINK: Final = " of the sink rocketmq"
 TABLES: Final = {
     "": table(Settings),
+    CHANNEL: table(ChannelSettings),
     " of rocketmq": table(RocketmqSettings, beside=Settings),
     SINK: table(sink.Settings),
     ROCKETMQ_SINK: table(rocketmq_sink.Settings),

@@ -12,6 +12,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.spark.channel.settings import COLUMNS as CHANNEL_COLUMNS
+
 _TYPES = {
     "topic": StringType(),
     "body": BinaryType(),
@@ -30,3 +32,5 @@ _TYPES = {
 }
 SCHEMA = StructType([StructField(name, kind) for name, kind in _TYPES.items()])
 """All columns."""
+CHANNEL_SCHEMA = StructType([SCHEMA[name] for name in CHANNEL_COLUMNS])
+"""Those of ``mode=channel``."""

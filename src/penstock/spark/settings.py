@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
+from penstock.spark.channel.settings import is_channel
 from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.options import (
@@ -134,7 +135,11 @@ class Settings(Reach):
     fetch_bytes: int = option(
         "fetchBytes", positive, 4 << 20, "Bytes of one fetch.", shown="4194304"
     )
-    mode: str = option("mode", one_of("log"), "log", "`log`.", shown="log")
+    mode: str = option(
+        "mode", one_of("log", "channel"), "log",
+        "`log`; `channel` reads a [channel](#channels) of any nsqd, and has other options.",
+        shown="log",
+    )  # fmt: skip
 
     @classmethod
     def parse(cls, options: Mapping[str, str], read: Read | None = None) -> Self:
@@ -143,6 +148,10 @@ class Settings(Reach):
         Raises OptionError for a missing, unknown or unusable option, and with ``read`` for one that
         is of no use to this kind of read.
         """
+        if is_channel(options):
+            raise OptionError(
+                "mode=channel is for streams of Spark with format nsq, not for other reads"
+            )
         fields = parse(cls, options, read=read, format=cls.format)
         settings = cls(**fields)
         cls.columns_in(options)

@@ -17,8 +17,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.spark.channel.settings import ChannelSettings, is_channel
 from penstock.spark.errors import OptionError
-from penstock.spark.schema import SCHEMA
+from penstock.spark.schema import CHANNEL_SCHEMA, SCHEMA
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class NsqDataSource(DataSource):
         return "nsq"
 
     def schema(self) -> StructType:
-        return StructType([SCHEMA[name] for name in Settings.columns_in(self.options)])
+        kind = ChannelSettings if is_channel(self.options) else Settings
+        return StructType([SCHEMA[name] for name in kind.columns_in(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark.batch import NsqBatchReader
@@ -46,6 +48,12 @@ class NsqDataSource(DataSource):
         return NsqBatchReader(settings, columns_of(schema, SCHEMA, settings))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if is_channel(self.options):
+            from penstock.spark.channel.stream import ChannelStreamReader
+
+            channel = ChannelSettings.parse(self.options)
+            asked = columns_of(schema, CHANNEL_SCHEMA, channel)
+            return ChannelStreamReader(channel, asked)
         from penstock.spark.stream import NsqStreamReader
 
         settings = Settings.parse(self.options, "stream")
@@ -62,7 +70,9 @@ class NsqDataSource(DataSource):
         return stream_writer(self.options, schema)
 
 
-def columns_of(schema: StructType, all_columns: StructType, settings: Settings) -> Sequence[str]:
+def columns_of(
+    schema: StructType, all_columns: StructType, settings: Settings | ChannelSettings
+) -> Sequence[str]:
     """The asked columns. Raises OptionError when one is unknown or has another type, and when the
     options ask for others.
     """

@@ -108,6 +108,9 @@ class Config:
     tls_root_ca_file: str = option("", FILE, "Who may sign the node's certificate (PEM).")
     tls_cert: str = option("", FILE, "Our certificate (PEM).")
     tls_key: str = option("", FILE, "Its key (PEM), where it is not in the same file.")
+    tls_server_name: str = option(
+        "", TEXT, "The name in the node's certificate, where it is not its host's."
+    )
     tls_insecure_skip_verify: bool = option(False, SWITCH, "Accept any certificate of the node.")
     tls_min_version: str = option("tls1.2", _TLS_VERSION, "The oldest TLS to accept.")
     deflate: bool = option(False, SWITCH, "Compress with deflate.")

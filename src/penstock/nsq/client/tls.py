@@ -37,7 +37,9 @@ def context_of(config: Config) -> ssl.SSLContext:
         raise BadTlsOptions(str(error)) from error
 
 
-def layer_of(context: ssl.SSLContext, address: str) -> TlsLayer:
-    """The client's side of a connection to this address, whose certificate must be for its host."""
+def layer_of(context: ssl.SSLContext, address: str, server_name: str = "") -> TlsLayer:
+    """The client's side of a connection to this address, whose certificate must be for its host, or
+    for ``server_name``.
+    """
     host, _ = split_host_port(address)
-    return TlsLayer(context, server_name=host or "localhost")
+    return TlsLayer(context, server_name=server_name or host or "localhost")

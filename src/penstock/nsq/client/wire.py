@@ -197,7 +197,8 @@ class Wire:
     def _begin_tls(self) -> None:
         from penstock.nsq.client.tls import layer_of
 
-        layer = layer_of(self._tls_context or self._read_tls_files(), self.address)
+        context = self._tls_context or self._read_tls_files()
+        layer = layer_of(context, self.address, self._config.tls_server_name)
         layer.receive_data(self._answers.rest())
         self._shaking = layer
         self._sink = layer.receive_data

@@ -1,0 +1,174 @@
+"""From the channel to staged files, in a thread beside the driver: a message is finished when its
+file is on stable storage.
+
+No message waits for Spark. What has come is written as soon as nodes are about to send no more, as
+a query waits for it, or after a second; so a message is never held for as long as its time-out, and
+needs no TOUCH. While as much is staged as may be, nothing is taken from the nodes.
+"""
+
+from __future__ import annotations
+
+from threading import Condition, Thread
+from typing import Final
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import PenstockError, StorageError
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.client.blocking import Consumer
+from penstock.spark.access import why
+from penstock.spark.channel.folder import Folder, StagedFile
+from penstock.spark.channel.pile import Pile, record_batch, requeue
+from penstock.spark.channel.settings import ChannelSettings
+from penstock.spark.errors import SourceError
+
+FILES_MAX: Final = 10_000
+"""Staged files at which no more messages are taken."""
+_POLL_S: Final = 0.05
+_GATHER_NS: Final = SECOND
+"""How long messages wait for company; much less than any time-out that is of use."""
+_GATHER_WANTED_NS: Final = 50 * MILLISECOND
+"""The same while Spark waits for a batch."""
+_STOP_S: Final = 10.0
+
+
+class Stager:
+    """The one consumer of a query."""
+
+    def __init__(self, settings: ChannelSettings, folder: Folder, least: int) -> None:
+        """``least`` is the lowest number that a new file may have."""
+        self._settings = settings
+        self._folder = folder
+        self._least = least
+        self._pile = Pile()
+        self._changed = Condition()
+        self._wanted = False
+        self._stopping = False
+        self._error: SourceError | None = None
+        self._alone_since_ns: int | None = None
+        self._quiet_since_ns = SYSTEM_CLOCK.monotonic_ns()
+        self._oldest: dict[int, int] = {}
+        self._thread = Thread(target=self._run, daemon=True, name=f"staging {settings.where}")
+        self._thread.start()
+
+    # --- for the reader --------------------------------------------------------------------------
+
+    def staged(self, least: int, wait_s: float) -> dict[int, StagedFile]:
+        """The files from ``least`` on; waits for one. Raises SourceError if staging failed."""
+        with self._changed:
+            self._wanted = True
+            self._changed.wait_for(lambda: self._error or self._files(least), wait_s)
+            self._wanted = False
+            if self._error is not None:
+                raise self._error
+            return self._files(least)
+
+    def remove_below(self, number: int) -> None:
+        """The batches of the files before this one are committed. Raises SourceError."""
+        with self._changed:
+            self._folder.remove_below(number)
+            for done in [each for each in self._oldest if each < number]:
+                del self._oldest[done]
+
+    def published_before(self, least: int, wall_ns: int) -> bool:
+        """True if a file from ``least`` on may have a message that was published before then."""
+        with self._changed:
+            return any(self._oldest.get(each, 0) <= wall_ns for each in self._files(least))
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since a message came, or nodes could not be reached."""
+        return (SYSTEM_CLOCK.monotonic_ns() - self._quiet_since_ns) / SECOND
+
+    def stop(self) -> None:
+        """Give back what is not staged, and close the connections."""
+        self._stopping = True
+        self._thread.join(_STOP_S)
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        settings = self._settings
+        try:
+            with Consumer(
+                settings.topic,
+                settings.channel,
+                nsqd_tcp_addresses=settings.nodes,
+                lookupd_http_addresses=settings.lookupd,
+                config=settings.client_config(),
+            ) as consumer:
+                while not self._stopping:
+                    self._turn(consumer)
+                self._pile.give_back()
+        except SourceError as error:
+            self._fail(error)
+        except (PenstockError, OSError, ValueError) as error:
+            self._fail(SourceError(f"{settings.where} cannot be read: {why(error)}"))
+
+    def _turn(self, consumer: Consumer) -> None:
+        allowed = self._settings.in_flight_max if self._has_room() else 0
+        if consumer.max_in_flight != allowed:
+            consumer.max_in_flight = allowed
+        delivery = consumer.get_delivery(_POLL_S)
+        now = SYSTEM_CLOCK.monotonic_ns()
+        if delivery is not None:
+            self._pile.add(delivery, now)
+            self._quiet_since_ns = now
+        if self._pile.rows and self._is_due(consumer, now, more=delivery is not None):
+            self._stage()
+        self._watch(consumer, now)
+
+    def _has_room(self) -> bool:
+        folder = self._folder
+        return len(folder.files) < FILES_MAX and folder.nbytes < self._settings.staged_bytes_max
+
+    def _is_due(self, consumer: Consumer, now: int, *, more: bool) -> bool:
+        pile, settings = self._pile, self._settings
+        full = pile.nbytes >= settings.file_bytes or pile.rows >= settings.in_flight_max
+        waited = now - pile.since_ns >= (_GATHER_WANTED_NS if self._wanted else _GATHER_NS)
+        return full or waited or (consumer.is_starved and not more)
+
+    def _stage(self) -> None:
+        deliveries = self._pile.take()
+        if not deliveries:
+            return
+        oldest = min(time for each in deliveries for time, *_ in each.block.fields())
+        batch = record_batch(deliveries)
+        try:
+            with self._changed:
+                number = self._folder.write(batch, self._least)
+                self._oldest[number] = oldest
+                self._changed.notify_all()
+        except StorageError as error:
+            requeue(deliveries)
+            raise SourceError(
+                f"messages of {self._settings.where} cannot be staged: {error}. They were given "
+                "back to the channel"
+            ) from error
+        for delivery in deliveries:
+            delivery.finish()
+
+    def _watch(self, consumer: Consumer, now: int) -> None:
+        """Raise SourceError when no node could be reached for as long as the option says.
+
+        That nsqlookupd knows no node with the topic is no error: it may come.
+        """
+        if consumer.connections:
+            self._alone_since_ns = None
+            return
+        self._alone_since_ns = self._alone_since_ns or now
+        timeout_s = self._settings.timeout_s
+        if now - self._alone_since_ns < timeout_s * SECOND:
+            self._quiet_since_ns = now
+        elif consumer.last_error is not None:
+            raise SourceError(
+                f"no node of {self._settings.where} can be reached: {consumer.last_error} (tried "
+                f"for {timeout_s:g} s; option timeout); start it and run the command again"
+            )
+
+    def _fail(self, error: SourceError) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def _files(self, least: int) -> dict[int, StagedFile]:
+        return {number: each for number, each in self._folder.files.items() if number >= least}

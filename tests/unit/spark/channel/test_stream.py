@@ -1,0 +1,236 @@
+"""Micro-batches of staged files, without Spark: what Spark would call, over a real nsqd."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+from penstock.spark.channel.folder import Folder, StagedFile
+from penstock.spark.channel.settings import COLUMNS, ChannelSettings
+from penstock.spark.channel.stream import SPLIT_BYTES, ChannelStreamReader, split
+from penstock.spark.decode import arrow_schema
+from penstock.spark.errors import LostError, SourceError
+from penstock.testing.daemons import Daemon, run_nsqd
+from tests.forwarding import channel, create, publish, wait_until
+
+ALL = ReadAllAvailable()
+Offset = dict[str, Any]
+
+
+@pytest.fixture
+def nsqd() -> Iterator[Daemon]:
+    with run_nsqd() as daemon:
+        create(daemon, "t", "c")
+        yield daemon
+
+
+class Query:
+    """A query that may end and start again, with its checkpoint in ``start``."""
+
+    def __init__(self, nsqd: Daemon, folder: Path, **options: str) -> None:
+        self._options = {
+            "mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": nsqd.tcp,
+            "stagingLocation": str(folder), **options,
+        }  # fmt: skip
+        self.reader = self.again()
+        self.start = self.reader.initialOffset()
+
+    def again(self, **options: str) -> ChannelStreamReader:
+        """The reader of the next process, in which the lock of this one is gone."""
+        self.reader = ChannelStreamReader(
+            ChannelSettings.parse(self._options | options), ("topic", "body")
+        )
+        return self.reader
+
+    def plan(self, start: Offset | None = None) -> Offset:
+        """The end of the next batch, waited for."""
+        start = start or self.start
+        found: list[Offset] = []
+
+        def planned() -> bool:
+            found.append(self.reader.latestOffset(start, ALL))
+            return found[-1] != start
+
+        wait_until(planned, lambda: "nothing is staged")
+        return found[-1]
+
+    def rows(self, start: Offset, end: Offset) -> list[bytes]:
+        return rows(self.reader, start, end)
+
+
+def rows(reader: ChannelStreamReader, start: Offset, end: Offset) -> list[bytes]:
+    found: list[bytes] = []
+    for partition in reader.partitions(start, end):
+        task: ChannelStreamReader = pickle.loads(pickle.dumps(reader))
+        for batch in task.read(partition):
+            assert batch.schema == arrow_schema(("topic", "body"))
+            assert set(batch.column("topic").to_pylist()) == {"t"}
+            found += batch.column("body").to_pylist()
+    return found
+
+
+@pytest.fixture
+def query(nsqd: Daemon, tmp_path: Path) -> Iterator[Query]:
+    query = Query(nsqd, tmp_path / "staging")
+    yield query
+    query.reader.stop()
+
+
+def everything(query: Query, count: int) -> tuple[Offset, list[bytes]]:
+    """Batches until so many rows are read; the last offset and the rows."""
+    at, found = query.start, []
+    while len(found) < count:
+        end = query.plan(at)
+        found += query.rows(at, end)
+        at = end
+    return at, found
+
+
+def test_every_message_is_in_one_batch(nsqd: Daemon, query: Query) -> None:
+    bodies = [b"%d" % number for number in range(5000)]
+    publish(nsqd, "t", bodies)
+    at, found = everything(query, len(bodies))
+    assert found == bodies
+    assert query.reader.latestOffset(at, ALL) == at
+    assert query.reader.reportLatestOffset() == at
+
+
+def test_a_batch_that_is_run_again_has_the_same_rows(
+    nsqd: Daemon, query: Query, tmp_path: Path
+) -> None:
+    publish(nsqd, "t", [b"a", b"b"])
+    end = query.plan()
+    before = query.rows(query.start, end)
+    query.reader.stop()
+    publish(nsqd, "t", [b"c"])
+    reader = query.again()
+    assert rows(reader, query.start, end) == before
+    # From then on it is committed, and gone.
+    later = query.plan(end)
+    assert query.rows(end, later)[-1:] == [b"c"]
+    assert not (tmp_path / "staging" / "000000000000.arrow").exists()
+
+
+def test_files_that_another_query_left_are_read(nsqd: Daemon, query: Query) -> None:
+    publish(nsqd, "t", [b"a"])
+    query.plan()
+    query.reader.stop()
+    reader = query.again()
+    start = reader.initialOffset()
+    assert rows(reader, start, query.plan(start)) == [b"a"]
+
+
+def test_a_file_that_is_gone_is_named_or_skipped(
+    nsqd: Daemon, query: Query, tmp_path: Path
+) -> None:
+    publish(nsqd, "t", [b"a"])
+    end = query.plan()
+    (partition,) = query.reader.partitions(query.start, end)
+    query.reader.stop()
+    path = tmp_path / "staging" / "000000000000.arrow"
+    path.unlink()
+    with pytest.raises(LostError, match=f"staged file {path} is missing on this machine"):
+        list(query.reader.read(partition))
+    with pytest.raises(SourceError, match=f"staged file {path} is missing on this machine"):
+        query.again().partitions(query.start, end)
+    query.reader.stop()
+    lenient = query.again(failOnDataLoss="false")
+    assert rows(lenient, query.start, end) == []
+    assert list(lenient.read(partition)) == []
+
+
+def test_another_folder_is_noticed(nsqd: Daemon, query: Query, tmp_path: Path) -> None:
+    publish(nsqd, "t", [b"a"])
+    end = query.plan()
+    query.reader.stop()
+    shutil.move(tmp_path / "staging", tmp_path / "moved")
+    with pytest.raises(SourceError, match="the checkpoint belongs to another stagingLocation"):
+        query.again().latestOffset(end, ALL)
+    query.reader.stop()
+    query.again(failOnDataLoss="false")
+    publish(nsqd, "t", [b"b"])
+    later = query.plan(end)
+    assert later["staging"] != end["staging"]
+    assert b"b" in query.rows(end, later)
+    query.reader.stop()
+    # Moved back, or moved together with the checkpoint, it is the same.
+    query.again(stagingLocation=str(tmp_path / "moved"))
+    assert query.rows(query.start, end) == [b"a"]
+
+
+def test_two_queries_in_one_folder_are_refused(query: Query, nsqd: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="is in use by another query: give each query a folder"):
+        Query(nsqd, tmp_path / "staging", timeout="1")
+
+
+def test_a_run_of_available_now_reads_what_was_there(nsqd: Daemon, query: Query) -> None:
+    bodies = [b"%d" % number for number in range(5000)]
+    publish(nsqd, "t", bodies)
+    query.reader.prepareForTriggerAvailableNow()
+    at, found = query.start, []
+    while (end := query.reader.latestOffset(at, ALL)) != at:
+        found += query.rows(at, end)
+        at = end
+        publish(nsqd, "t", [b"late"] * 10)
+    assert found[: len(bodies)] == bodies
+    # What came meanwhile is for the next run, but for what one file had already.
+    assert len(found) < len(bodies) + 100
+
+
+def test_limits_count_whole_files() -> None:
+    def admitted(**options: str) -> tuple[Any, int]:
+        settings = ChannelSettings.parse(
+            {
+                "mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": "h:4150",
+                "stagingLocation": "/none", **options,
+            }
+        )  # fmt: skip
+        reader = ChannelStreamReader(settings, COLUMNS)
+        files = {number: StagedFile(100, 1000) for number in range(5, 10)}
+        return reader.getDefaultReadLimit(), reader._admitted(files, 5)
+
+    assert admitted() == (ReadAllAvailable(), 10)
+    assert admitted(maxRecordsPerTrigger="250") == (ReadMaxRows(250), 7)
+    assert admitted(maxRecordsPerTrigger="1") == (ReadMaxRows(1), 6)
+    assert admitted(maxBytesPerTrigger="3000") == (ReadMaxBytes(3000), 8)
+
+
+def test_splits_are_runs_of_files() -> None:
+    files = {number: StagedFile(1, SPLIT_BYTES // 4) for number in range(10)}
+    numbers = list(range(10))
+    assert split(numbers, files, 1) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert len(split(numbers, files, 10)) == 10
+    assert split([], files, 3) == []
+
+
+def test_nothing_but_options_goes_to_the_tasks(query: Query) -> None:
+    query.reader.latestOffset(query.start, ALL)
+    copy = pickle.loads(pickle.dumps(query.reader))
+    assert vars(copy) == {"settings": query.reader.settings, "columns": query.reader.columns}
+
+
+def test_the_process_that_ends_gives_back_what_it_has(nsqd: Daemon, query: Query) -> None:
+    query.reader.latestOffset(query.start, ALL)
+    publish(nsqd, "t", [b"a"] * 10)
+    query.reader.stop()
+    wait_until(
+        lambda: channel(nsqd, "t", "c")["in_flight_count"] == 0,
+        lambda: str(channel(nsqd, "t", "c")),
+    )
+    staged = Folder(query.reader.settings.staging)
+    staged.open("t", "c")
+    depth = channel(nsqd, "t", "c")["depth"]
+    assert depth + sum(file.rows for file in staged.files.values()) >= 10
+    staged.close()
+
+
+def test_columns_are_those_of_the_file_and_the_topic() -> None:
+    assert set(arrow_schema(COLUMNS).names) == {*COLUMNS}
+    assert arrow_schema(COLUMNS).field("body").type == pa.binary()
