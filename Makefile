@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-rocketmq: install  ## mqbroker beside RocketMQ's (CLIENTS=, SERVER=: folde
 
 bench-clients: install  ## our client library beside pynsq, gnsq and ansq (GO=: a Go nsqd as well)
 	@$(BIN)/python bench/client_libraries.py $(if $(GO),--go-nsqd $(GO))
+
+bench-rocketmq-clients: install  ## our RocketMQ client beside PyPI's C++ one (JAVA=: a folder of jars, Java's as well)
+	@$(BIN)/python bench/rocketmq_clients.py $(if $(JAVA),--java $(JAVA))
 
 bench-tools: install  ## our nsq_to_file, nsq_to_nsq and to_nsq (GO=: a folder with Go's beside them)
 	@$(BIN)/python bench/tools.py $(if $(GO),--go $(GO))

@@ -61,8 +61,8 @@ _CONDITIONS = {
     "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
 }
 _DISK_FULL = (
-    "the disk of the checkpoint, of the sink or of Spark's temporary files is full (No space left on "
-    "device); make room and run the same command to go on"
+    "the disk of the checkpoint, of the sink or of Spark's temporary files is full (No space left "
+    "on device); make room and run the same command to go on"
 )
 
 

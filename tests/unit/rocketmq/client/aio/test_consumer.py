@@ -302,7 +302,8 @@ async def test_closing_waits_for_handlers_and_commits(servers: Servers) -> None:
     await after.close()
 
 
-async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle() -> None:
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle(orderly: bool) -> None:
     with run_servers() as servers:
         servers.make_topic("Killed")
         sent: set[int] = set()
@@ -315,7 +316,7 @@ async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle() -> None
                     sent.add(number)
 
         async with AsyncExitStack() as stack:
-            members = [Member(servers, "KG", "Killed", orderly=orderly) for orderly in (False,) * 2]
+            members = [Member(servers, "KG", "Killed", orderly=orderly) for _ in range(2)]
             for member in members:
                 stack.push_async_callback(member.close)
             sending = asyncio.create_task(_until_done(send, sent))
@@ -325,6 +326,20 @@ async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle() -> None
             await sending
             await until(lambda: set(numbers(*members)) >= sent)
         assert set(numbers(*members)) >= set(range(300))
+        if orderly:
+            for member in members:
+                assert_in_order(member)
+
+
+def assert_in_order(member: Member) -> None:
+    """What it saw of a queue first, it saw in the queue's order."""
+    found: dict[int, list[int]] = {}
+    for message in member.seen:
+        offsets = found.setdefault(message.queue.queueId, [])
+        if message.queue_offset not in offsets:
+            offsets.append(message.queue_offset)
+    for offsets in found.values():
+        assert offsets == sorted(offsets)
 
 
 async def _until_done(send: Callable[[], object], sent: set[int]) -> None:
