@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from penstock.core.tls_kinds import TlsRequired
-from penstock.net.tls import ServerTls
-from penstock.node.node import Node
-from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.identify import Features
-from penstock.nsq.protocol.limits import Limits
 from penstock.nsq.version import NSQ_VERSION
+
+if TYPE_CHECKING:
+    from penstock.net.tls import ServerTls
+    from penstock.node.node import Node
+    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.protocol.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ got it commits as a group (``log_group_api``). What queues and messages are is a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
@@ -16,12 +16,14 @@ from penstock.core.ids import format_id
 from penstock.net.address import join_host_port
 from penstock.net.http import Request, Response
 from penstock.node.dialect import LogView
-from penstock.node.node import Node
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, all_values
 from penstock.nsq.nsqd.api_arguments import number, out_of_range, topic_named
 from penstock.nsq.nsqd.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.nsq.nsqd.many_topics import check_number, names_in
 from penstock.nsq.nsqd.ports import Ports
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024

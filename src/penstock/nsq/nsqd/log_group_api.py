@@ -6,7 +6,7 @@ Retention waits for a group. One that names its owner is taken by no other while
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -14,12 +14,14 @@ from penstock.broker.topic import Topic
 from penstock.core.malformed import MALFORMED
 from penstock.net.http import Request
 from penstock.node.dialect import LogView
-from penstock.node.node import Node
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import topic_named
 from penstock.nsq.nsqd.log_views import queue_named, view_for
 from penstock.nsq.nsqd.many_topics import change_each, names_in, offsets_in
 from penstock.nsq.nsqd.write_down import write_down
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
 
 GROUPS_MAX: Final = 1000
 GROUP_MAX: Final = 256

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,13 +25,15 @@ from penstock.core.errors import ExitingError, PenstockError, StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net.tasks import spawn
-from penstock.node.node import Node
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.nsq.protocol.staged import read_staged
 from penstock.nsq.protocol.stamps import stamp
 from penstock.storage.durability import Durability
 from penstock.storage.part_files import Found, PartFiles
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
 
 logger = logging.getLogger("penstock.nsqd")
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from penstock.net.gc_pauses import GcPauses
-from penstock.node.node import Node
-from penstock.nsq.nsqd.auth_servers import AuthServers
-from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.pipelines import Pipelines
-from penstock.nsq.nsqd.session import Session
-from penstock.nsq.nsqd.staged_parts import StagedParts
+if TYPE_CHECKING:
+    from penstock.net.gc_pauses import GcPauses
+    from penstock.node.node import Node
+    from penstock.nsq.nsqd.auth_servers import AuthServers
+    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqd.pipelines import Pipelines
+    from penstock.nsq.nsqd.session import Session
+    from penstock.nsq.nsqd.staged_parts import StagedParts
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ Answers work with it, as the processors of Java's broker do with their BrokerCon
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from penstock.core.chance import Chance
 from penstock.core.errors import StorageError
-from penstock.node.node import Node
 from penstock.rocketmq.broker.acl.check import Acl
 from penstock.rocketmq.broker.acl.files import AclFiles
 from penstock.rocketmq.broker.arrivals import Arrivals
@@ -29,6 +29,9 @@ from penstock.rocketmq.broker.tables import Tables
 from penstock.rocketmq.broker.transactions.ending import Transactions
 from penstock.rocketmq.protocol import ids
 from penstock.storage.log import Log
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
 
 _log = logging.getLogger("penstock.mqbroker")
 

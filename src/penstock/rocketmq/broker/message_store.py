@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ from penstock.broker.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND
-from penstock.node.node import Node
 from penstock.rocketmq.broker import nsq_messages
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.even_batch import EvenBatch, encode_together, even_batch
@@ -30,6 +29,9 @@ from penstock.rocketmq.protocol.ids import host_digits
 from penstock.rocketmq.protocol.message import StoredMessage, decode
 from penstock.storage.batch import Batch, Buffer, Dialect
 from penstock.storage.queue_index import OneQueue
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
 
 _log = logging.getLogger("penstock.mqbroker")
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.units import MILLISECOND
-from penstock.node.node import Node
 from penstock.rocketmq.broker import state as files
 from penstock.rocketmq.broker.clients import Clients
 from penstock.rocketmq.broker.delays.levels import DelayLevels
@@ -24,6 +23,7 @@ from penstock.rocketmq.protocol import ids, properties
 from penstock.storage.durability import Durability
 
 if TYPE_CHECKING:
+    from penstock.node.node import Node
     from penstock.rocketmq.remoting import Connection
 
 
