@@ -87,6 +87,8 @@ def main() -> None:
     parser.add_argument("--kafka", type=Path, help="a folder with the jars of Kafka's broker")
     parser.add_argument("--connector", type=Path, help="one with those of Spark's Kafka connector")
     given = parser.parse_args()
+    # Installed packages have bytecode: Spark's many Python processes compile nothing either here.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with ExitStack() as stack:
         nsqd = stack.enter_context(run_nsqd())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-spark-")))
