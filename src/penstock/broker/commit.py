@@ -22,7 +22,7 @@ def unplaced(records: Records, delay_ns: int) -> Batch:
 
 
 class Commit:
-    """One such commit; made by ``Topic.begin_commit``, filled in any thread.
+    """A commit that is being written; made by ``Topic.begin_commit``, filled in any thread.
 
     The caller writes ``next_id`` and ``timestamp_ns`` into the frames of each batch.
     """

@@ -188,9 +188,9 @@ class Batch(Struct, eq=False, gc=False):
         goes_on: bool = False,
         went_before: bool = False,
     ) -> Batch:
-        """This batch at another place of a log; its buffer, which must be writable, is changed.
+        """The batch at another place of a log; its buffer, which must be writable, is changed.
 
-        The frames stay as they are: who knows their dialect writes the ids into them before.
+        The frames stay as they are: the caller writes the ids into them before.
         """
         attributes = (
             (self.raw[_ATTRIBUTES_AT] & _HAS_NOTE)
@@ -207,7 +207,7 @@ class Batch(Struct, eq=False, gc=False):
                      self.note, queue)  # fmt: skip
 
     def head(self) -> Batch:
-        """This batch without its frames, for who needs to know no more than where it is."""
+        """A copy without the frames, for callers that ask for its place and size only."""
         raw = memoryview(bytes(self.raw[:HEADER_BYTES]))
         return Batch(raw, raw[HEADER_BYTES:], self.first_offset, self.next_offset, self.first_id,
                      self.timestamp_ns, self.delay_ns, self.count, self.stride, None, self.dialect,

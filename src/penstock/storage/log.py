@@ -228,7 +228,7 @@ class Log:
             self.failure = error
 
     def _remember(self, batch: Batch) -> None:
-        """Keep a batch for who keeps up, unless it is too large to be in memory."""
+        """Keep a batch for consumers that keep up, unless only its head is here."""
         if batch.is_head:
             self._tail.clear()
         else:

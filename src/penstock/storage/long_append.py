@@ -18,11 +18,11 @@ KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class LongAppend:
-    """One such append; made by ``Log.begin_append``."""
+    """An append of batches one by one; made by ``Log.begin_append``."""
 
     def __init__(self, file: LogFile) -> None:
         self.batches: list[Batch] = []
-        """The batches that were written, of much only their heads."""
+        """The batches that were written; beyond ``KEPT_BYTES_MAX`` only their heads."""
         self._file = file
         self._start = self._end = file.size
 
