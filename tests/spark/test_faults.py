@@ -28,7 +28,7 @@ from tests.conformance.certificates import Certificates
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WAIT_S = 400
+WAIT_S = 500
 AVAILABLE_NOW = {"availableNow": True}
 FILE = """
 [source]
@@ -191,24 +191,21 @@ def test_a_node_whose_certificate_is_of_a_stranger(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not on PATH")
 def test_a_checkpoint_on_a_disk_that_is_full(site: Site) -> None:
     site.publish(*[b"x"] * 300)
-    (site.folder / "checkpoint").mkdir()
-    run = [
-        sys.executable, "-m", "penstock.cli.penstock", "pipeline", "run",
-        str(site.file(source="maxRecordsPerTrigger = 100")), "--available-now",
-    ]  # fmt: skip
-    # A small file system that only these two runs see; between them it gets room.
-    steps = (
-        'mount -t tmpfs -o size=56k tmpfs "$0" && { "$@"; first=$?; } && '
-        'mount -o remount,size=64m "$0" && "$@" && exit $first'
-    )
-    alone = ["unshare", "--map-root-user", "--mount", "sh", "-c", steps]
+    full = site.folder / "checkpoint"
+    full.mkdir()
+    file = site.file(source="maxRecordsPerTrigger = 100")
+    # A small file system that only this run sees; what it holds in the end is put beside it.
+    steps = 'mount -t tmpfs -o size=56k tmpfs "$0" && { "$@"; code=$?; cp -a "$0" "$0.kept"; }'
     ended = subprocess.run(
-        [*alone, str(site.folder / "checkpoint"), *run],
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", f"{steps}; exit $code", str(full),
+         sys.executable, "-m", "penstock.cli.penstock", "pipeline", "run", str(file),
+         "--available-now"],
         capture_output=True, text=True, timeout=WAIT_S,
     )  # fmt: skip
     assert ended.returncode == 1, ended.stdout + ended.stderr
     (said,) = ended.stderr.splitlines()
-    assert said.startswith(
-        "penstock: the disk of the checkpoint, of the sink or of Spark's temporary files is full"
-    )
+    assert said.startswith("penstock: the disk of the checkpoint, of the sink or of Spark's tempor")
+    full.rmdir()
+    Path(f"{full}.kept").rename(full)
+    run_pipeline(Pipeline.from_file(file), AVAILABLE_NOW)
     assert site.offsets() == list(range(300))
