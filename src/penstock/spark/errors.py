@@ -60,9 +60,11 @@ _CONDITIONS = {
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
     "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE": _OTHER_STATE,
 }
+# Of a sink's files it stands below a line that says only that a task has failed.
+_NO_SPACE = "No space left on device"
 _DISK_FULL = (
-    "the disk of the checkpoint, of the sink or of Spark's temporary files is full (No space left "
-    "on device); make room and run the same command to go on"
+    "the disk of the checkpoint, of the sink or of Spark's temporary files is full "
+    f"({_NO_SPACE}); make room and run the same command to go on"
 )
 
 
@@ -74,8 +76,12 @@ def explain(error: BaseException) -> str:
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1]).strip()
-    if str(getattr(error, "_cause", "")).partition("\n")[0] in _UNANSWERED:
+    cause = getattr(error, "_cause", None)
+    if str(cause).partition("\n")[0] in _UNANSWERED:
         return _PROCESS_ENDED
+    stacks = (getattr(each, "_stackTrace", None) for each in (error, cause))
+    if any(_NO_SPACE in str(each) for each in (text, cause, *stacks)):
+        return _DISK_FULL
     text = _CLASS.sub("", _CALLED.sub("", text))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return _readable(lines[0]) if lines else type(error).__name__
@@ -85,6 +91,4 @@ def _readable(line: str) -> str:
     """A sentence of Spark's without its codes, or ours in its place."""
     condition = _CONDITION.match(line)
     known = _CONDITIONS.get(condition[1]) if condition else None
-    if "No space left on device" in line:
-        return _DISK_FULL
     return known or _STATE_CODE.sub("", _CONDITION.sub("", line))

@@ -34,8 +34,14 @@ def test_codes_of_spark_are_left_out_and_a_state_of_other_columns_is_explained()
 
 
 def test_a_full_disk_is_said_with_its_remedy() -> None:
-    error = RuntimeError("[STREAM_FAILED] Query q: java.io.IOException: No space left on device")
-    assert explain(error).startswith("the disk of the checkpoint, of the sink or of Spark's temp")
+    cause = "java.io.IOException: No space left on device"
+    for error in (
+        RuntimeError(f"[STREAM_FAILED] Query q: {cause}"),
+        RuntimeError(f"[TASK_WRITE_FAILED] Task failed while writing rows.\nCaused by: {cause}"),
+        RuntimeError("[TASK_WRITE_FAILED] Task failed while writing rows."),
+    ):
+        error._stackTrace = f"\tat org.x\nCaused by: {cause}"  # type: ignore[attr-defined]
+        assert explain(error).startswith("the disk of the checkpoint, of the sink or of Spark's t")
 
 
 def test_nothing_of_py4j_stands_before_an_error_of_java() -> None:
