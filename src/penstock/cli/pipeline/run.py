@@ -102,7 +102,7 @@ def wait_while(step: Callable[[], object], tick: Callable[[], None]) -> None:
 
 def _look(spec: Spec, words: Callable[[str], str]) -> None:
     """Ask the nodes of an nsq source for the topics once. Raises PenstockError."""
-    if spec.source.format != "nsq":
+    if not spec.source.reads_log:
         return
     given = Settings.parse(spec.source.options).timeout_s
     timeout = str(round(min(_PREFLIGHT_TIMEOUT_S, given)))
@@ -133,7 +133,7 @@ class _View:
         self._reached: Offsets = {}
         self._bad = 0
         self._cluster = None
-        if spec.source.format == "nsq":
+        if spec.source.reads_log:
             self._cluster = Cluster(Settings.parse(spec.source.options))
         status.tell(name=spec.name, source=str(spec.source), sink=str(spec.sink))
 

@@ -142,7 +142,7 @@ class Pipeline:
 
     def _source(self, spark: SparkSession, source: Source, suffix: str = "") -> DataFrame:
         options = dict(source.options)
-        if source.format == "nsq":
+        if source.reads_log:
             options = self._nsq_options(spark, suffix) | options
             if suffix and "group" in source.options:
                 options["group"] = source.options["group"] + suffix

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.core.units import parse_duration
+from penstock.spark.channel.settings import ChannelSettings, is_channel
 from penstock.spark.errors import OptionError
 from penstock.spark.http.settings import Settings as HttpSettings
 from penstock.spark.options import named
@@ -39,6 +40,7 @@ SOURCES: Final = {
     "nsq": Format(Settings, partial(Settings.parse, read="stream")),
     "rocketmq": Format(RocketmqSettings, partial(RocketmqSettings.parse, read="stream")),
 }
+_CHANNEL: Final = Format(ChannelSettings, ChannelSettings.parse)
 SINKS: Final = {
     "nsq": Format(SinkSettings, _check_nsq_sink),
     "rocketmq": Format(RocketmqSinkSettings, RocketmqSinkSettings.parse),
@@ -60,6 +62,11 @@ class Source:
     format: str
     options: Mapping[str, str]
     schema: str | None = None
+
+    @property
+    def reads_log(self) -> bool:
+        """True if it reads the log of nodes, by offset."""
+        return self.format == "nsq" and not is_channel(self.options)
 
     def __str__(self) -> str:
         return _place(self.format, self.options)
@@ -151,10 +158,11 @@ class _Reader:
             name, source, self._sink(source), self._run(name), self._parse(), self._query(),
             self._tests(),
         )  # fmt: skip
-        if spec.parse.bad and source.format != "nsq":
+        if spec.parse.bad and not source.reads_log:
             raise self._document.error(
-                "parse", "bad", 'bad is a topic on the nodes of the source, so with format = "nsq"'
-            )
+                "parse", "bad",
+                'bad is a topic on the nodes of the source, so with format = "nsq" and its log',
+            )  # fmt: skip
         return spec
 
     def _name(self) -> str:
@@ -173,7 +181,9 @@ class _Reader:
         schema = self._text("source", table, "schema")
         table.pop("schema", None)
         options = self._options("source", table)
-        return Source(format, self._checked("source", SOURCES.get(format), options), schema)
+        of_channel = format == "nsq" and is_channel(options)
+        ours = _CHANNEL if of_channel else SOURCES.get(format)
+        return Source(format, self._checked("source", ours, options), schema)
 
     def _sink(self, source: Source) -> Sink:
         table = self._table("sink")

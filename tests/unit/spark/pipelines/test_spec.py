@@ -193,4 +193,29 @@ format = "console"
 """
     assert refused(text) == (
         'clicks.toml:5: [parse] bad is a topic on the nodes of the source, so with format = "nsq"'
+        " and its log"
     )
+
+
+CHANNEL = """\
+[source]
+mode = "channel"
+subscribe = "t"
+channel = "spark"
+nsqd_tcp_address = "h:4150"
+stagingLocation = "/shared/t"
+[sink]
+format = "noop"
+"""
+
+
+def test_a_channel_is_a_source_with_options_of_its_mode() -> None:
+    source = spec(CHANNEL).source
+    assert (source.format, source.options["topic"], source.reads_log) == ("nsq", "t", False)
+    assert spec(SMALL).source.reads_log
+    assert refused(CHANNEL.replace("channel =", "chanel =")) == (
+        "clicks.toml:4: [source] format nsq with mode=channel knows no option chanel; did you mean "
+        "channel?"
+    )
+    bad = CHANNEL + '[parse]\njson = "n int"\nbad = "t.bad"\n'
+    assert "bad is a topic on the nodes of the source" in refused(bad)
