@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from penstock.core.log_limit import LogLimit
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.errors import (
     BrokerError,
@@ -70,6 +71,7 @@ class Publisher:
         if traces and config.enable_msg_trace:
             self._tracer = tracer(hub)
         self._pending_bytes = 0
+        self._log_limit = LogLimit()
         self._waiting: list[Promise[None]] = []
         self._begun = False
 
@@ -239,16 +241,21 @@ class Publisher:
         return found
 
     def _failed(self, made: Draft, queue: MessageQueue, error: ClientError) -> None:
-        tell(
-            logging.WARNING, "send-failed", f"sendKernelImpl exception, resend at once: {error}",
-            topic=made.topic, broker=queue.brokerName, group=self.group,
-        )  # fmt: skip
-        if self._faults is not None:
-            self._faults.report(queue.brokerName, 0.0, failed=True)
+        """A try has; of a thousand messages under way a hundred say so."""
+        broker = queue.brokerName
+        if self._log_limit.allows(self.hub.clock.monotonic_ns()):
+            kept_back = self._log_limit.take_kept_back()
+            more = f" ({kept_back} lines like this were kept back)" if kept_back else ""
             tell(
-                logging.INFO, "avoided", f"broker {queue.brokerName} rests",
-                broker=queue.brokerName, group=self.group,
+                logging.WARNING, "send-failed",
+                f"sendKernelImpl exception, resend at once: {error}{more}",
+                topic=made.topic, broker=broker, group=self.group,
             )  # fmt: skip
+        if self._faults is not None:
+            if not self._faults.rests(broker):
+                text = f"broker {broker} rests"
+                tell(logging.INFO, "avoided", text, broker=broker, group=self.group)
+            self._faults.report(broker, 0.0, failed=True)
         self.hub.routes.doubt(made.topic)
 
     # --- the rest --------------------------------------------------------------------------------

@@ -163,3 +163,13 @@ def test_queues_and_leaving() -> None:
     hub.close()
     with pytest.raises(Stopped):
         hub.does(Job(publisher.send(T)))
+
+
+def test_a_thousand_failures_are_a_hundred_lines(caplog: pytest.LogCaptureFixture) -> None:
+    hub, publisher = made()
+    hub.down |= {"a:10911", "b:10911"}
+    sending = [publisher.send_soon(T) for _ in range(500)]
+    with pytest.raises(SendFailed):
+        hub.does(sending[-1])
+    told = [each for each in caplog.records if "sendKernelImpl" in each.getMessage()]
+    assert len(told) == 100
