@@ -6,21 +6,17 @@ Nothing is shared among members: whoever asks gets messages that nobody else has
 
 from __future__ import annotations
 
+from reprlib import repr as shortened
 from typing import Any, Final
 
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.rocketmq.client.errors import (
-    BadAnswer,
-    ClientError,
-    NoRoute,
-    NotConnected,
-    refusal,
-)
+from penstock.rocketmq.client.errors import BadAnswer, NoRoute, NotConnected, refusal
 from penstock.rocketmq.client.filters import Filter, Subscription
 from penstock.rocketmq.client.heartbeats import Heartbeats
 from penstock.rocketmq.client.hub import Hub
 from penstock.rocketmq.client.names import RETRY, checked_group, checked_topic, wrap
 from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
@@ -33,7 +29,9 @@ _NOTHING: Final = (
     ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.POLLING_FULL,
     ResponseCode.POLLING_TIMEOUT,
 )  # fmt: skip
-_RETRY_V1, _RETRY_V2 = "1", "2"
+_NORMAL, _RETRY_V1, _RETRY_V2 = "0", "1", "2"
+_WORDS: Final = 7
+"""Of a receipt without the message's own offset."""
 
 
 class Popped(Received):
@@ -119,10 +117,7 @@ class Popper:
         if answer.code != ResponseCode.SUCCESS:
             subject = f"group {self.group}, topic {self.topic}"
             raise refusal(address, answer.code, answer.remark, subject)
-        try:
-            found = _popped(answer, broker, self.hub.config.namespace)
-        except (BodyError, ValueError) as error:
-            raise BadAnswer(f"{address}: {error} in the answer to a pop") from None
+        found = read_popped(address, answer, broker, self.hub.config.namespace)
         chosen = wanted.chosen(list(found))
         for message in found:
             if message not in chosen:  # the broker compares hashes of tags only
@@ -174,39 +169,42 @@ class Popper:
         await self.heartbeats.leave(consumerGroup=self.group)
 
 
+def read_popped(address: str, answer: Command, broker: str, namespace: str) -> list[Popped]:
+    """The messages of an answer with their receipts. Raises BadAnswer."""
+    try:
+        return _popped(answer, broker, namespace)
+    except (BodyError, ValueError) as error:
+        raise BadAnswer(f"{address}: {error} in the answer to a pop") from None
+
+
 def _popped(answer: Command, broker: str, namespace: str) -> list[Popped]:
-    """The messages with their receipts, made of the answer's fields where they bring none."""
-    pop_time, invisible = answer.int64("popTime"), answer.int64("invisibleTime")
-    revive = answer.int32("reviveQid")
-    starts = dict[tuple[str, str], str]()
-    for each in (answer.optional("startOffsetInfo") or "").split(";"):
-        if each:
-            flag, queue, offset = each.split(" ")[:3]
-            starts[flag, queue] = offset
+    times = f"{answer.int64('popTime')} {answer.int64('invisibleTime')}"
+    revive, starts = answer.int32("reviveQid"), _starts(answer.optional("startOffsetInfo") or "")
     found = []
     for stored in decode_all(answer.body):
-        message = Received(stored, broker, namespace)
-        receipt = message.properties.get(_POP_CK)
+        # A message that was popped before brings its receipt; others get theirs here, as in Java.
+        receipt = properties.value_of(stored.properties, _POP_CK)
         if receipt is None:
-            flag = _RETRY_V1 if stored.topic.startswith(RETRY) else "0"
-            queue = str(stored.queue)
-            start = starts.get((flag, queue), str(stored.queue_offset))
-            receipt = f"{start} {pop_time} {invisible} {revive} {flag} {broker} {queue}"
+            flag = _RETRY_V1 if stored.topic.startswith(RETRY) else _NORMAL
+            place = flag, str(stored.queue)
+            start = starts.get(place, str(stored.queue_offset))
+            receipt = f"{start} {times} {revive} {flag} {broker} {stored.queue}"
         words = receipt.split(" ")
-        if len(words) < 7:
-            raise BodyError(f"a receipt that is none: {receipt!r}")
-        found.append(
-            Popped(stored, broker, namespace, " ".join([*words[:7], _offset(words, stored)]))
-        )
+        if len(words) < _WORDS:
+            raise BodyError(f"a receipt that is none: {shortened(receipt)}")
+        words = [*words[: _WORDS + 1], str(stored.queue_offset)][: _WORDS + 1]
+        found.append(Popped(stored, broker, namespace, " ".join(words)))
     return found
 
 
-def _offset(words: list[str], stored: StoredMessage) -> str:
-    return words[7] if len(words) > 7 else str(stored.queue_offset)
+def _starts(text: str) -> dict[tuple[str, str], str]:
+    """The first offsets that were popped, by retry flag and queue."""
+    found = {}
+    for each in filter(None, text.split(";")):
+        flag, queue, offset = each.split(" ")[:3]
+        found[flag, queue] = offset
+    return found
 
 
 def _ms(seconds: float) -> str:
     return str(int(seconds * SECOND) // MILLISECOND)
-
-
-__all__ = ["ClientError", "Popped", "Popper"]

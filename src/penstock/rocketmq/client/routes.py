@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from reprlib import repr as shortened
 from typing import Any, Final
 
 from penstock.rocketmq.client.errors import (
@@ -45,7 +46,7 @@ class Route:
         try:
             return cls._read(topic, fastjson.loads(body))
         except (BodyError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadAnswer(f"the route of {topic} makes no sense: {error!r}") from None
+            raise BadAnswer(f"the route of {topic} makes no sense: {shortened(error)}") from None
 
     @classmethod
     def _read(cls, topic: str, route: dict[str, Any]) -> Route:
