@@ -1,4 +1,4 @@
-"""One RocketMQ client doing one job, in a process of its own: `rocketmq_clients.py` starts them.
+"""One RocketMQ client doing one job in a process; `rocketmq_clients.py` starts them.
 
     python bench/rocketmq_client_players.py LIBRARY JOB NAME_SERVER COUNT
 

@@ -1,4 +1,4 @@
-"""What servers say to our RocketMQ client."""
+"""Answers of servers to our RocketMQ client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the members of a group share queues: each computes its part from the same two lists.
+"""Sharing of queues among a group's members: each computes its part from the same two lists.
 
 The functions do what Java's strategies of the same names do, so that members in Java and in Python
 agree; the lists are sorted.

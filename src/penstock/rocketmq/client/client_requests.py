@@ -1,5 +1,5 @@
-"""What administrators ask of a consumer, through its broker: where it is, to go elsewhere, what it
-does, and to handle one message at once.
+"""Requests of administrators to a consumer, through its broker: to say its offsets and what it
+does, to go elsewhere, and to handle one message at once.
 """
 
 from __future__ import annotations

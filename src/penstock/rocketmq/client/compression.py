@@ -8,7 +8,7 @@ from typing import Any, Final
 from penstock.rocketmq.protocol.message import SysFlag
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""What a body may become; nobody sends a longer one."""
+"""Bytes that a body may become; nobody sends a longer one."""
 _KIND_MASK: Final = 0x700
 _KINDS: Final = {"ZLIB": 0x300, "LZ4": 0x100, "ZSTD": 0x200}
 

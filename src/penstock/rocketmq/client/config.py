@@ -1,4 +1,4 @@
-"""How a client finds servers and proves who it is, how patient it is, and how it takes setbacks.
+"""Options of a client: finding servers, proving its identity, patience, setbacks.
 
 The names are those of the Java client, written as Python writes names, and so are the defaults, but
 for those that the comments tell of; times are in seconds, sizes in bytes.
@@ -113,7 +113,7 @@ class Config:
         4 * MIB, WHOLE, "Longer bodies, and batches, are refused or split here.", least=1
     )
     compress_msg_body_over_howmuch: int = option(
-        4096, WHOLE, "Bodies of so many bytes are compressed; batches never are.", least=1
+        4096, WHOLE, "Bodies of this size or more are compressed; batches never are.", least=1
     )
     compress_type: str = option(
         "ZLIB", _one_of("ZLIB", "LZ4", "ZSTD"), "The others need consumers of 5.x."
@@ -225,6 +225,12 @@ class Config:
                 "a broker answers a pull that finds nothing only after that"
             )
         return self
+
+
+def config_at(namesrv_addr: str, config: Config | None) -> Config:
+    """The options of a client whose name servers may be given apart."""
+    config = config or Config()
+    return replace(config, namesrv_addr=namesrv_addr) if namesrv_addr else config
 
 
 OPTIONS: Final[dict[str, Option]] = options_of(Config)

@@ -57,7 +57,7 @@ class Consumption(Group):
     def __init__(self, group: str, hub: Hub, habits: Habits) -> None:
         super().__init__(group, hub, habits)
         self.on_arrival: Callable[[int], object] = _nobody
-        """Told how many units can be taken more, at least."""
+        """Told the least number of units that can be taken more."""
         self._ready: deque[tuple[HeldQueue, deque[Received]]] = deque()
         self._turns: deque[HeldQueue] = deque()
         self._waiting_turns: set[HeldQueue] = set()
@@ -99,7 +99,7 @@ class Consumption(Group):
     # --- what is taken ---------------------------------------------------------------------------
 
     def take(self, most: int) -> Unit | None:
-        """Up to so many messages of one queue, if there are any."""
+        """At most ``most`` messages of one queue, if there are any."""
         unit = self._take_in_order(most) if self.habits.is_orderly else self._take_any(most)
         if unit is not None:
             self._working[unit] = None

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and RocketMQ's servers, as exceptions.
+"""Failures between a client and RocketMQ's servers, as exceptions.
 
 Every refusal of a server is a ``BrokerError``; the codes that a program may want to tell apart have
 an exception each, which ``refusal`` finds. All of them are ``ClientError``.
@@ -42,7 +42,7 @@ class BadMessage(ClientError, ValueError):
 
 
 class BadAnswer(ClientError):
-    """What a server answers makes no sense; perhaps it is none of RocketMQ's."""
+    """A server's answer that makes no sense; it may not be a server of RocketMQ."""
 
 
 class Stopped(ClientError):
@@ -79,7 +79,7 @@ class SendFailed(ClientError):
 
 
 class NotAssigned(ClientError):
-    """The queue is none of this consumer's at present."""
+    """The consumer does not have this queue at present."""
 
 
 class NoReply(ClientError):

@@ -1,4 +1,4 @@
-"""What a client has to say while it works, as lines for people and as fields for programs.
+"""Events of a client at work, as lines for people and as fields for programs.
 
 Every record of the logger ``penstock.rocketmq.client`` has an attribute ``rocketmq``, a dictionary:
 ``event`` (one of the words of ``EVENTS``), ``group``, ``topic`` and ``address`` where they make

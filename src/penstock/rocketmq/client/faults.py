@@ -21,7 +21,7 @@ _FAILED_S: Final = 30.0
 
 
 class Faults:
-    """How brokers have done lately."""
+    """The latest successes and failures of brokers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,11 +37,11 @@ class Faults:
             self._rests_until.pop(broker, None)
 
     def rests(self, broker: str) -> bool:
-        """Whether it is left alone at present."""
+        """True while it is left alone."""
         return self._rests_until.get(broker, 0) > self._clock.monotonic_ns()
 
     def back_first(self, brokers: Sequence[str]) -> str:
-        """Which of them is back first."""
+        """The one of them that is back first."""
         return min(brokers, key=lambda broker: self._rests_until.get(broker, 0))
 
 

@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: all, some tags, or what an SQL92 expression says."""
+"""Filters of a topic's messages: all, some tags, or an SQL92 expression."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Subscription:
     version: int
 
     def as_json(self) -> dict[str, Any]:
-        """As heartbeats have it."""
+        """The form that heartbeats have."""
         tags = self.filter.tags
         return {
             "classFilterMode": False, "codeSet": [java_hash(tag) for tag in tags],

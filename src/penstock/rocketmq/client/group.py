@@ -42,12 +42,12 @@ LATER_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """What distinguishes the kinds of consumers."""
+    """The differences between kinds of consumers."""
 
     consume_type: str = "CONSUME_PASSIVELY"
     is_orderly: bool = False
     has_retries: bool = False
-    """Whether failed messages come again, through the group's retry topic."""
+    """True if failed messages come again, through the group's retry topic."""
     allocate: Allocate = averagely
 
 
@@ -87,7 +87,7 @@ class Group:
 
     @property
     def is_locking(self) -> bool:
-        """Whether queues are consumed under locks."""
+        """True if queues are consumed under locks."""
         return self.habits.is_orderly and not self.is_broadcast
 
     # --- what a kind of consumer does ------------------------------------------------------------
@@ -97,7 +97,7 @@ class Group:
         raise NotImplementedError
 
     def forgotten(self, held: HeldQueue) -> None:
-        """What was pulled of this queue is of no use any more."""
+        """Forget what was pulled of this queue and not handed out."""
 
     # --- its beginning ---------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ class Group:
         known = self._done_before.get(queue)
         if known is None:
             return await self._start.of(queue)
-        # A broker that was started anew may have forgotten the last seconds, or all.
+        # A broker that was restarted may have forgotten the last seconds, or all.
         offset = max(known, await self.offsets.read(queue) or 0)
         self._done_before.pop(queue, None)
         return offset
@@ -337,7 +337,7 @@ class Group:
         self.forgotten(held)
 
     def _leave_behind(self, held: HeldQueue, work: Any) -> None:
-        """What is left to do before the queue may be taken again."""
+        """Do the rest before the queue may be taken again."""
         job = self.hub.spawn(work, f"leaving {held.queue}")
         if not job.is_done:
             self._leaving[held.queue] = held, job
@@ -379,7 +379,7 @@ class Group:
                     self._lock_lost(held)
 
     def _broker_lost(self, address: str) -> None:
-        """A broker that was started anew knows of no locks, and may have given them to others."""
+        """Let go of its queues: a restarted broker knows of no locks, and others may have them."""
         for held in list(self.held.values()):
             if self.hub.routes.master(held.queue.brokerName) == address:
                 self._lock_lost(held)

@@ -9,7 +9,7 @@ from penstock.rocketmq.client.state import QueueState
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 LOCK_NS = 30 * SECOND
-"""How long a lock is relied upon after the broker has granted it; the broker keeps it for 60 s."""
+"""Nanoseconds for which a granted lock is relied upon; the broker keeps it for 60 s."""
 
 
 class HeldQueue:
@@ -19,7 +19,7 @@ class HeldQueue:
         self.queue = queue
         self.next_offset = offset
         self.committed = -1
-        """What the broker, or the file, was told last."""
+        """The offset that the broker, or the file, was told last."""
         self.nbytes = 0
         self.is_dropped = False
         """It belongs to another member from now on."""
@@ -29,7 +29,7 @@ class HeldQueue:
         self.is_abandoned = False
         """It was given up while one of its messages was being handled: its lock stays."""
         self.locked_ns: int | None = None
-        """When the broker has granted the lock last."""
+        """The time at which the broker has granted the lock last."""
         self.pulling: Job[None] | None = None
         self._messages: dict[int, Received] = {}
         self._room: Promise[None] | None = None
@@ -47,11 +47,11 @@ class HeldQueue:
 
     @property
     def span(self) -> int:
-        """How far the newest message is ahead of the oldest that is not done."""
+        """The distance from the oldest message that is not done to the newest."""
         return self.next_offset - self.commit_offset
 
     def is_locked(self, now: int) -> bool:
-        """Whether it is known to be this member's alone."""
+        """True if it is known to be this member's alone."""
         return self.locked_ns is not None and now < self.locked_ns + LOCK_NS
 
     def add(self, messages: list[Received], next_offset: int) -> None:
@@ -82,7 +82,7 @@ class HeldQueue:
         self.wake()
 
     def holds(self, message: Received) -> bool:
-        """Whether it was pulled here, and is not done."""
+        """True if it was pulled here, and is not done."""
         return self._messages.get(message.queue_offset) is message
 
     # --- waiting ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class HeldQueue:
             idle.keep(None)
 
     def state(self, now: int) -> QueueState:
-        """What can be seen of it."""
+        """Its visible state."""
         topic, broker, number = self.queue.topic, self.queue.brokerName, self.queue.queueId
         return QueueState(
             topic, broker, number, self.next_offset, self.commit_offset, self.count, self.nbytes,

@@ -31,7 +31,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 
 T = TypeVar("T")
 Server = Callable[[Wire, Command], Command | None]
-"""What serves requests of brokers: it gives the answer, or None where there is to be none."""
+"""A function that serves requests of brokers; it gives the answer, or None for no answer."""
 _VIP_STEP: Final = 2
 
 
@@ -145,7 +145,7 @@ class Hub:
             wire.tell(Command(code, 0, fields, body))
 
     def vip(self, address: str) -> str:
-        """Where to send for this broker."""
+        """The address to send to for this broker."""
         if not self.config.vip_channel_enabled:
             return address
         host, port = split_host_port(address)
@@ -175,7 +175,7 @@ class Hub:
         wire.opened(tls)
 
     def lose(self, wire: Wire, error: ClientError) -> None:
-        """There is none, or no more."""
+        """Take note that a connection failed, or has ended."""
         if wire.is_lost:
             return
         event = "disconnected" if wire.is_open else "connect-failed"
@@ -192,7 +192,7 @@ class Hub:
 
     @property
     def deadline(self) -> int | None:
-        """When ``tick`` is to be called next; nanoseconds of the monotonic clock."""
+        """The time for the next ``tick``; nanoseconds of the monotonic clock."""
         due = [wire.deadline for wire in self._wires.values() if wire.deadline is not None]
         if (timer := self.timers.next) is not None:
             due.append(timer)

@@ -1,4 +1,4 @@
-"""Who a client is: its address, its id, and the ids that it gives to messages."""
+"""The identity of a client: its address, its id, and the ids that it gives to messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def local_ip() -> str:
 
 
 def client_id(config: Config, clock: Clock) -> str:
-    """Such as ``10.0.0.1@4711#52938``: no two clients may have the same, so each is counted."""
+    """A client's id, ``10.0.0.1@4711#52938`` for one; each is counted, so that no two are alike."""
     instance = config.instance_name
     if not instance:
         instance = f"{os.getpid()}#{clock.monotonic_ns() + next(_instances)}"

@@ -3,7 +3,7 @@
 The core is written as ``async def``, and what it awaits in the end is a ``Promise``: an answer, a
 time that comes, a handler that returns. A ``Job`` runs such a coroutine and goes on with it as soon
 as the promise is kept, in the call that keeps it. There is neither asyncio nor a thread in this, so
-an asyncio program, a blocking one and a test with a clock of its own all run the same code.
+an asyncio program, a blocking one and a test with a clock that it moves all run the same code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Promise(Generic[T]):
 
     @property
     def error(self) -> BaseException | None:
-        """Why it is not known; None while that is open, and when it is known."""
+        """The reason of a failure; None while it is open, and when it is known."""
         return self._error
 
     def then(self, callback: Callable[[Promise[T]], object]) -> None:

@@ -46,7 +46,7 @@ class LitePull(Consumption):
     # --- messages --------------------------------------------------------------------------------
 
     def poll(self, most: int) -> list[Received]:
-        """What has come, of one queue; nothing if there is nothing."""
+        """Messages that have come, of one queue; an empty list if there are none."""
         if self._auto_commit:
             self._accept()
         unit = self.take(most)
@@ -61,7 +61,7 @@ class LitePull(Consumption):
             self.finished(unit)
 
     async def commit_polled(self) -> None:
-        """What was polled is done; the brokers know it when this returns."""
+        """Commit all that was polled; the brokers know it when this returns."""
         self._accept()
         await self.commit()
 

@@ -47,11 +47,11 @@ class Message:
     delay: float | None = None
     deliver_at: float | None = None
     wait_store: bool = True
-    """Whether the answer waits for what the broker's settings ask, such as a sync."""
+    """True if the answer waits for what the broker's settings ask, such as a sync."""
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it is delivered later than it is stored."""
+        """True if it is delivered later than it is stored."""
         return self.delay_level > 0 or self.delay is not None or self.deliver_at is not None
 
     def check(self, nbytes_max: int) -> None:

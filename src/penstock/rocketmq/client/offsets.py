@@ -1,4 +1,4 @@
-"""How far a group is in each queue: told to the broker, or kept in a file of a broadcast consumer.
+"""Offsets of a group: told to the broker, or kept in a file of a broadcast consumer.
 
 A group without an offset begins where ``consume_from_where`` says (reference 4.4).
 """
@@ -24,7 +24,7 @@ _HALF_AN_HOUR: Final = 30 * MINUTE
 
 
 class Offsets(Protocol):
-    """Where a group's offsets are kept."""
+    """The place where a group's offsets are kept."""
 
     async def read(self, queue: MessageQueue) -> int | None:
         """The group's offset; None where it has none. Raises ClientError."""
@@ -102,7 +102,7 @@ class BrokerOffsets:
 
 
 class LocalOffsets:
-    """Offsets in a file, in Java's form and at its place: each member has all messages of its own.
+    """Offsets in a file, in Java's form and at its place: each member has all messages.
 
     The file is replaced as a whole, so a crash leaves the one before.
     """
@@ -145,7 +145,7 @@ class LocalOffsets:
 
 
 class Start:
-    """Where a group begins in a queue."""
+    """The offset at which a group begins in a queue."""
 
     def __init__(self, hub: Hub, offsets: Offsets) -> None:
         self._hub = hub
@@ -154,7 +154,7 @@ class Start:
         self._started_ns = hub.clock.wall_ns()
 
     async def of(self, queue: MessageQueue) -> int:
-        """Where the group is, or where one begins that has been nowhere. Raises ClientError."""
+        """The group's offset, or the one at which a new group begins. Raises ClientError."""
         found = await self._offsets.read(queue)
         if found is not None and found >= 0:
             return found

@@ -45,7 +45,7 @@ class Popped(Received):
 
     @property
     def retry_flag(self) -> str:
-        """Whether it comes from its topic, ``0``, or from a retry topic."""
+        """``0`` for a message of the topic itself; ``1`` or ``2`` for one of a retry topic."""
         return self.receipt.split(" ")[4]
 
 
@@ -81,7 +81,7 @@ class Popper:
             self._begun = True
 
     async def receive(self, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
-        """Up to so many messages, from the brokers in turn; none when there is none for so long.
+        """At most ``most`` messages, from the brokers in turn; none after ``wait_s`` without one.
 
         Raises ClientError.
         """
@@ -191,7 +191,7 @@ def _popped(answer: Command, broker: str, namespace: str) -> list[Popped]:
             receipt = f"{start} {times} {revive} {flag} {broker} {stored.queue}"
         words = receipt.split(" ")
         if len(words) < _WORDS:
-            raise BodyError(f"a receipt that is none: {shortened(receipt)}")
+            raise BodyError(f"no receipt of a popped message: {shortened(receipt)}")
         words = [*words[: _WORDS + 1], str(stored.queue_offset)][: _WORDS + 1]
         found.append(Popped(stored, broker, namespace, " ".join(words)))
     return found

@@ -131,7 +131,7 @@ class Publisher:
 
     @property
     def is_full(self) -> bool:
-        """Whether ``max_pending`` messages, or ``max_pending_bytes``, are under way."""
+        """True while ``max_pending`` messages, or ``max_pending_bytes``, are under way."""
         config = self.hub.config
         return self.pending >= config.max_pending or self._pending_bytes >= config.max_pending_bytes
 

@@ -31,7 +31,7 @@ _STATUSES: Final = {int(status.value): status for status in PullStatus}
 
 
 class Pulled(NamedTuple):
-    """What a pull has brought; ``next_offset`` is where the next one begins."""
+    """The yield of a pull; the next one begins at ``next_offset``."""
 
     status: PullStatus
     messages: list[Received]

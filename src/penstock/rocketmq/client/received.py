@@ -48,7 +48,7 @@ class Received:
 
     @property
     def queue(self) -> MessageQueue:
-        """Where it came from: the queue of a retry topic when it comes again."""
+        """The queue that it came from: one of a retry topic when it comes again."""
         return MessageQueue(self.broker, self.stored.queue, self.stored.topic)
 
     @property
@@ -73,22 +73,22 @@ class Received:
 
     @property
     def born_at(self) -> float:
-        """When it was sent, as a Unix time."""
+        """The Unix time at which it was sent."""
         return self.stored.born_ms / _MS_PER_S
 
     @property
     def stored_at(self) -> float:
-        """When the broker stored it, as a Unix time."""
+        """The Unix time at which the broker stored it."""
         return self.stored.store_ms / _MS_PER_S
 
     @property
     def born_host(self) -> str:
-        """Where it was sent from."""
+        """The address that it was sent from."""
         return str(self.stored.born_host)
 
     @property
     def store_host(self) -> str:
-        """Where it is stored."""
+        """The address of the broker that stored it."""
         return str(self.stored.store_host)
 
     @property

@@ -41,7 +41,7 @@ class Requests:
     async def request(
         self, message: Message, seconds: float, queue: QueueWanted = None
     ) -> Received:
-        """Send a request, and wait for its reply. Raises NoReply when there is none in time."""
+        """Send a request, and wait for its reply. Raises NoReply after that time."""
         publisher, config = self._publisher, self._hub.config
         message.check(config.max_message_size)
         correlation = str(uuid4())
@@ -73,7 +73,7 @@ class Requests:
             del self._waiting[correlation]
 
     async def reply(self, request: Received, body: bytes) -> SendResult:
-        """Answer a request that was consumed. Raises BadMessage for a message that is none."""
+        """Answer a request that was consumed. Raises BadMessage for any other message."""
         found = request.properties
         cluster, correlation = found.get(properties.CLUSTER), found.get(CORRELATION_ID)
         client = found.get(properties.REPLY_TO_CLIENT)

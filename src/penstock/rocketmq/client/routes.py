@@ -32,7 +32,7 @@ _QUEUES_MAX: Final = 65536
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a topic is: queues to read and to write, in their order, and the brokers' addresses."""
+    """A topic's queues to read and to write, in their order, and its brokers' addresses."""
 
     topic: str
     readable: tuple[MessageQueue, ...]

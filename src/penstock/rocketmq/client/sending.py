@@ -21,11 +21,11 @@ from penstock.rocketmq.protocol.message import SysFlag
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 _BATCH_ENTRY_BYTES: Final = 22
-"""What a message of a batch has beside its body and its properties."""
+"""Bytes of a message in a batch beside its body and its properties."""
 
 
 class SendStatus(IntEnum):
-    """How a message was stored; of those that are not ``SEND_OK`` it is not safe yet."""
+    """Outcomes of a send; a message is stored in all of them, and safe with ``SEND_OK``."""
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -37,7 +37,7 @@ _STATUSES: Final = frozenset(map(int, SendStatus))
 
 
 class SendResult(NamedTuple):
-    """Where a message is now. ``id`` is the producer's, ``offset_id`` the broker's."""
+    """The place of a stored message; ``id`` is the producer's, ``offset_id`` the broker's."""
 
     status: SendStatus
     id: str
@@ -49,7 +49,7 @@ class SendResult(NamedTuple):
 
     @property
     def physical_offset(self) -> int:
-        """Where the broker has it. Raises BadAnswer when it did not say so."""
+        """Its offset in the broker's log. Raises BadAnswer when the answer lacked it."""
         try:
             return OffsetId.parse(self.offset_id).offset
         except BodyError as error:
@@ -58,10 +58,10 @@ class SendResult(NamedTuple):
 
 @dataclass(slots=True)
 class Draft:
-    """What is sent to whatever queue it will be: one message or a batch."""
+    """One message or a batch before its queue is chosen."""
 
     topic: str
-    """As servers know it."""
+    """The name that servers know."""
     body: bytes
     ids: list[str]
     properties: str
@@ -154,7 +154,7 @@ def _joined(found: dict[str, str]) -> str:
 
 
 def results(answer: Command, sent: Draft, queue: MessageQueue, address: str) -> list[SendResult]:
-    """What became of each message. Raises BrokerError, BadAnswer."""
+    """The outcome of each message. Raises BrokerError, BadAnswer."""
     if answer.code not in _STATUSES:
         raise refusal(address, answer.code, answer.remark, f"topic {queue.topic}")
     status = SendStatus(answer.code)

@@ -1,4 +1,4 @@
-"""What can be seen of a client while it lives."""
+"""The visible state of a client while it lives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ConnectionState:
 
     address: str
     connected_at: float = 0.0
-    """When it was made; 0 before that."""
+    """The time when it was made; 0 before that."""
     tls: str = ""
     """The version in use, such as ``TLSv1.3``; empty in the clear."""
     server_version: int = 0
@@ -31,12 +31,12 @@ class QueueState:
     broker: str
     queue: int
     next_offset: int
-    """Where the next pull begins."""
+    """The offset at which the next pull begins."""
     commit_offset: int
     """Below this everything is done."""
     held: int
     """Messages pulled that are not done."""
     held_bytes: int
     is_locked: bool
-    """Whether it is this consumer's alone, for orderly consumption."""
+    """True if it is locked for this consumer alone, for orderly consumption."""
     is_paused: bool

@@ -1,4 +1,4 @@
-"""What is to happen at a time: the core asks for it, a shell says when the time has come."""
+"""Calls at a time: the core asks for them, a shell says when the time has come."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Timers:
 
     @property
     def next(self) -> int | None:
-        """When the first of them is due."""
+        """The time at which the first of them is due."""
         while self._heap and self._heap[0][2].call is None:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None

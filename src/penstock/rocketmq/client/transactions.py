@@ -33,7 +33,7 @@ _WORDS: Final = {8: "COMMIT_MESSAGE", 12: "ROLLBACK_MESSAGE", 0: "UNKNOW"}
 
 
 class TransactionState(IntEnum):
-    """How the sender's own work ended; the broker asks later about what is ``UNKNOWN``."""
+    """Ends of the sender's work; the broker asks later about an ``UNKNOWN`` one."""
 
     UNKNOWN = 0
     COMMIT = 8
@@ -41,7 +41,7 @@ class TransactionState(IntEnum):
 
 
 class TransactionResult(NamedTuple):
-    """Where the half message is, and what was said about it."""
+    """The place of the half message, and the end that was told."""
 
     sent: SendResult
     state: TransactionState

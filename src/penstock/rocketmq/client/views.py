@@ -1,4 +1,4 @@
-"""What can be seen of a client, the same for both shells; bases of their classes."""
+"""The visible side of a client, the same for both shells; bases of their classes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Wire:
     """A connection, from when it is asked for until it is lost.
 
     What is sent before there is a connection waits; ``on_output`` is told when there is something
-    to send, ``on_request`` gets what the server asks of its own accord.
+    to send, ``on_request`` gets what the server asks by itself.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Wire:
         self.address = address
         self.state = ConnectionState(address)
         self.is_open = False
-        """Whether there is a connection at present."""
+        """True while there is a connection."""
         self.is_lost = False
         self.deadline: int | None = None
-        """When the first request may have waited for too long."""
+        """The time at which the first request has waited for too long."""
         self._config = config
         self._clock = clock
         self._on_output = on_output
@@ -82,7 +82,7 @@ class Wire:
         self._put(response)
 
     def take_output(self) -> bytes:
-        """What is to be sent, all of it in one piece; perhaps nothing."""
+        """Bytes that are to be sent, all of them in one piece; perhaps none."""
         said, self._said = self._said, []
         return said[0] if len(said) == 1 else b"".join(said)
 

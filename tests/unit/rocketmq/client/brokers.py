@@ -17,7 +17,7 @@ C = RequestCode
 
 
 class Brokers:
-    """What a consumer talks with; the test looks at it, and changes it."""
+    """Brokers for one consumer; the test looks at them, and changes them."""
 
     def __init__(self, hub: MemoryHub, *topics: str, names: str = "a", queues: int = 2) -> None:
         self.hub = hub

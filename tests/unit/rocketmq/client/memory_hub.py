@@ -120,7 +120,7 @@ class MemoryHub(Hub):
         self.time.now = ends
 
     def does(self, promise: Promise[Any], seconds: float = 100.0) -> Any:
-        """What a promise is, within this time."""
+        """The value of a promise, within this time."""
         self.work()
         for _ in range(1000):
             if promise.is_done or seconds < 0:

@@ -54,7 +54,7 @@ class Servers:
         return self.name_server.rocketmq
 
     def make_topic(self, topic: str, queues: int = 4) -> None:
-        """Make it, with so many queues."""
+        """Make it, with this number of queues."""
         make_topic(self.broker, topic, queues)
 
 
@@ -82,7 +82,7 @@ def run_servers(**properties: object) -> Iterator[Servers]:
 
 
 def wait_for_broker(name_server: MqNamesrv, broker: str) -> None:
-    """Until the name server knows it; each has a topic of its own name."""
+    """Wait until the name server knows it; each broker has a topic named for it."""
     link = RemotingLink(name_server.rocketmq, SECONDS)
     while link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": broker}).code:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What administrators ask of a consumer."""
+"""Requests of administrators to a consumer."""
 
 from __future__ import annotations
 

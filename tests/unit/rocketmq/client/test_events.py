@@ -1,4 +1,4 @@
-"""What is said in the log."""
+"""Events in the log."""
 
 from __future__ import annotations
 

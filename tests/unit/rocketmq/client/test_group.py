@@ -230,7 +230,7 @@ def test_a_lock_that_is_lost_stops_its_queue_and_what_is_done_is_not_done_again(
     assert QUEUES[0] not in group.held
     assert group.take(1) is None
     brokers.others_locks.clear()
-    brokers.offsets.clear()  # the broker was started anew, and has forgotten
+    brokers.offsets.clear()  # the broker was restarted, and has forgotten
     hub.passes(3)
     unit = group.take(1)
     assert unit is not None

@@ -1,4 +1,4 @@
-"""Where a group begins, and how far it is."""
+"""Offsets of a group, and those at which it begins."""
 
 from __future__ import annotations
 

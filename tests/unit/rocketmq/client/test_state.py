@@ -1,4 +1,4 @@
-"""What can be seen of a client."""
+"""The visible state of a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is due at a time."""
+"""Calls that are due at a time."""
 
 from __future__ import annotations
 

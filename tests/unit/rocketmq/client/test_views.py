@@ -1,4 +1,4 @@
-"""What can be seen of clients."""
+"""The visible side of clients."""
 
 from __future__ import annotations
 

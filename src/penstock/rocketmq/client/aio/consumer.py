@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from inspect import isawaitable
 from typing import Final, TypeAlias
 
@@ -17,7 +16,7 @@ from penstock.net.tasks import spawn
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.allocation import Allocate, averagely
 from penstock.rocketmq.client.client_requests import ClientRequests
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.consuming import Consumption, Unit
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.group import Habits
@@ -57,10 +56,7 @@ class PushConsumer(ConsumerView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: AioHub = AioHub(config, clock, chance)
+        self._hub: AioHub = AioHub(config_at(namesrv_addr, config), clock, chance)
         habits = Habits(is_orderly=orderly, has_retries=True, allocate=allocate)
         self._core: Consumption = Consumption(group, self._hub, habits)
         self._requests = ClientRequests(self._core)

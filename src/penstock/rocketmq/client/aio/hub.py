@@ -88,7 +88,7 @@ class AioHub(Hub):
         self._timer_at: int | None = None
 
     async def run(self, coroutine: Coroutine[Any, None, T]) -> T:
-        """What a coroutine of the core gives; it is ended when its caller is cancelled."""
+        """The result of a coroutine of the core, which is ended when its caller is cancelled."""
         job = Job(coroutine)
         if job.is_done:
             return job.result()
@@ -222,7 +222,7 @@ async def _keep(promise: Promise[Any], found: Any) -> None:
 
 
 def future_of(promise: Promise[T]) -> asyncio.Future[T]:
-    """What asyncio can wait for: the promise's value or error."""
+    """A future with the promise's value or error."""
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def settle(done: Promise[T]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.allocation import Allocate, averagely
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.filters import Filter, filter_of
 from penstock.rocketmq.client.lite_pull import LitePull
@@ -44,10 +43,7 @@ class LitePullConsumer(ConsumerView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: AioHub = AioHub(config, clock, chance)
+        self._hub: AioHub = AioHub(config_at(namesrv_addr, config), clock, chance)
         self._core: LitePull = LitePull(
             group, self._hub, allocate=allocate, auto_commit=auto_commit
         )
@@ -110,7 +106,7 @@ class LitePullConsumer(ConsumerView):
                 yield message
 
     async def commit(self) -> None:
-        """What was polled is done; the brokers know it when this returns."""
+        """Commit all that was polled; the brokers know it when this returns."""
         await self._hub.run(self._core.commit_polled())
 
     # --- places ----------------------------------------------------------------------------------
@@ -150,7 +146,7 @@ class LitePullConsumer(ConsumerView):
         return await self._hub.run(self._core.bounds.at(self._core.own(queue), timestamp))
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """How far the group is; None where it has not been."""
+        """The group's offset; None where it has not been."""
         return await self._hub.run(self._core.offsets.read(self._core.own(queue)))
 
     async def pull(

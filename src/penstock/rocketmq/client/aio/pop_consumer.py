@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.rocketmq.client.aio.hub import AioHub
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.filters import Filter, filter_of
 from penstock.rocketmq.client.popping import MESSAGES_MAX, Popped, Popper
@@ -38,10 +37,7 @@ class PopConsumer(ClientView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: AioHub = AioHub(config, clock, chance)
+        self._hub: AioHub = AioHub(config_at(namesrv_addr, config), clock, chance)
         self._core = Popper(group, topic, filter_of(wanted), self._hub)
         self._invisible = invisible
 
@@ -54,7 +50,7 @@ class PopConsumer(ClientView):
     async def receive(
         self, max_messages: int = MESSAGES_MAX, *, wait: float = 15.0
     ) -> list[Popped]:
-        """Up to so many messages; none when there is none for ``wait`` seconds."""
+        """At most ``max_messages``; none after ``wait`` seconds without one."""
         return await self._hub.run(self._core.receive(max_messages, self._invisible, wait))
 
     async def __aiter__(self) -> AsyncIterator[Popped]:

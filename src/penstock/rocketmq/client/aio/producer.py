@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.rocketmq.client.aio.hub import AioHub, future_of
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.message import Message
 from penstock.rocketmq.client.publishing import Publisher, QueueWanted
@@ -54,10 +53,7 @@ class Producer(ClientView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: AioHub = AioHub(config, clock, chance)
+        self._hub: AioHub = AioHub(config_at(namesrv_addr, config), clock, chance)
         self._publisher = Publisher(group, self._hub)
         self._transactions = Transactions(self._publisher, on_check)
         self._requests = Requests(self._publisher)

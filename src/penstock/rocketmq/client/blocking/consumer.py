@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeAlias
@@ -15,7 +14,7 @@ from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.client.allocation import Allocate, averagely
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.client_requests import ClientRequests
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.consuming import Consumption, Unit
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.group import Habits
@@ -52,10 +51,7 @@ class PushConsumer(ConsumerView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: BlockingHub = BlockingHub(config, clock, chance)
+        self._hub: BlockingHub = BlockingHub(config_at(namesrv_addr, config), clock, chance)
         habits = Habits(is_orderly=orderly, has_retries=True, allocate=allocate)
         self._core: Consumption = Consumption(group, self._hub, habits)
         self._requests = ClientRequests(self._core)
@@ -81,8 +77,8 @@ class PushConsumer(ConsumerView):
     def run(self, handler: Handler, threads: int | None = None) -> None:
         """Have ``handler`` called with each message, until ``stop`` is called.
 
-        In so many threads, by default ``consume_threads``. When it returns, the message is done;
-        when it raises, the message comes again later.
+        ``threads`` is their number, by default ``consume_threads``. When it returns, the message
+        is done; when it raises, the message comes again later.
         """
         self._run(lambda messages: handler(messages[0]), 1, threads)
 

@@ -80,11 +80,11 @@ class BlockingHub(Hub):
         self._selector.register(self._bell, _READ)
 
     def run(self, coroutine: Coroutine[Any, None, T]) -> T:
-        """What a coroutine of the core gives."""
+        """The result of a coroutine of the core."""
         return self.wait_for(Job(coroutine))
 
     def wait_for(self, promise: Promise[T]) -> T:
-        """What a promise is."""
+        """The value of a promise, waited for."""
         try:
             while not promise.is_done:
                 self.work(None)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.allocation import Allocate, averagely
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.filters import Filter, filter_of
 from penstock.rocketmq.client.lite_pull import LitePull
@@ -46,10 +45,7 @@ class LitePullConsumer(ConsumerView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: BlockingHub = BlockingHub(config, clock, chance)
+        self._hub: BlockingHub = BlockingHub(config_at(namesrv_addr, config), clock, chance)
         self._core: LitePull = LitePull(
             group, self._hub, allocate=allocate, auto_commit=auto_commit
         )
@@ -99,7 +95,7 @@ class LitePullConsumer(ConsumerView):
             yield from self.poll(timeout=None)
 
     def commit(self) -> None:
-        """What was polled is done; the brokers know it when this returns."""
+        """Commit all that was polled; the brokers know it when this returns."""
         self._hub.run(self._core.commit_polled())
 
     # --- places ----------------------------------------------------------------------------------
@@ -139,7 +135,7 @@ class LitePullConsumer(ConsumerView):
         return self._hub.run(self._core.bounds.at(self._core.own(queue), timestamp))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """How far the group is; None where it has not been."""
+        """The group's offset; None where it has not been."""
         return self._hub.run(self._core.offsets.read(self._core.own(queue)))
 
     def pull(

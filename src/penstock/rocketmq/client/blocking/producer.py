@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.config import Config, config_at
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.jobs import Promise
 from penstock.rocketmq.client.message import Message
@@ -32,7 +31,7 @@ _FAILURES_MAX: Final = 100
 
 
 class Outcome:
-    """What becomes of a message of ``send_soon``."""
+    """The outcome of a message of ``send_soon``."""
 
     __slots__ = ("_hub", "_promise")
 
@@ -41,7 +40,7 @@ class Outcome:
         self._promise = promise
 
     def done(self) -> bool:
-        """Whether it is known."""
+        """True if it is known."""
         return self._promise.is_done
 
     def result(self) -> SendResult:
@@ -72,10 +71,7 @@ class Producer(ClientView):
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
-        config = config or Config()
-        if namesrv_addr:
-            config = replace(config, namesrv_addr=namesrv_addr)
-        self._hub: BlockingHub = BlockingHub(config, clock, chance)
+        self._hub: BlockingHub = BlockingHub(config_at(namesrv_addr, config), clock, chance)
         self._publisher = Publisher(group, self._hub)
         self._transactions = Transactions(self._publisher, on_check)
         self._requests = Requests(self._publisher)

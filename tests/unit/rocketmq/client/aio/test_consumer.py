@@ -27,7 +27,7 @@ from tests.unit.rocketmq.client.servers import QUICK, Servers, make_topic, run_s
 
 
 async def fill(servers: Servers, topic: str, count: int, start: int = 0, queues: int = 4) -> None:
-    """Send so many numbers, in order in each queue."""
+    """Send ``count`` numbers, in order in each queue."""
     async with Producer("PG", servers.address, config=QUICK) as producer:
         for number in range(start, start + count):
             message = Message(topic, b"%d" % number)
@@ -332,7 +332,7 @@ async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle(orderly: 
 
 
 def assert_in_order(member: Member) -> None:
-    """What it saw of a queue first, it saw in the queue's order."""
+    """Each message of a queue was seen first in the queue's order."""
     found: dict[int, list[int]] = {}
     for message in member.seen:
         offsets = found.setdefault(message.queue.queueId, [])

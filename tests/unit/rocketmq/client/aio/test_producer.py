@@ -26,7 +26,7 @@ from tests.unit.rocketmq.client.servers import QUICK, Servers, run_servers
 
 
 async def received(servers: Servers, topic: str, count: int, group: str = "") -> list[Received]:
-    """So many messages of a topic."""
+    """``count`` messages of a topic."""
     found: list[Received] = []
     async with LitePullConsumer(group or f"G-{topic}", servers.address, config=QUICK) as consumer:
         consumer.subscribe(topic)

@@ -13,7 +13,7 @@ from tests.unit.rocketmq.client.servers import QUICK, Servers, run_servers
 
 
 def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
-    """So many messages of a topic."""
+    """The bodies of ``count`` messages of a topic."""
     found: list[bytes] = []
     with LitePullConsumer(f"G-{topic}", servers.address, config=QUICK) as consumer:
         consumer.subscribe(topic)
