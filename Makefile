@@ -112,8 +112,8 @@ campaign-clocks: install  ## a clock that jumps by days, 100 times, with libfake
 campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tasks (MINUTES=n)
 	$(CAMPAIGN) soak $(or $(MINUTES),120)
 
-campaign-spark: install  ## kill driver, workers, sources and sinks of Spark's queries, 100 times (ROUNDS=n)
-	$(CAMPAIGN) spark $(or $(ROUNDS),100)
+campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's queries, 20 times each (ROUNDS=n)
+	$(CAMPAIGN) spark $(or $(ROUNDS),120)
 
 sim: install  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q

@@ -1,4 +1,7 @@
-"""The process that drives Spark's queries, with the JVM and the Python workers below it."""
+"""The process that drives Spark's queries on a small cluster: two executors, each a JVM, below it.
+
+Driver and executors run in a Python that has what docs/spark.md asks of an executor, and the zip.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,29 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from penstock.spark import session
+from penstock.spark.java import home_for_spark_submit
+from penstock.spark.shipping import write_zip
+from tests.environments import python_with, site_packages
 from tests.processes import below
 
+from . import queries
 from .queries import QUERIES, checkpoint
 
+MASTER: Final = "local-cluster[2,1,1024]"
 FINISH_S_MAX: Final = 900.0
-QUICK: Final = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""The optimizing compiler takes longer than a life of this JVM."""
+FINISHES_MAX: Final = 5
+INSTALLED: Final = ("numpy", "pyarrow", "pyspark", "py4j")
+QUICK: Final = "-XX:TieredStopAtLevel=1"
+"""The optimizing compiler takes longer than a life of these JVMs."""
+QUIET: Final = f"-Dlog4j2.configurationFile={Path(session.__file__).parent}/log4j2.properties"
+EXECUTOR: Final = b"CoarseGrainedExecutorBackend\0"
+WORKER: Final = b"\0-m\0pyspark"
+"""Parts of the command lines of those that are killed."""
 
 
 class Driver:
@@ -28,32 +42,53 @@ class Driver:
         self._log = folder / "driver.log"
         self._start = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._python = python_with(folder / "bare", *INSTALLED)
+        self._zip = write_zip(folder)
 
     @property
     def is_running(self) -> bool:
         """True until the program has ended."""
         return self._process is not None and self._process.poll() is None
 
-    @property
-    def has_started(self) -> bool:
-        """True if it was started and not killed since, though it may have ended by itself."""
-        return self._process is not None
-
     def start(self, *words: str) -> None:
         """Start it; it needs some seconds until its queries run."""
         self._start = self._log.stat().st_size if self._log.exists() else 0
-        command = [sys.executable, "-m", "tests.campaigns.queries", str(self._folder), *words]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env=os.environ | QUICK,
+                [*self._submit(), queries.__file__, str(self._folder), *words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                cwd=self._folder, env=self._environment(),
             )  # fmt: skip
 
+    def _submit(self) -> list[str]:
+        """The words of spark-submit, up to the program."""
+        settings = session.settings_for(MASTER) | {
+            "spark.pyspark.python": str(self._python),
+            "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
+            "spark.driver.extraJavaOptions": QUIET,
+            "spark.executor.extraJavaOptions": QUIET,
+        }
+        program = site_packages(self._folder / "bare") / "pyspark/bin/spark-submit"
+        words = [f"--conf={name}={value}" for name, value in settings.items()]
+        return [str(program), f"--master={MASTER}", f"--py-files={self._zip}", *words]
+
+    def _environment(self) -> dict[str, str]:
+        ours = {
+            "PYTHONPATH": str(self._zip),  # for the processes beside the driver
+            "JAVA_HOME": str(home_for_spark_submit()),
+            "PYSPARK_PYTHON": str(self._python),
+            "JDK_JAVA_OPTIONS": QUICK,
+        }
+        return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | ours
+
     def finish(self) -> None:
-        """Run it until the queries have read all there is."""
-        self.start("finish")
-        assert self._process is not None
-        assert self._process.wait(FINISH_S_MAX) == 0, self.log[-3000:]
+        """Run it until the queries have read all there is; again if it ends before that."""
+        for _ in range(FINISHES_MAX):
+            self.start("finish")
+            assert self._process is not None
+            if self._process.wait(FINISH_S_MAX) == 0:
+                return
+        raise AssertionError(self.log[-3000:])
 
     @property
     def log(self) -> str:
@@ -61,6 +96,11 @@ class Driver:
         with self._log.open("rb") as file:
             file.seek(self._start)
             return file.read().decode(errors="replace")
+
+    def failures(self) -> list[str]:
+        """A line for each query that has failed since the first start."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return [line for line in lines if line.startswith("FAILED ")]
 
     def kill(self) -> None:
         """SIGKILL to the program, its JVM and all below, and wait for its end."""
@@ -71,13 +111,13 @@ class Driver:
         self._process.wait()
         self._process = None
 
-    def kill_worker(self, rng: random.Random) -> bool:
-        """SIGKILL to one of the JVM's Python processes: tasks, planners, what forks them. False if
-        there is none at this moment.
+    def kill_below(self, part: bytes, rng: random.Random) -> bool:
+        """SIGKILL to a process below it that has this in its command line, such as WORKER: tasks,
+        planners, what forks them. False if there is none at this moment.
         """
         if self._process is None:
             return False
-        pids = [pid for pid in below(self._process.pid) if _runs_python(pid)]
+        pids = [pid for pid in below(self._process.pid) if part in _command_line(pid)]
         if pids:
             _kill(rng.choice(pids))
         return bool(pids)
@@ -91,10 +131,10 @@ def _last(folder: Path) -> int:
     return max((int(path.name) for path in folder.glob("*") if path.name.isdecimal()), default=-1)
 
 
-def _runs_python(pid: int) -> bool:
-    with suppress(OSError):
-        return b"\0-m\0pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+def _command_line(pid: int) -> bytes:
+    with suppress(OSError):  # it ended meanwhile
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _kill(pid: int) -> None:

@@ -1,6 +1,7 @@
-"""The program that the campaign of Spark kills: four queries in one Spark, each a promise.
+"""The program that the campaign of Spark kills: the queries in one Spark, each a promise.
 
-Run again with the same folder it goes on. It ends with a line for each query that failed.
+spark-submit runs it, in a Python that has neither Penstock nor these tests. Run again with the same
+folder it goes on. A query that failed is told of in a line and started again.
 """
 
 from __future__ import annotations
@@ -8,61 +9,81 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from penstock.spark.errors import explain
-from penstock.spark.session import say_errors_once, session, stop
+from penstock.spark.session import say_errors_once
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True)
+class Query:
+    """A place that is read, a sink, and a promise: all that is stored, and if ``exact`` once."""
+
+    topic: str
+    place: str
+    sink: str
+    exact: bool = True
+
 
 NSQ, ROCKETMQ = "events", "orders"
 """The topics that are read."""
-QUERIES: Final = {"archive": NSQ, "exact": NSQ, "copied": NSQ, "queues": ROCKETMQ}
-"""The queries, each with its topic."""
-ARCHIVES: Final = ("archive", "queues")
-"""Those that write Parquet."""
-COPIES: Final = ("exact", "copied")
-"""Those that write to a topic of their name, exactly once the first."""
+QUERIES: Final = {
+    "archive": Query(NSQ, "log", "parquet"),
+    "exact": Query(NSQ, "log", "nsq"),
+    "copied": Query(NSQ, "log", "nsq", exact=False),
+    "fetched": Query(ROCKETMQ, "broker's log", "parquet"),
+    "pulled": Query(ROCKETMQ, "broker", "parquet"),
+}
+ARCHIVES: Final = [name for name, query in QUERIES.items() if query.sink == "parquet"]
+COPIES: Final = [name for name, query in QUERIES.items() if query.sink == "nsq"]
+"""Those that write to a topic of their name."""
 PLACES: Final = "places.json"
-"""The file with the options that say where each topic is, and where the sinks are."""
-TRIGGER: Final = {
-    "maxRecordsPerTrigger": "6000", "maxRecordsPerPartition": "2000",
-    "startingOffsets": "earliest", "timeout": "60",
-}  # fmt: skip
-"""Small batches of several tasks; a node that is down is waited for."""
+"""The file with the format and the options of each place, and those of the sinks."""
+READ: Final = {"startingOffsets": "earliest", "timeout": "60"}
+"""A node that is down is waited for."""
+SMALL: Final = {"maxRecordsPerTrigger": "6000", "maxRecordsPerPartition": "2000"}
+"""Batches of several tasks, and many of them."""
+LARGE: Final = {"maxRecordsPerTrigger": "100000"}
+"""What is left at the end takes few."""
 
 
 class Queries:
     """The queries over the addresses that the campaign gave."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, batches: Mapping[str, str]) -> None:
         self._spark = spark
         self._folder = folder
+        self._batches = batches
         self._places = json.loads((folder / PLACES).read_text())
 
-    def start(self, trigger: Mapping[str, Any]) -> dict[str, StreamingQuery]:
-        """Start them all."""
-        return {name: self._start(name, trigger) for name in QUERIES}
-
-    def _start(self, name: str, trigger: Mapping[str, Any]) -> StreamingQuery:
-        writer = self._rows(name).writeStream.queryName(name).trigger(**trigger)
+    def start(self, name: str, **trigger: Any) -> StreamingQuery:
+        """Start one, or start it again."""
+        query = QUERIES[name]
+        rows = self._rows(query, group=name)
+        writer = rows.writeStream.queryName(name).trigger(**trigger).format(query.sink)
         writer = writer.option("checkpointLocation", str(checkpoint(self._folder, name)))
-        if name in ARCHIVES:
-            return writer.format("parquet").start(str(self._folder / name))
-        if name == "exact":
+        if query.sink == "parquet":
+            return writer.start(str(self._folder / name))
+        if query.exact:
             writer = writer.option("exactlyOnce", "true")
-        return writer.format("nsq").options(**self._places["sinks"], timeout="60").start(name)
+        return writer.options(**self._places["sinks"], timeout="60").start(name)
 
-    def _rows(self, name: str) -> DataFrame:
-        topic = QUERIES[name]
-        reader = self._spark.readStream.format("rocketmq" if topic == ROCKETMQ else "nsq")
-        reader = reader.options(**TRIGGER, **self._places[topic], group=name)
-        return reader.load(topic).select("body")
+    def _rows(self, query: Query, group: str) -> DataFrame:
+        options = self._places[query.place]
+        reader = self._spark.readStream.format(options["format"])
+        reader = reader.options(**READ, **self._batches, **options["options"], group=group)
+        return reader.load(query.topic).select("body")
 
     def export(self) -> None:
         """Write what a reader of each archive sees into one file beside it."""
@@ -81,34 +102,35 @@ def exported(folder: Path, name: str) -> Path:
     return folder / f"{name}.parquet"
 
 
-def _until_one_fails(spark: SparkSession, queries: Mapping[str, StreamingQuery]) -> int:
-    try:
-        spark.streams.awaitAnyTermination()
-    except Exception as error:
-        failed = {name: query.exception() for name, query in queries.items()}
-        for name, cause in failed.items():
-            if cause is not None:
-                print(f"FAILED {name}: {explain(cause)}", flush=True)
-        if not any(failed.values()):
-            print(f"FAILED: {explain(error)}", flush=True)
-    return 1
+def _keep_running(spark: SparkSession, queries: Queries) -> None:
+    running = {name: _live(queries, name) for name in QUERIES}
+    while True:
+        with suppress(StreamingQueryException):
+            spark.streams.awaitAnyTermination()
+        spark.streams.resetTerminated()
+        for name, query in running.items():
+            if not query.isActive:
+                print(f"FAILED {name}: {explain(query.exception())}", flush=True)
+                running[name] = _live(queries, name)
 
 
-def main() -> int:
-    """Run the queries in this folder until one fails, or, to ``finish``, all there is to read."""
+def _live(queries: Queries, name: str) -> StreamingQuery:
+    return queries.start(name, processingTime="100 milliseconds")
+
+
+def main() -> None:
+    """Run the queries in this folder until killed, or, to ``finish``, all there is to read."""
     folder, finishing = Path(sys.argv[1]), sys.argv[2:] == ["finish"]
-    settings = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
-    spark = session("local[2,4]", settings=settings)
+    spark = SparkSession.builder.getOrCreate()
     say_errors_once()
-    running = Queries(spark, folder)
+    queries = Queries(spark, folder, LARGE if finishing else SMALL)
     if not finishing:
-        return _until_one_fails(spark, running.start({"processingTime": "100 milliseconds"}))
-    for query in running.start({"availableNow": True}).values():
+        _keep_running(spark, queries)
+    for query in [queries.start(name, availableNow=True) for name in QUERIES]:
         query.awaitTermination()
-    running.export()
-    stop(spark)
-    return 0
+    queries.export()
+    spark.stop()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,5 +1,5 @@
-"""Spark's queries while driver, workers, sources and sinks are killed in turn: what promises to be
-exact is exact, and nothing is missing anywhere.
+"""Spark's queries while driver, executors, sources and sinks are killed in turn: what promises to
+be exact is exact, and nothing is missing anywhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from penstock.testing.ledger import Ledger
 from tests.crash import load
 from tests.crash.rocketmq_client import Connection
 
-from .driver import Driver
+from .driver import EXECUTOR, WORKER, Driver
 from .feeds import QUEUES, Feed, NsqFeed, RocketmqFeed
 from .node import Node, run_node
 from .queries import ARCHIVES, COPIES, NSQ, PLACES, QUERIES, ROCKETMQ, exported
@@ -34,14 +34,12 @@ FLAGS: Final = ("--max-bytes-per-file=4194304",)
 CALM_S_MAX: Final = 1.0
 """Longest time from the moment when all queries get on to the next kill."""
 DOWN_S_MAX: Final = 2.0
-PROGRESS_S_MAX: Final = 400.0
+PROGRESS_S_MAX: Final = 1500.0
 STARTS_MAX: Final = 6
 """How often the driver is started again until all queries get on."""
 POLL_S: Final = 0.1
-WAYS: Final = ("nsqd_http_address", "namesrvAddr")
-"""The ways to read RocketMQ's queues: a Penstock node's log, or a broker's own protocol."""
 LOSS: Final = ("failOnDataLoss", "is lost", "another query", "set aside")
-"""Words of errors that no kill may cause; others only end the driver, which is started again."""
+"""Words of errors that no kill may cause; others only end the query, which is started again."""
 
 
 class Attack:
@@ -56,25 +54,24 @@ class Attack:
         self.broker = stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
         self.driver = Driver(folder)
         stack.callback(self.driver.kill)
-        self.way = rng.choice(WAYS)
-        brokers = {WAYS[0]: self.broker.http, WAYS[1]: namesrv.rocketmq}
         places = {
-            NSQ: {"nsqd_http_address": self.source.http},
-            ROCKETMQ: {self.way: brokers[self.way]},
+            "log": _place("nsq", nsqd_http_address=self.source.http),
+            "broker's log": _place("rocketmq", nsqd_http_address=self.broker.http),
+            "broker": _place("rocketmq", namesrvAddr=namesrv.rocketmq),
             "sinks": {"nsqd_http_address": ",".join(node.http for node in self.sinks)},
         }
         (folder / PLACES).write_text(json.dumps(places))
         self.victims: dict[str, Callable[[], Awaitable[None]]] = {
-            "driver": self._kill_driver, "worker": self._kill_worker,
+            "executor": lambda: self._kill_below(EXECUTOR),
             "source": lambda: self._kill_daemon(self.source),
+            "driver": self._kill_driver,
+            "worker": lambda: self._kill_below(WORKER),
             "sink": lambda: self._kill_daemon(self._rng.choice(self.sinks)),
             "mqbroker": lambda: self._kill_daemon(self.broker),
         }  # fmt: skip
         self.kills: Counter[str] = Counter()
-        self.in_batch: Counter[str] = Counter()
-        """Kills, by query, that met it between the plan of a batch and its commit."""
-        self.ended = 0
-        """How often the driver ended by itself after a kill."""
+        self.in_batch: Counter[tuple[str, str]] = Counter()
+        """Kills, by victim and query, that met it between the plan of a batch and its commit."""
         self.faults: list[str] = []
 
     async def prepare(self) -> None:
@@ -101,22 +98,14 @@ class Attack:
                     assert starts <= STARTS_MAX, (
                         f"the driver does not run:\n{self.driver.log[-3000:]}"
                     )
-                    self._restart()
+                    self.driver.start()
                 await asyncio.sleep(POLL_S)
-
-    def _restart(self) -> None:
-        if self.driver.has_started:
-            self.ended += 1
-            said = [line for line in self.driver.log.splitlines() if line.startswith("FAILED")]
-            say("; ".join(said) or f"the driver ended:\n{self.driver.log[-2000:]}")
-            self.faults += [line for line in said if any(word in line for word in LOSS)]
-        self.driver.start()
 
     async def strike(self, victim: str) -> None:
         """Kill this one, at a moment by chance, and start it again."""
         await asyncio.sleep(self._rng.uniform(0, CALM_S_MAX))
         planned, done = self.driver.batches("offsets"), self.driver.batches("commits")
-        self.in_batch.update(name for name in QUERIES if planned[name] > done[name])
+        self.in_batch.update((victim, name) for name in QUERIES if planned[name] > done[name])
         await self.victims[victim]()
         self.kills[victim] += 1
 
@@ -124,10 +113,10 @@ class Attack:
         await asyncio.to_thread(self.driver.kill)
         self.driver.start()
 
-    async def _kill_worker(self) -> None:
+    async def _kill_below(self, part: bytes) -> None:
         async with asyncio.timeout(PROGRESS_S_MAX):
             while self.driver.is_running:
-                if self.driver.kill_worker(self._rng):
+                if self.driver.kill_below(part, self._rng):
                     return
                 await asyncio.sleep(POLL_S)
 
@@ -139,15 +128,18 @@ class Attack:
     async def check(self, feeds: dict[str, Feed]) -> dict[str, int]:
         """Read all there is, and hold each query against the ledger; the rows of each."""
         await asyncio.to_thread(self.driver.kill)
+        self.faults += [
+            line for line in self.driver.failures() if any(word in line for word in LOSS)
+        ]
         await asyncio.to_thread(self.driver.finish)
         rows = {}
-        for name, topic in QUERIES.items():
-            ledger = copy.deepcopy(feeds[topic].ledger)
+        for name, query in QUERIES.items():
+            ledger = copy.deepcopy(feeds[query.topic].ledger)
             await self._read(name, ledger)
             report = ledger.report()
             rows[name] = report.seen + report.duplicates
-            missing = await feeds[topic].stored() - report.seen
-            doubled = report.duplicates if name != "copied" else 0
+            missing = await feeds[query.topic].stored() - report.seen
+            doubled = report.duplicates if query.exact else 0
             if missing or doubled or report.lost or report.invented:
                 self.faults.append(f"{name}: {missing} of those stored are missing; {report}")
         return rows
@@ -156,12 +148,16 @@ class Attack:
         if name in ARCHIVES:
             table = await asyncio.to_thread(pq.read_table, exported(self._folder, name))
             _see(ledger, table.to_batches())
-        elif name == "exact":  # as a consumer gets them
+        elif QUERIES[name].exact:  # as a consumer gets them
             drained = load.Load(ledger, self._rng, topic=name)
             await asyncio.gather(*map(drained.drain, self.sinks))
         else:
             addresses = [node.http for node in self.sinks]
             _see(ledger, penstock.arrow.read(name, columns=["body"], nsqd_http_address=addresses))
+
+
+def _place(format: str, **options: str) -> dict[str, Any]:
+    return {"format": format, "options": options}
 
 
 def _see(ledger: Ledger, batches: Iterable[Any]) -> None:
@@ -192,12 +188,12 @@ async def kills_under_spark(rounds: int, rng: random.Random) -> Result:
         except Exception as error:
             found = explained(error)
         found += attack.faults
+    say(in_mid_batch(attack.in_batch))
     acknowledged = sum(feed.ledger.report().acknowledged for feed in feeds.values())
     return Result(
         "kills under Spark's queries", f"{attack.kills.total()} kills ({_counts(attack.kills)})",
-        f"{acknowledged} acknowledged; rows: {_counts(rows)}; kills in mid-batch: "
-        f"{_counts(attack.in_batch)}; {attack.ended} times the driver ended by itself; queues by "
-        f"{attack.way}", found,
+        f"{acknowledged} acknowledged; rows: {_counts(rows)}; "
+        f"{len(attack.driver.failures())} times a query failed and was started again", found,
     )  # fmt: skip
 
 
@@ -214,6 +210,15 @@ async def _rounds(attack: Attack, feeds: dict[str, Feed], rounds: int) -> None:
             producer.cancel()
         ends = await asyncio.gather(*producers, return_exceptions=True)
     attack.faults += [line for end in ends if isinstance(end, Exception) for line in explained(end)]
+
+
+def in_mid_batch(hits: Mapping[tuple[str, str], int]) -> str:
+    """A table of how many kills met each query in the middle of a batch, by who was killed."""
+    rows = [["killed", *QUERIES]]
+    for victim in sorted({victim for victim, _ in hits}):
+        rows += [[victim, *(str(hits.get((victim, name), 0)) for name in QUERIES)]]
+    rows.insert(1, ["---"] * len(rows[0]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _counts(counted: dict[str, int]) -> str:
