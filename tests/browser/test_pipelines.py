@@ -1,4 +1,4 @@
-"""The pages of pipelines: all of them, one of them, and where else they are told of."""
+"""The pages of pipelines: all of them, one of them, and the pages that link to them."""
 
 from __future__ import annotations
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,17 @@ def test_from_start_to_proof(tmp_path: Path) -> None:
     assert positions == sorted(positions)
 
 
+def until_it_is_in_nsqadmin(admin: str) -> None:
+    """Return when nsqadmin shows the archive as running."""
+    deadline = time.monotonic() + FINISH_S_MAX
+    shown: list[tuple[str, str]] = []
+    while shown != [("archive", "running")]:
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.2)
+        with urllib.request.urlopen(f"{admin}/api/pipelines", timeout=30) as answer:
+            shown = [(each["name"], each["state"]) for each in json.load(answer)["pipelines"]]
+
+
 def test_an_interrupted_demo_proves_nothing_and_leaves_nothing_running(tmp_path: Path) -> None:
     environment = marked_environment()
     with subprocess.Popen(
@@ -57,6 +71,9 @@ def test_an_interrupted_demo_proves_nothing_and_leaves_nothing_running(tmp_path:
             assert line, said
             said += line
         assert len(marked(environment)) >= 6
+        admin = re.search(r"http://127\.0\.0\.1:\d+", said)
+        assert admin, said
+        until_it_is_in_nsqadmin(admin[0])
         demo.send_signal(signal.SIGINT)
         said, _ = demo.communicate(timeout=180)
     assert demo.returncode == 130

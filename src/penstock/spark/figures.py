@@ -15,7 +15,7 @@ from penstock.spark.offsets import Position
 from penstock.spark.progress import observed, position
 
 PLACES_MAX: Final = 100
-"""Nodes that a query tells of itself."""
+"""Nodes that a query reports to."""
 # As nsqd takes them (penstock.nsq.pipeline_status).
 _GROUPS_MAX: Final = 1000
 _NAME_MAX: Final = 256

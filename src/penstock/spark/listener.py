@@ -3,8 +3,8 @@
     from penstock.spark.listener import attach
     attach(spark)
 
-Nothing here fails or slows a query: figures are put down and told from a thread of its own, and
-what cannot be told is logged once.
+Nothing here fails or slows a query: figures are put down and sent from a separate thread, and what
+cannot be sent is logged once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     )
 
 EVERY_S: Final = 1.0
-"""A query is told of this often at most."""
+"""Seconds between two reports of a query, at least."""
 ALIVE_NS: Final = 10 * SECOND
-"""A query that runs is told of this often at least."""
+"""Time between two reports of a query that runs, at most."""
 END_S: Final = 3.0
 """The time that the end of a process waits for nodes to know how its queries ended."""
 QUERIES_MAX: Final = 1000
@@ -63,7 +63,7 @@ def attach(spark: SparkSession, source: Mapping[str, str] | None = None) -> Prog
             spark.streams.addListener(listener)
             _attached[spark] = listener
         except Exception as error:  # the queries matter more, whatever it is
-            _log.warning("the progress of queries will not be told: %s", error)
+            _log.warning("the progress of queries will not be reported: %s", error)
     return _attached[spark]
 
 
@@ -101,7 +101,7 @@ class ProgressListener(StreamingQueryListener):
         try:
             self._teller.tell(self._begun(str(event.id), event.name))
         except Exception as error:  # raised into Java it would be a stack trace for every batch
-            self._teller.complain(f"a query is not told of: {error}")
+            self._teller.complain(f"the start of a query is not reported: {error}")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         try:
@@ -110,7 +110,7 @@ class ProgressListener(StreamingQueryListener):
             query.take(report)
             self._teller.tell(query)
         except Exception as error:
-            self._teller.complain(f"progress of a query is not told: {error}")
+            self._teller.complain(f"the progress of a query is not reported: {error}")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing: that the query runs is told anyway."""
@@ -122,7 +122,7 @@ class ProgressListener(StreamingQueryListener):
                 query.end(explain(Exception(event.exception)) if event.exception else "")
                 self._teller.tell(query)
         except Exception as error:
-            self._teller.complain(f"the end of a query is not told: {error}")
+            self._teller.complain(f"the end of a query is not reported: {error}")
 
     def _begun(self, id: str, name: str | None) -> QueryFigures:
         if id not in self._queries and len(self._queries) >= QUERIES_MAX:
@@ -215,6 +215,6 @@ class Teller:
                 log.tell_pipeline(status)
         except NodeUnreachable as error:  # which the query itself tells, if it matters
             self._until[node] = SYSTEM_CLOCK.monotonic_ns() + _LEFT_ALONE_NS
-            self.complain(f"{status['name']} is not told of: {error}", logging.INFO)
+            self.complain(f"the status of {status['name']} is not reported: {error}", logging.INFO)
         except Exception as error:  # the next may be told
-            self.complain(f"{status['name']} is not told of: {error}")
+            self.complain(f"the status of {status['name']} is not reported: {error}")

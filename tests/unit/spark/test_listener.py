@@ -66,7 +66,7 @@ def finished() -> None:
 
 
 def query(*nodes: str, **more: Any) -> QueryFigures:
-    """One that has ended, so that the thread that tells of it ends as well."""
+    """One that has ended, so that the thread that reports it ends as well."""
     found = QueryFigures("4f1c", "q", About(nodes=lambda: nodes, **more))
     found.end()
     return found
@@ -151,7 +151,9 @@ def test_a_node_that_is_not_there_is_left_alone(caplog: pytest.LogCaptureFixture
         finished()
     (logged,) = caplog.records
     assert logged.levelno == logging.INFO
-    assert logged.getMessage().startswith("q is not told of: 127.0.0.1:9 cannot be reached")
+    assert logged.getMessage().startswith(
+        "the status of q is not reported: 127.0.0.1:9 cannot be reached"
+    )
 
 
 def test_a_node_of_go_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -246,4 +248,4 @@ def test_a_session_listens_once(caplog: pytest.LogCaptureFixture) -> None:
     assert len(attached(FakeSession()).listeners) == 1
     assert caplog.text == ""
     attached(FakeSession(refuses=True))
-    assert caplog.text.count("will not be told: no listeners here") == 1
+    assert caplog.text.count("will not be reported: no listeners here") == 1

@@ -1,1 +1,1 @@
-"""Spark's pipelines as nodes were told of them: how they are, and how they were."""
+"""Spark's pipelines as nodes know them: their status, and their last hour."""

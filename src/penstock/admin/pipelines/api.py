@@ -28,7 +28,7 @@ class Pipelines:
         router.v1("GET", "/api/pipelines/:id", answering(self._one))
 
     async def look(self, time: float, addresses: Iterable[str]) -> None:
-        """Add a point to the past of each pipeline. Who cannot be asked is told of elsewhere."""
+        """Add a point to the past of each pipeline; nodes that do not answer are left out."""
         if self._past is not None:
             found = await self._ask(addresses)
             self._past.take(time, whole_pipelines(found.answers))

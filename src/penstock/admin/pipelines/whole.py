@@ -1,4 +1,4 @@
-"""One pipeline of what several nodes were told of it."""
+"""The status of a pipeline over all nodes that know it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from penstock.nsq.pipeline_status import ToldStatus
 
 SILENT: Final = "silent"
-"""The state of a pipeline that told last that it runs, and that was long ago."""
+"""The state of a pipeline that reported last that it runs, long ago."""
 SILENT_S: Final = 30.0
 
 
@@ -21,7 +21,7 @@ class NodePipelines(Struct):
 
 
 def whole_pipelines(told: Iterable[tuple[str, NodePipelines]]) -> list[dict[str, Any]]:
-    """The pipelines over the nodes that were told of them, by name."""
+    """The pipelines over the nodes that know them, by name."""
     found: dict[str, list[tuple[str, ToldStatus]]] = {}
     for node, answer in told:
         for status in answer.pipelines or ():

@@ -1,4 +1,4 @@
-"""Pipelines that have told this node how they are, kept in memory for those who look."""
+"""Statuses that pipelines have reported to this node, kept in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling nodes of a pipeline: what its file says, and the nodes that are told from the start."""
+"""The reports of a pipeline: what its file says, and the nodes that get them from the start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATIENCE_S = 1.0
 
 
 def about(spec: Spec) -> About:
-    """The pipeline's query. Nodes of the source are told, or of the sink where it has none."""
+    """The pipeline's query. Nodes of the source get reports, or of the sink where it has none."""
     return _about(str(spec.source), str(spec.sink), spec.query or "", spec)
 
 

@@ -1,4 +1,4 @@
-"""The nodes that are told of a pipeline, and its words."""
+"""The nodes that a pipeline reports to, and its words."""
 
 from __future__ import annotations
 

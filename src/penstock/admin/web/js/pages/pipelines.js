@@ -58,7 +58,7 @@ function listed(page, rows) {
     detail: lastError,
     sort: "name",
     filter: rows.length > 5,
-    empty: empty("No pipeline has told of itself",
+    empty: empty("No pipeline has reported yet",
       "One is here as soon as it starts, wherever Spark runs, if it reads from these nodes or writes to ",
       "them. ",
       h("code", { class: "code" }, "penstock pipeline init metrics && penstock pipeline run metrics.toml")),
