@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
+.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -134,6 +134,9 @@ browser: install  ## nsqadmin's pages in Chromium: all tests (`make test` runs a
 
 screenshots: install  ## nsqadmin's pages over a cluster with traffic, into build/screenshots
 	@$(BIN)/python -m tests.browser.screenshots
+
+notebooks: install  ## the notebooks of examples/ over a node; stores what their cells show
+	@$(BIN)/python -m tests.spark.notebooks
 
 docs: install  ## the documentation as a site in build/docs
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'zensical>=0.0.70'
