@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.pipeline.local_spark import local_spark
 from penstock.core.errors import PenstockError
@@ -38,30 +38,60 @@ def run_sql(nodes: Mapping[str, str], statement: str | None, rows: int) -> None:
         if statement is not None:
             shell.answer(statement)
             return
-        for each in statements(sys.stdin, sys.stdin.isatty()):
-            try:
-                shell.answer(each)
-            except PenstockError as error:
-                print(error)
+        _shell(shell)
 
 
-def statements(stream: IO[str], with_prompt: bool) -> Iterator[str]:
-    """Statements up to a semicolon at a line's end; the last may go without."""
+def _shell(shell: _Shell) -> None:
+    """Answer what is typed, or what comes from a file or a pipe."""
+    typed = sys.stdin.isatty()
+    if typed:
+        import readline  # noqa: F401  # input() then has a line to edit and a history
+
+        print("SQL up to a semicolon; `show topics` lists the views, `exit` or Ctrl-D ends")
+    for each in statements(input if typed else _line):
+        try:
+            shell.answer(each)
+        except PenstockError as error:
+            print(error)
+        except KeyboardInterrupt:
+            if not typed:
+                raise
+            print("\ncancelled")
+
+
+def _line(_: str) -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line
+
+
+def statements(read: Callable[[str], str]) -> Iterator[str]:
+    """Statements up to a semicolon at a line's end; the last may go without.
+
+    ``read`` gives a line for a prompt, and raises EOFError where there is none and
+    KeyboardInterrupt to begin the statement again.
+    """
     lines: list[str] = []
-    while True:
-        if with_prompt:
-            print(_GOES_ON if lines else _PROMPT, end="", flush=True)
-        line = stream.readline()
+    ended = False
+    while not ended:
+        try:
+            line = read(_GOES_ON if lines else _PROMPT).rstrip()
+        except EOFError:
+            line, ended = "", True
+        except KeyboardInterrupt:
+            print()
+            lines.clear()
+            continue
         if line.strip().lower() in ("exit", "quit", "exit;", "quit;"):
             return
-        lines.append(line)
-        if line.rstrip().endswith(";") or not line:
-            whole = "".join(lines).strip().rstrip(";")
+        if line or lines:
+            lines.append(line)
+        if line.endswith(";") or ended:
+            whole = "\n".join(lines).strip().rstrip(";")
             lines.clear()
             if whole:
                 yield whole
-        if not line:
-            return
 
 
 def views(topics: Iterable[str]) -> dict[str, str]:
