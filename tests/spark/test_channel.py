@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GO = os.environ.get("PENSTOCK_GO_NSQ", "")
-ROUNDS = int(os.environ.get("PENSTOCK_CHANNEL_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("PENSTOCK_CHANNEL_KILLS", "2"))
 EACH = 3000
 
 
@@ -97,12 +97,9 @@ def test_runs_of_available_now(spark: SparkSession, nsqd: Daemon, tmp_path: Path
 def test_what_cannot_be_done_is_one_sentence(
     spark: SparkSession, nsqd: Daemon, tmp_path: Path
 ) -> None:
+    batch = spark.read.format("nsq").options(**options(nsqd, tmp_path))
     with pytest.raises(Exception, match="is for streams"):
-        spark.read.format("nsq").options(**options(nsqd, tmp_path)).load()
-    with pytest.raises(Exception, match='the option "channel" is missing'):
-        spark.readStream.format("nsq").options(
-            mode="channel", topic="t", nsqd_tcp_address=nsqd.tcp, stagingLocation="/x"
-        ).load()
+        batch.load().count()
     (tmp_path / "staging").write_text("a file")
     with pytest.raises(Exception, match="STREAM_FAILED") as failed:
         available_now(spark, options(nsqd, tmp_path), tmp_path)
@@ -132,6 +129,15 @@ def test_a_query_that_is_stopped_gives_back_what_it_has(
             )
             publish(known, "t", [b"later"])
             assert channel(known, "t", "c")["in_flight_count"] == 0
+
+
+def wait_long(done: Callable[[], bool], what: Callable[[], str]) -> None:
+    """``wait_until`` for what a new JVM does first."""
+    for _ in range(3000):
+        if done():
+            return
+        time.sleep(0.1)
+    raise AssertionError(what())
 
 
 class Program:
@@ -167,7 +173,7 @@ class Program:
         before = self.batches
         process = self._process
         assert process is not None
-        wait_until(
+        wait_long(
             lambda: self.batches > before or process.poll() is not None,
             lambda: self._log.read_text()[-2000:],
         )
@@ -194,7 +200,7 @@ def test_whatever_is_killed_nothing_is_missing(nsqd: Daemon, tmp_path: Path) -> 
             program.kill()
         program.start()
         everything = set(bodies(0, published))
-        wait_until(
+        wait_long(
             lambda: {body for _, body, _ in committed(tmp_path)} >= everything,
             lambda: f"{len(committed(tmp_path))} rows of {published}",
         )
