@@ -15,14 +15,16 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.rocketmq.client.allocation import Allocate, averagely, share_of
-from penstock.rocketmq.client.errors import BadAnswer, ClientError, NotFound, Stopped
+from penstock.rocketmq.client.commits import Commits
+from penstock.rocketmq.client.errors import ClientError, Stopped
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.filters import SQL92, Filter, Subscription
 from penstock.rocketmq.client.heartbeats import Heartbeats
 from penstock.rocketmq.client.held import HeldQueue
 from penstock.rocketmq.client.hub import Hub
-from penstock.rocketmq.client.jobs import Job, Promise, all_of, settled
+from penstock.rocketmq.client.jobs import Job, all_of, settled
 from penstock.rocketmq.client.locks import RENEW_S, Locks
+from penstock.rocketmq.client.members import Members
 from penstock.rocketmq.client.names import RETRY, checked_group, checked_topic, wrap
 from penstock.rocketmq.client.offsets import BrokerOffsets, LocalOffsets, Offsets, Start
 from penstock.rocketmq.client.pulling import Pulled, Puller, PullStatus
@@ -75,6 +77,8 @@ class Group:
         self._tell = partial(tell, group=self.name)
         self._start = Start(hub, self.offsets)
         self._locks = Locks(hub, self.name)
+        self._members = Members(hub, self.name)
+        self._commits = Commits(hub, self.name, self.offsets)
         self._leaving: dict[MessageQueue, tuple[HeldQueue, Job[None]]] = {}
         self._done_before: dict[MessageQueue, int] = {}
         self._sharing: Job[None] | None = None
@@ -246,27 +250,9 @@ class Group:
         route = await self.hub.routes.of(topic)
         if self.is_broadcast:
             return list(route.readable)
-        members = await self._members(sorted(route.brokers))
+        members = await self._members.of(sorted(route.brokers))
         allocate, own = self.habits.allocate, self.hub.client_id
         return share_of(allocate, own, route.readable, members)
-
-    async def _members(self, brokers: list[str]) -> list[str]:
-        """The ids of all members. All ask the same broker, if they can, and so agree."""
-        failure: ClientError | None = None
-        for broker in brokers:
-            address = self.hub.routes.reader(broker)
-            if address is None:
-                continue
-            try:
-                answer = await self.hub.demand(
-                    address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.name}
-                )
-                return [str(each) for each in fastjson.loads(answer.body)["consumerIdList"]]
-            except ClientError as error:
-                failure = error
-            except (KeyError, TypeError) as error:
-                failure = BadAnswer(f"{address}: no list of members: {error!r}")
-        raise failure or NotFound("", 0, f"no broker is there to list the members of {self.name}")
 
     async def _take_all(self, wanted: set[MessageQueue]) -> bool:
         """Take what is new; whether that has worked out for all."""
@@ -354,7 +340,7 @@ class Group:
                 await self._renew([held])
                 self.hub.later(RENEW_S, held.wake_idle)
             await idle
-        await self._commit([held])
+        await self._commits.write([held])
         if self.is_locking and not held.is_abandoned:
             await self._locks.unlock(held.queue)
 
@@ -484,25 +470,7 @@ class Group:
 
     async def commit(self) -> None:
         """Tell how far all queues are done; what fails is told in the log, and tried again."""
-        await self._commit(list(self.held.values()))
-
-    async def _commit(self, queues: list[HeldQueue]) -> None:
-        changed = {held: held.commit_offset for held in queues}
-        jobs: list[Promise[None]] = []
-        for held, offset in changed.items():
-            if offset != held.committed:
-                jobs.append(self.hub.spawn(self._commit_one(held, offset), "commit"))
-        await all_of(jobs)
-
-    async def _commit_one(self, held: HeldQueue, offset: int) -> None:
-        try:
-            await self.offsets.write({held.queue: offset})
-            held.committed = offset
-        except (ClientError, OSError) as error:
-            self._tell(
-                logging.WARNING, "commit-failed", f"updateConsumeOffsetToBroker exception: {error}",
-                topic=held.queue.topic, queue=held.queue,
-            )  # fmt: skip
+        await self._commits.write(list(self.held.values()))
 
     # --- its end ---------------------------------------------------------------------------------
 
