@@ -1,4 +1,4 @@
-"""Connections to nsqd with what may lie between: TLS, and snappy or deflate (NSQ reference 1.5).
+"""Connections to nsqd with what may lie between: TLS, and snappy or deflate (NSQ spec 1.5).
 
 A publisher sends bytes that were compressed beforehand (`Layers.prepare`), so that the generator
 spends nothing on it; a consumer compresses its FIN lines and decompresses what comes.

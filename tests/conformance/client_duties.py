@@ -1,6 +1,6 @@
 """What a client of NSQ owes, and what shows that ours does it.
 
-The duties of NSQ's client guide, in its order, and those of reference 7 and 8.5 to 8.7. `make
+The duties of NSQ's client guide, in its order, and those of NSQ spec 7 and 8.5 to 8.7. `make
 client-guide` writes docs/client-guide.md of them; `test_client_duties.py` checks that it did, and
 that the tests exist. References as in `references.py`.
 """

@@ -35,7 +35,7 @@ class Layer(Protocol):
 
 
 class Deflate:
-    """Raw RFC 1951, one stream per direction, flushed after every write (NSQ reference 1.6)."""
+    """Raw RFC 1951, one stream per direction, flushed after every write (NSQ spec 1.6)."""
 
     def __init__(self) -> None:
         self._out = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)

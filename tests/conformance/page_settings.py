@@ -1,4 +1,4 @@
-"""What nsqadmin's HTML says of itself (reference 5.6), Go's and ours: the same in other words."""
+"""What nsqadmin's HTML says of itself (NSQ spec 5.6), Go's and ours: the same in other words."""
 
 from __future__ import annotations
 

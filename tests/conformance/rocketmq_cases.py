@@ -1,8 +1,8 @@
 """What the behavioural tests of the Java broker assert, and what shows the same here.
 
-Numbers and contents are those of reference 9: tests of whole brokers first, then the names of unit
-tests that have cases of their own. References as in `references.py`; flows of third-party clients
-are named with the flow, as in `test_flow[orderly]`.
+Numbers and contents are those of RocketMQ spec 9: tests of whole brokers first, then the names of
+unit tests that have cases of their own. References as in `references.py`; flows of third-party
+clients are named with the flow, as in `test_flow[orderly]`.
 """
 
 from __future__ import annotations

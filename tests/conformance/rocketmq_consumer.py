@@ -2,7 +2,8 @@
 
 A consumer asks for the members of its group whenever it is told that they are others, takes its
 share of the queues, which is a block of neighbours, locks them if it is orderly, goes on at the
-group's offsets, and gives back what is no longer its own (reference 4.1 to 4.4, 4.8, 4.11, 4.12).
+group's offsets, and gives back what is no longer its own (RocketMQ spec 4.1 to 4.4, 4.8, 4.11,
+4.12).
 """
 
 from __future__ import annotations

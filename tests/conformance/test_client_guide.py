@@ -380,7 +380,7 @@ async def test_without_backoff_the_flow_goes_on(site: Site, topic: str) -> None:
 async def test_ready_is_said_once_and_messages_go_on(
     site: Site, topic: str, max_in_flight: int
 ) -> None:
-    """Nodes have not counted RDY down since NSQ 0.3 (reference 0)."""
+    """Nodes have not counted RDY down since NSQ 0.3 (NSQ spec 0)."""
     (nsqd,) = await site.nsqds(1)
     seen: list[bytes] = []
     bodies = [b"%d" % number for number in range(1000)]

@@ -1,4 +1,4 @@
-"""What has broken clients of RocketMQ, or would have (reference 12), against real daemons.
+"""What has broken clients of RocketMQ, or would have (RocketMQ spec 12), against real daemons.
 
 One test for each point that concerns the broker, named after its number; point 7 and half of 21
 are the name server's and are tested there.

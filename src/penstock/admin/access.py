@@ -1,4 +1,4 @@
-"""Who may do what: changes by administrators, /config by networks (reference 5.1, 5.2).
+"""Who may do what: changes by administrators, /config by networks (NSQ spec 5.1, 5.2).
 
 A proxy in front says in a header who the user is. Anybody who reaches nsqadmin past it can say so
 too; `--trusted-proxy` names the networks whose word counts.

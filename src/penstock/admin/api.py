@@ -1,4 +1,4 @@
-"""What can be looked at: /api/topics, /api/nodes, /api/counter (reference 5.2)."""
+"""What can be looked at: /api/topics, /api/nodes, /api/counter (NSQ spec 5.2)."""
 
 from __future__ import annotations
 

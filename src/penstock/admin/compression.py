@@ -1,4 +1,4 @@
-"""Compressed answers, as nsqadmin gives them: by the first token that it knows (reference 5.1)."""
+"""Compressed answers, as nsqadmin gives them: by the first token that it knows (NSQ spec 5.1)."""
 
 from __future__ import annotations
 

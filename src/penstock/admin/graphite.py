@@ -1,4 +1,4 @@
-"""Graphite behind nsqadmin: the rate of one series, and its pictures by proxy (reference 5.5)."""
+"""Graphite behind nsqadmin: the rate of one series, and its pictures by proxy (NSQ spec 5.5)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The JSON bodies of nsqadmin's requests, and Go's words for what is wrong with them.
 
-Only the first value of a body is read, `null` counts as `{}`, keys match in any case (reference
+Only the first value of a body is read, `null` counts as `{}`, keys match in any case (NSQ spec
 5.2, "JSON body errors").
 """
 

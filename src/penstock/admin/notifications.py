@@ -1,4 +1,4 @@
-"""What administrators did, POSTed to --notification-http-endpoint (reference 5.4).
+"""What administrators did, POSTed to --notification-http-endpoint (NSQ spec 5.4).
 
 One at a time and in order, beside the requests that caused them. An endpoint that cannot be reached
 is logged; while it is slow a bounded number waits, and what comes on top is dropped and logged.

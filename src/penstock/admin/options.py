@@ -1,4 +1,4 @@
-"""Every flag of nsqadmin, once: with its TOML key, default and help (reference 5.7)."""
+"""Every flag of nsqadmin, once: with its TOML key, default and help (NSQ spec 5.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages: one HTML document for all of them, which says what this nsqadmin is (reference 5.6).
+"""The pages: one HTML document for all of them, which says what this nsqadmin is (NSQ spec 5.6).
 
 Its files stand under ``/static/<version>/``, where the version is that of their contents: a browser
 keeps them for ever, and sees an upgrade at once.

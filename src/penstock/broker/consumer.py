@@ -21,7 +21,7 @@ class Delivery(Struct):
 
 
 class Locality(IntEnum):
-    """The distance of a consumer; the nearer ones are served first (NSQ reference 3.11)."""
+    """The distance of a consumer; the nearer ones are served first (NSQ spec 3.11)."""
 
     ZONE = 0
     REGION = 1

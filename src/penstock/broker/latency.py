@@ -1,4 +1,4 @@
-"""Latencies of a channel's messages, from publish to finish (NSQ reference 3.13).
+"""Latencies of a channel's messages, from publish to finish (NSQ spec 3.13).
 
 The last ``window_ns`` are covered by two windows of half that time: while one fills, the one before
 it still counts, so the figures reach back between half the time and all of it. A channel has this

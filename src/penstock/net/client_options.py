@@ -2,7 +2,7 @@
 
 An option is declared once, as a field of a client's ``Config``; tools set it by its name
 (``--consumer-opt msg_timeout,3s``), and the table of the documentation is made of the same
-declarations. The texts of refusals are go-nsq's (NSQ reference 7.1).
+declarations. The texts of refusals are go-nsq's (NSQ spec 7.1).
 """
 
 from __future__ import annotations

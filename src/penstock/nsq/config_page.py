@@ -1,4 +1,4 @@
-"""A daemon's /config/:opt: look at any option, change two of them (reference 2.6, 5.2).
+"""A daemon's /config/:opt: look at any option, change two of them (NSQ spec 2.6, 5.2).
 
 Those two are the addresses of its nsqlookupds and the level of its log.
 """

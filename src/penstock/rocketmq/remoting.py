@@ -1,7 +1,7 @@
 """Connections of the remoting protocol on asyncio: frames in, a handler's answers out.
 
 The first byte of a connection tells whether it is TLS: no frame is so long that it begins with one
-of TLS (reference 1.1).
+of TLS (RocketMQ spec 1.1).
 
 A peer that does not read its answers is asked for nothing more: its requests wait, from the first
 that finds `WRITE_HIGH_WATER` bytes unsent on. All unsent answers count in one budget. When that is

@@ -1,4 +1,4 @@
-"""End-to-end latencies of several nodes as one (reference 5.3, e2e aggregate).
+"""End-to-end latencies of several nodes as one (NSQ spec 5.3, e2e aggregate).
 
 A node tells percentiles as `{"quantile": 0.99, "value": 1234}`. Here they are objects whose keys
 come in the order in which Go sorts them: average, count, max, min, quantile, value.

@@ -1,4 +1,4 @@
-"""The nsqds of a cluster, as nsqlookupds and they themselves tell of them (reference 5.3)."""
+"""The nsqds of a cluster, as nsqlookupds and they themselves tell of them (NSQ spec 5.3)."""
 
 from __future__ import annotations
 

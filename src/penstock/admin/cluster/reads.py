@@ -1,7 +1,7 @@
 """What a cluster is asked for: topics, nodes, stats. Nothing here changes anything.
 
 With nsqlookupds they say which nodes there are; without, the nodes are named one by one and asked
-themselves (reference 5.3, "Requests sent upstream"). Methods raise NoAnswerError when nobody of
+themselves (NSQ spec 5.3, "Requests sent upstream"). Methods raise NoAnswerError when nobody of
 those who had to answer did, and add to `warnings` what some of them failed of.
 """
 

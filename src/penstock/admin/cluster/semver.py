@@ -1,4 +1,4 @@
-"""Semantic versions, compared as the nodes page does it (reference 5.3, out_of_date)."""
+"""Semantic versions, compared as the nodes page does it (NSQ spec 5.3, out_of_date)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes tell of topics, channels and clients, and the sums over nodes (reference 5.3).
+"""What nodes tell of topics, channels and clients, and the sums over nodes (NSQ spec 5.3).
 
 The objects are read from the answers of nsqds and written into those of the API, so the order of
 their fields is the order of keys there. Fields that Go omits when they are zero are UNSET then.

@@ -1,4 +1,4 @@
-"""How a consumer slows down when messages fail, and comes back (NSQ reference 7.4).
+"""How a consumer slows down when messages fail, and comes back (NSQ spec 7.4).
 
 The state is a level and perhaps a period that runs. Each failure outside a period raises the level
 by one, each success lowers it by one; while the level is above 0 every outcome starts a period, in

@@ -1,6 +1,6 @@
 """What a client tells a node about itself, how patient it is, and how it takes setbacks.
 
-The names are those of go-nsq's options (NSQ reference 7.1), which every NSQ tool accepts too; so
+The names are those of go-nsq's options (NSQ spec 7.1), which every NSQ tool accepts too; so
 are the defaults and the ranges, but for those that the comments tell of.
 """
 

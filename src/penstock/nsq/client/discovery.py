@@ -1,4 +1,4 @@
-"""When to ask nsqlookupd for the nodes of a topic, and what the answers come to (reference 7.4).
+"""When to ask nsqlookupd for the nodes of a topic, and what the answers come to (NSQ spec 7.4).
 
 The first time at once; then, after a delay by chance that keeps consumers started together apart,
 every ``lookupd_poll_interval``. When a connection was lost they are asked at once, and ever less

@@ -1,7 +1,7 @@
 """How a connection begins, without I/O: magic, IDENTIFY, upgrades, AUTH where asked, SUB.
 
 The conversation is written down once, as a generator; ``Wire`` sends what it asks and hands it the
-answers (NSQ reference 1.4 to 1.6, 1.10).
+answers (NSQ spec 1.4 to 1.6, 1.10).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Handshake:
         if isinstance(frame, MessageBlock):
             raise self._failed(f"the server sent a message instead of an answer to {self.awaited}")
         if frame.is_heartbeat:
-            # Before an upgrade the server may swallow what it did not ask for (reference 1.6).
+            # Before an upgrade the server may swallow what it did not ask for (NSQ spec 1.6).
             early = self._ask.layer or self.awaited == "IDENTIFY"
             return None if early else Ask(self.awaited, encode.NOP)
         try:

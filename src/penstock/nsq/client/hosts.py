@@ -6,7 +6,7 @@
     turn.succeeded()          # or turn.failed()
 
 No I/O: the clock and the dice are handed in. The three modes, and their numbers, are those of
-``nsq_to_http`` and ``nsq_to_nsq`` (NSQ reference 6.5).
+``nsq_to_http`` and ``nsq_to_nsq`` (NSQ spec 6.5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Moving RDY about when there is less of it than connections (NSQ reference 7.4).
+"""Moving RDY about when there is less of it than connections (NSQ spec 7.4).
 
 With ``max_in_flight`` below the number of connections, or in a backoff, where one message at a time
 tests the waters, some connections have RDY 0, and their nodes may be those with messages. So from

@@ -2,7 +2,7 @@
 
 FINs are the many: their ids are gathered until the end of a pass of the loop and become one
 command line after the other at once. What an outcome means for RDY goes out before the answer that
-says so (reference 8.6).
+says so (NSQ spec 8.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a node says of itself in its answer to IDENTIFY (NSQ reference 1.5)."""
+"""What a node says of itself in its answer to IDENTIFY (NSQ spec 1.5)."""
 
 from __future__ import annotations
 

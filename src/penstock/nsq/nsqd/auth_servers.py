@@ -1,4 +1,4 @@
-"""The auth servers of an nsqd: who says what a client may do (NSQ reference 1.10).
+"""The auth servers of an nsqd: who says what a client may do (NSQ spec 1.10).
 
 One server after the other is asked, from a random one on, until one gives a valid answer. Each has
 its time, and no more than ``QUERIES_MAX`` clients are asked about at once; what went wrong is told

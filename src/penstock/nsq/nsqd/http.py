@@ -1,4 +1,4 @@
-"""The HTTP API of nsqd: publish, administer, look (NSQ reference 2)."""
+"""The HTTP API of nsqd: publish, administer, look (NSQ spec 2)."""
 
 from __future__ import annotations
 

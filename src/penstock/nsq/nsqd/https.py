@@ -27,7 +27,7 @@ def server_tls(options: NsqdOptions) -> ServerTls | None:
 
 
 class TlsRequiredRouter(NsqRouter):
-    """Whatever is asked for, the answer is that TLS is required, and where (NSQ reference 2.1)."""
+    """Whatever is asked for, the answer is that TLS is required, and where (NSQ spec 2.1)."""
 
     def __init__(self, https_port: Callable[[], int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From the answer to IDENTIFY to a connection with layers (NSQ reference 1.6).
+"""From the answer to IDENTIFY to a connection with layers (NSQ spec 1.6).
 
 The answer went out on the connection as it was. Then TLS, if agreed on, with an ``OK`` inside it;
 then a compression, with an ``OK`` inside that. What the client sent after its IDENTIFY is for the

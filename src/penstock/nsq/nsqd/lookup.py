@@ -2,7 +2,7 @@
 
 Each nsqlookupd has a peer task with a connection of its own, so that a slow one delays nobody. A
 lost connection is opened anew with the next command, or soon without one, and everything is
-registered again (NSQ reference 3.9).
+registered again (NSQ spec 3.9).
 """
 
 from __future__ import annotations

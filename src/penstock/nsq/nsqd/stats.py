@@ -1,4 +1,4 @@
-"""/stats: everything nsqd knows of itself, as JSON and as text (NSQ reference 2.5).
+"""/stats: everything nsqd knows of itself, as JSON and as text (NSQ spec 2.5).
 
 The keys, their order and the widths of the text are NSQ's: dashboards and scripts read them.
 """
@@ -120,7 +120,7 @@ def latency_of(channels: Iterable[Channel]) -> Summary | None:
 
 
 def _latency(channels: Iterable[Channel], percentiles: Sequence[float]) -> dict[str, Any]:
-    """Latencies as NSQ shows them (NSQ reference 3.13), in nanoseconds."""
+    """Latencies as NSQ shows them (NSQ spec 3.13), in nanoseconds."""
     summary = latency_of(channels)
     if summary is None:
         return {"count": 0, "percentiles": None}

@@ -1,4 +1,4 @@
-"""What nsqd tells a statsd: lines of its statistics, packed into datagrams (NSQ reference 3.14).
+"""What nsqd tells a statsd: lines of its statistics, packed into datagrams (NSQ spec 3.14).
 
     nsq.127_0_0_1_4151.topic.events.depth:17|g
 

@@ -1,4 +1,4 @@
-"""What /stats tells of a connection's TLS, in the words of Go's nsqd (NSQ reference 2.5)."""
+"""What /stats tells of a connection's TLS, in the words of Go's nsqd (NSQ spec 2.5)."""
 
 from __future__ import annotations
 

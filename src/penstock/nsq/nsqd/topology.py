@@ -1,4 +1,4 @@
-"""Topology-aware delivery: how near a consumer is to this nsqd (NSQ reference 3.11)."""
+"""Topology-aware delivery: how near a consumer is to this nsqd (NSQ spec 3.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking an auth server about a client, and where its answer sends us (NSQ reference 1.10).
+"""Asking an auth server about a client, and where its answer sends us (NSQ spec 1.10).
 
 GET carries the question in the query, POST as JSON. An answer may redirect, as for any HTTP client,
 or be a 403 that names the port where the same is served over https; whatever else it is, ``grants``

@@ -1,4 +1,4 @@
-"""What a client may do: the answer of an auth server (NSQ reference 1.10).
+"""What a client may do: the answer of an auth server (NSQ spec 1.10).
 
 The answer's patterns are RE2, as in Go: matching takes linear time whatever the pattern, which is
 why Python's ``re`` would not do. They are searched for anywhere in the name, not anchored.

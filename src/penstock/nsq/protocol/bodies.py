@@ -87,7 +87,7 @@ class Bodies:
     ) -> Bodies:
         """The bodies of an MPUB from its message count on; bytes after the last one are ignored.
 
-        Raises ProtocolError with the text of NSQ reference 1.3, MPUB rows 7 to 12.
+        Raises ProtocolError with the text of NSQ spec 1.3, MPUB rows 7 to 12.
         """
         data = buffer if isinstance(buffer, bytes) else bytes(buffer)
         scanner = MpubScanner(max_msg_size, max_body_size)
@@ -107,7 +107,7 @@ class Bodies:
 
     @staticmethod
     def from_lines(data: bytes, max_msg_size: int) -> Bodies | None:
-        """One message a line, empty lines dropped (text /mpub, NSQ reference 2.3); None if none.
+        """One message a line, empty lines dropped (text /mpub, NSQ spec 2.3); None if none.
 
         Raises ProtocolError MSG_TOO_BIG.
         """

@@ -3,7 +3,7 @@
 The reader is pulled (``next_event``), because the session's answer to one command decides what the
 next one may be, and after an IDENTIFY perhaps even what its bytes mean. It checks everything about
 a command that the bytes and the connection's state can tell, in the order in which nsqd does
-(NSQ reference 1.3), so that a session sees only commands that make sense.
+(NSQ spec 1.3), so that a session sees only commands that make sense.
 
 How it copes with data cut anywhere: a command line is read only when its LF is there. After the
 line of a command with a body, ``_resume`` is the method that goes on when more data comes.

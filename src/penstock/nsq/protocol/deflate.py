@@ -1,4 +1,4 @@
-"""The deflate layer: raw RFC 1951, one stream for each direction (NSQ reference 1.6).
+"""The deflate layer: raw RFC 1951, one stream for each direction (NSQ spec 1.6).
 
 The streams never end. All that is sent together ends in a sync flush, so the peer can read it.
 """

@@ -1,7 +1,7 @@
 """The frames a server sends: response, error, message; written here and read here.
 
 A frame is a 32-bit size, a 32-bit type and data; the size counts type and data. A message frame's
-data is an 8-byte time stamp, 2 bytes of attempts, a 16-byte id and the body (NSQ reference 1.1).
+data is an 8-byte time stamp, 2 bytes of attempts, a 16-byte id and the body (NSQ spec 1.1).
 How many message frames at once are *written* is the matter of ``bodies``; here they are read, as
 runs (``MessageBlock``). Nothing in this file needs numpy.
 """

@@ -1,7 +1,7 @@
 """IDENTIFY: what a client says about itself and asks for, and what the server grants.
 
 Numbers of the JSON are milliseconds and bytes; 0 or absent keeps what the connection has, -1 turns
-a thing off (NSQ reference 1.4 and 1.5). The checks stop at the first value out of range, and their
+a thing off (NSQ spec 1.4 and 1.5). The checks stop at the first value out of range, and their
 order is nsqd's.
 """
 
@@ -99,7 +99,7 @@ class Negotiated:
 def identify(body: bytes, limits: Limits, current: Identity) -> Identity:
     """The attributes of a connection that had ``current`` and sent this JSON.
 
-    Raises ProtocolError E_BAD_BODY (NSQ reference 1.3, IDENTIFY rows 6 to 11).
+    Raises ProtocolError E_BAD_BODY (NSQ spec 1.3, IDENTIFY rows 6 to 11).
     """
     try:
         asked = loads_struct(body, _FIELDS)
@@ -192,7 +192,7 @@ def negotiate(identity: Identity, features: Features, limits: Limits) -> Negotia
         raise ProtocolError("E_IDENTIFY_FAILED", text)
     level = identity.deflate_level if deflate and identity.deflate_level > 0 else 6
     level = min(level, features.max_deflate_level)
-    # The order of the keys is part of what clients and tests have seen (NSQ reference 1.5).
+    # The order of the keys is part of what clients and tests have seen (NSQ spec 1.5).
     answer = {
         "max_rdy_count": limits.max_rdy_count,
         "version": features.version,

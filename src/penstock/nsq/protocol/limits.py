@@ -12,7 +12,7 @@ MAX_LINE = 16384
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes, durations in nanoseconds; the defaults are nsqd's (NSQ reference 1.11)."""
+    """Sizes in bytes, durations in nanoseconds; the defaults are nsqd's (NSQ spec 1.11)."""
 
     max_msg_size: int = 1024 * 1024
     max_body_size: int = 5 * 1024 * 1024

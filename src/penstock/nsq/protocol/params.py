@@ -1,4 +1,4 @@
-"""The parameters of a command line: names and numbers as nsqd reads them (NSQ reference 1.1)."""
+"""The parameters of a command line: names and numbers as nsqd reads them (NSQ spec 1.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snappy layer: snappy's framing format, both ways (NSQ reference 1.6).
+"""The snappy layer: snappy's framing format, both ways (NSQ spec 1.6).
 
 The stream is a run of chunks: one byte of type, three of length, then the content. What is sent
 together becomes chunks of its own. ``cramjam`` does the coding and the checksums, for as many whole

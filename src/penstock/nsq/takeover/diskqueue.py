@@ -1,4 +1,4 @@
-"""The queue files of Go's nsqd, as text and bytes (NSQ reference 3.6); nothing is read here.
+"""The queue files of Go's nsqd, as text and bytes (NSQ spec 3.6); nothing is read here.
 
 A queue ``<topic>`` or ``<topic>:<channel>`` (``;`` on Windows) has data files
 ``<queue>.diskqueue.<number>.dat`` and ``<queue>.diskqueue.meta.dat``, which says where reading and

@@ -1,7 +1,7 @@
 """The records in a data file of Go's nsqd, and the message frames made of them.
 
 A record is a 32-bit length and a message as in the wire frame: time stamp (8), attempts (2), id
-(16), body (NSQ reference 3.6). Records are kept as places in the buffer they were read into;
+(16), body (NSQ spec 3.6). Records are kept as places in the buffer they were read into;
 numpy looks at whole columns of them, so that a small message costs well below a microsecond.
 """
 

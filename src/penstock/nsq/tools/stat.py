@@ -1,4 +1,4 @@
-"""nsq_stat: a channel's rates, depth and counters, as a line every interval (reference 6.2)."""
+"""nsq_stat: a channel's rates, depth and counters, as a line every interval (NSQ spec 6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nsq_tail: the messages of some topics, as they come, on stdout (reference 6.3)."""
+"""nsq_tail: the messages of some topics, as they come, on stdout (NSQ spec 6.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long forwarding took, as a line for every so many messages (NSQ reference 6.5).
+"""How long forwarding took, as a line for every so many messages (NSQ spec 6.5).
 
     [aggregate]: finished 250 - 99th: 1.23ms - 95th: 1.00ms - avg: 0.80ms
 

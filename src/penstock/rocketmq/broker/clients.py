@@ -1,4 +1,4 @@
-"""Who is connected: producers and consumers by group, as their heartbeats tell (reference 4.1).
+"""Who is connected: producers and consumers by group, as their heartbeats tell (RocketMQ spec 4.1).
 
 A client belongs to a connection; when it ends, or is silent for too long, the client leaves its
 groups. Heartbeats come in several accents: enums by name or by number, parts left out, versions as

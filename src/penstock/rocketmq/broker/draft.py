@@ -35,7 +35,7 @@ class Draft:
 
 
 class Placed(NamedTuple):
-    """Where a message was stored. ``message_id`` is the offset id (reference 3.4)."""
+    """Where a message was stored. ``message_id`` is the offset id (RocketMQ spec 3.4)."""
 
     queue_offset: int
     physical_offset: int

@@ -1,4 +1,4 @@
-"""Sends that wait for a slow disk: after a while their producers are told so (reference 7.3).
+"""Sends that wait for a slow disk: after a while their producers are told so (RocketMQ spec 7.3).
 
 The message is stored all the same, and the answer says where: FLUSH_DISK_TIMEOUT is a success that
 is not on stable storage yet.

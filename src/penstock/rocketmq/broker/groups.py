@@ -1,4 +1,4 @@
-"""Consumer groups as RocketMQ configures them (reference 10, SubscriptionGroupConfig)."""
+"""Consumer groups as RocketMQ configures them (RocketMQ spec 10, SubscriptionGroupConfig)."""
 
 from __future__ import annotations
 

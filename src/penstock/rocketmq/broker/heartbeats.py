@@ -1,4 +1,6 @@
-"""Heartbeats: clients join groups, leave them, and hear when members change (reference 2.3, 4.1).
+"""Heartbeats: clients join groups, leave them, and hear when members change.
+
+See RocketMQ spec 2.3, 4.1.
 
 A group that nobody has made is made by its first member, with its retry topic, which must be in the
 routes right after that. A client that is silent for 120 s is taken out like one that hung up.

@@ -1,5 +1,6 @@
-"""Pulls that wait for messages: each until one comes that it wants, or its time is up (reference
-4.3).
+"""Pulls that wait for messages: each until one comes that it wants, or its time is up.
+
+See RocketMQ spec 4.3.
 """
 
 from __future__ import annotations

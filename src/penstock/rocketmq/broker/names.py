@@ -1,4 +1,4 @@
-"""Names of topics and groups: which are legal, and which are the broker's own (reference 6)."""
+"""Names of topics and groups: which are legal, and which are the broker's own (RocketMQ spec 6)."""
 
 from __future__ import annotations
 

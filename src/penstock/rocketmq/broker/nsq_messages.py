@@ -1,8 +1,8 @@
 """NSQ's messages as RocketMQ's consumers get them: stored messages, made when they are read.
 
 Such a message has no tag and one property, a ``UNIQ_KEY`` made from its id: NSQ's id, the
-milliseconds since the start of the month in UTC where Java's clients have theirs (reference 3.4),
-and zeros. So a key leads back to its message without an index.
+milliseconds since the start of the month in UTC where Java's clients have theirs (RocketMQ spec
+3.4), and zeros. So a key leads back to its message without an index.
 """
 
 from __future__ import annotations

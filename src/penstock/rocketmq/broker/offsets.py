@@ -1,4 +1,4 @@
-"""How far groups have come in the queues of topics (reference 2.2)."""
+"""How far groups have come in the queues of topics (RocketMQ spec 2.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets, as clients ask for and commit them (reference 2.2, 4.4, 4.10)."""
+"""Offsets, as clients ask for and commit them (RocketMQ spec 2.2, 4.4, 4.10)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def query_consumer_offset(tables: Tables, connection: Connection, request: Comma
     """Where a group goes on. A new one begins at 0 as long as the queue is young.
 
     So even who wants to start with the newest message starts with the first one, and only in an
-    older queue may the client choose (reference 4.4).
+    older queue may the client choose (RocketMQ spec 4.4).
     """
     group, topic = request.text("consumerGroup"), request.text("topic")
     queue = request.int32("queueId")

@@ -1,4 +1,4 @@
-"""Groups that pop in order (reference 2.7): of each queue one batch at a time.
+"""Groups that pop in order (RocketMQ spec 2.7): of each queue one batch at a time.
 
 How far such a group is are its committed offsets, as with pulling; no channel is behind it. A
 request that finds nothing waits until a message comes, a batch is acknowledged, or its time is
@@ -131,7 +131,7 @@ class OrderedPops:
 
     def enter(self, key: Key, queues: int, *, from_end: bool) -> None:
         """A group pops a topic in order from now on: from where it has committed to, else where a
-        new group begins (reference 4.4). Raises BodyError when there are too many of them.
+        new group begins (RocketMQ spec 4.4). Raises BodyError when there are too many of them.
         """
         self.table.enter(key)
         for queue in range(queues):

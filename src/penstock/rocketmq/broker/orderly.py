@@ -1,4 +1,4 @@
-"""Locks on queues, for consumers that must handle messages in order (reference 2.2, 4.8)."""
+"""Locks on queues, for consumers that must handle messages in order (RocketMQ spec 2.2, 4.8)."""
 
 from __future__ import annotations
 

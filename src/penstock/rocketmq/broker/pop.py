@@ -1,5 +1,5 @@
 """Popping: messages of a topic that are hidden from others until they are acknowledged, or until
-their time is over (reference 2.7).
+their time is over (RocketMQ spec 2.7).
 
 A request without messages to have waits for them. Popping in order is in ``ordered_pops``.
 """

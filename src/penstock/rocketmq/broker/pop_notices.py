@@ -1,4 +1,4 @@
-"""Waiting until there is something to pop, without popping it (reference 2.7, NOTIFICATION)."""
+"""Waiting until there is something to pop, without popping it (RocketMQ spec 2.7, NOTIFICATION)."""
 
 from __future__ import annotations
 

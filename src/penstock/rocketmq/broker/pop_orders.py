@@ -1,4 +1,4 @@
-"""Which batches are out with groups that pop in order (reference 2.7); no input or output here.
+"""Which batches are out with groups that pop in order (RocketMQ spec 2.7); no input or output here.
 
 Of each queue a group has one batch at a time. As long as a message of it is neither acknowledged
 nor visible again, the queue is blocked for the group. All times are ms of the wall clock, since

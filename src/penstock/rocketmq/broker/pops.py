@@ -1,4 +1,4 @@
-"""All groups that pop, by topic (reference 2.7)."""
+"""All groups that pop, by topic (RocketMQ spec 2.7)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Pops:
     def channel(self, topic: str, group: str, *, from_end: bool) -> PopChannel:
         """The same, made when it is not there: where the group has committed to if it has ever
         pulled, else at the topic's start; at its end only if that is wanted and the topic is not
-        young, as with pulling (reference 4.4).
+        young, as with pulling (RocketMQ spec 4.4).
 
         Raises RefusedError for a name that no channel can have, StorageError.
         """

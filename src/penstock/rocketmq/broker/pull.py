@@ -1,5 +1,6 @@
-"""Pulling: messages of a queue from an offset on, or the reason why there are none (reference
-2.2, 4.3).
+"""Pulling: messages of a queue from an offset on, or the reason why there are none.
+
+See RocketMQ spec 2.2, 4.3.
 
 A pull that finds nothing new may be held until a message comes; see ``broker.held_pulls``.
 """

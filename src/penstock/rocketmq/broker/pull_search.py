@@ -1,4 +1,4 @@
-"""The search of a queue for a pull, and the answer with what it found (reference 2.2, 4.3)."""
+"""The search of a queue for a pull, and the answer with what it found (RocketMQ spec 2.2, 4.3)."""
 
 from __future__ import annotations
 

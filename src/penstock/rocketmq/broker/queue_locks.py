@@ -1,4 +1,4 @@
-"""Locks on queues for orderly consumption: one client of a group at a time (reference 4.8)."""
+"""Locks on queues for orderly consumption: one client of a group at a time (RocketMQ spec 4.8)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The broker's side of name servers: say who we are and which topics we have.
 
 Each name server has a link with a connection of its own, so that a slow one delays nobody; its end
-tells the name server that the broker is gone (reference 2.6). Everything is registered at the
+tells the name server that the broker is gone (RocketMQ spec 2.6). Everything is registered at the
 start, every half a minute, and at once when a topic changes.
 """
 

@@ -1,4 +1,4 @@
-"""Which groups pop and which pull, and what that gives each member (reference 2.7, 400 to 402).
+"""Which groups pop and which pull, and what that gives each member (RocketMQ spec 2.7: 400 to 402).
 
 Only a client that leaves the sharing of queues to its broker asks. Who pulls gets queues of its
 own. Who pops needs none: each member may pop all queues, or those of a few members beside its own.

@@ -1,4 +1,4 @@
-"""Replies of consumers, pushed on to the producer that asked (reference 2.1).
+"""Replies of consumers, pushed on to the producer that asked (RocketMQ spec 2.1).
 
 A reply names its producer's client id. It is given to that producer at once, over the connection of
 its heartbeats, and by default stored as well, for whoever wants to look at it.

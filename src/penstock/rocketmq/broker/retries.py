@@ -1,6 +1,6 @@
 """Messages that were delivered in vain: their next try, or their way to the dead letters.
 
-Each try is a level of delay longer than the one before (reference 4.5).
+Each try is a level of delay longer than the one before (RocketMQ spec 4.5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sending: a message, or a batch of them, is checked, stored, and acknowledged (reference 2.1)."""
+"""Sending: a message, or a batch of them, is checked, stored, and acknowledged.
+
+See RocketMQ spec 2.1.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Messages that a consumer could not handle and sends back: they come again, but not for ever.
 
 A message goes to the dead letters when it was tried often enough, or when the consumer says so with
-a negative level (reference 2.1, 4.5).
+a negative level (RocketMQ spec 2.1, 4.5).
 """
 
 from __future__ import annotations

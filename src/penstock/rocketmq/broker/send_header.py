@@ -1,5 +1,6 @@
-"""The fields of a send request, under their long names or the letters of version 2 (reference
-2.1).
+"""The fields of a send request, under their long names or the letters of version 2.
+
+See RocketMQ spec 2.1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filter expressions in RocketMQ's SQL92 dialect (reference 4.13): text in, a predicate out.
+"""Filter expressions in RocketMQ's SQL92 dialect (RocketMQ spec 4.13): text in, a predicate out.
 
 Names are properties of a message, which are texts; compared with a number, a property is read as
 one. What cannot be compared, or is missing, is NULL, and only what is TRUE passes. Each operator

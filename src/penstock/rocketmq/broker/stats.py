@@ -1,4 +1,4 @@
-"""What a broker counts by topic and group, over the last minute, hour and day (reference 2.4).
+"""What a broker counts by topic and group, over the last minute, hour and day (RocketMQ spec 2.4).
 
 Counting is a look-up and a few additions, once for a batch. ``Stats.tick`` samples all counters
 every 10 seconds, 10 minutes and hour; a window is what lies between its oldest and newest sample.

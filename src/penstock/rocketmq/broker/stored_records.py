@@ -1,7 +1,7 @@
 """Drafts as records of a topic: their frames are the stored messages that consumers pull.
 
 A stored message tells its queue offset, its physical offset and when it was stored, so it is built
-when it is appended, not before (reference 3.1).
+when it is appended, not before (RocketMQ spec 3.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: tags or an SQL92 expression (reference 4.1, 4.13).
+"""What a consumer wants of a topic: tags or an SQL92 expression (RocketMQ spec 4.1, 4.13).
 
 A broker compares hashes of tags only; that two tags share one is for the client to notice.
 """

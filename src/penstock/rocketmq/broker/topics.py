@@ -1,7 +1,7 @@
 """The topics of a broker as RocketMQ configures them: queues, permissions, how they come to be.
 
 A topic that nobody has made is made by the first message to it, after the template that the message
-names, if there is such a template and it may be inherited (reference 4.9).
+names, if there is such a template and it may be inherited (RocketMQ spec 4.9).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a broker stored and delivered in all, and how fast just now (reference 2.5).
+"""What a broker stored and delivered in all, and how fast just now (RocketMQ spec 2.5).
 
 Plain numbers that are added to once for a batch; ``Totals.tick`` samples them every second.
 """

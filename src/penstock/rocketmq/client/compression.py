@@ -1,4 +1,4 @@
-"""Bodies that are compressed on the way (reference 3.2): zlib, and for 5.x LZ4 and ZSTD."""
+"""Bodies that are compressed on the way (RocketMQ spec 3.2): zlib, and for 5.x LZ4 and ZSTD."""
 
 from __future__ import annotations
 

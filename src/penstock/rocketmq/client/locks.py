@@ -1,5 +1,6 @@
-"""Locks of queues for orderly consumption: the broker grants a queue to one member at a time
-(reference 4.8).
+"""Locks of queues for orderly consumption: the broker grants a queue to one member at a time.
+
+See RocketMQ spec 4.8.
 """
 
 from __future__ import annotations

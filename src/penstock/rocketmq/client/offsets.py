@@ -1,6 +1,6 @@
 """Offsets of a group: told to the broker, or kept in a file of a broadcast consumer.
 
-A group without an offset begins where ``consume_from_where`` says (reference 4.4).
+A group without an offset begins where ``consume_from_where`` says (RocketMQ spec 4.4).
 """
 
 from __future__ import annotations

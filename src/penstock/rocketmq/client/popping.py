@@ -1,5 +1,5 @@
 """POP: messages of any queue that are hidden for a time, and come again unless they are
-acknowledged (reference 2.7). It needs brokers of 5.x, or Penstock's.
+acknowledged (RocketMQ spec 2.7). It needs brokers of 5.x, or Penstock's.
 
 Nothing is shared among members: whoever asks gets messages that nobody else has at present.
 """

@@ -1,4 +1,4 @@
-"""Pulls: the request for messages of a queue, and what its answer says (reference 4.3)."""
+"""Pulls: the request for messages of a queue, and what its answer says (RocketMQ spec 4.3)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Messages that are answered: a request goes to a topic, and whoever consumes it sends a reply,
-which its broker hands on to the one who asked (reference 2.1).
+which its broker hands on to the one who asked (RocketMQ spec 2.1).
 """
 
 from __future__ import annotations

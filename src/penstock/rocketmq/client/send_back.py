@@ -1,4 +1,7 @@
-"""Messages that were handled in vain, on their way to the group's retry topic (reference 4.5)."""
+"""Messages that were handled in vain, on their way to the group's retry topic.
+
+See RocketMQ spec 4.5.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that count only when the sender's own work is done (reference 4.7).
+"""Messages that count only when the sender's own work is done (RocketMQ spec 4.7).
 
 A half message is stored where nobody sees it; the sender does its work, and says whether the
 message is to be delivered. A broker that is not told, because the sender crashed or did not know,

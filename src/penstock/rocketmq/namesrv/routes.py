@@ -1,4 +1,4 @@
-"""Who has which topic: what brokers register and clients ask for (reference 2.6).
+"""Who has which topic: what brokers register and clients ask for (RocketMQ spec 2.6).
 
 A broker is a name with addresses by id, 0 being the master. Only a master's registration tells of
 topics. A broker that is silent for too long, or whose connection ends, is taken out, and topics go

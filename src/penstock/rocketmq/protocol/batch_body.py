@@ -1,4 +1,4 @@
-"""The body of a batch send: messages one after the other (reference 3.6).
+"""The body of a batch send: messages one after the other (RocketMQ spec 3.6).
 
     TOTALSIZE 4, MAGIC 4, BODYCRC 4, FLAG 4, body length 4 + body, properties length 2 + text
 

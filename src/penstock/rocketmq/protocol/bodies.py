@@ -1,7 +1,7 @@
 """The bodies of stored messages, for readers of another dialect (``broker.dialects``).
 
-A body that its client has compressed with zlib is decompressed (reference 3.2). One that was packed
-in another way, is damaged or would become too large stays as it was stored.
+A body that its client has compressed with zlib is decompressed (RocketMQ spec 3.2). One that was
+packed in another way, is damaged or would become too large stays as it was stored.
 """
 
 from __future__ import annotations

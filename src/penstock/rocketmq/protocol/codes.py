@@ -1,4 +1,5 @@
-"""Every request and response code, as data (reference 2): what serves it and which fields it has.
+"""Every request and response code, as data (RocketMQ spec 2): what serves it and which fields it
+has.
 
 ``COMMANDS`` is the one table: servers check required fields with it, the documentation lists it,
 and a test holds each row against the conformance case that covers it.
@@ -119,7 +120,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended (reference 2.8)."""
+    """How a request ended (RocketMQ spec 2.8)."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -1,4 +1,4 @@
-"""A command: what one frame says, whichever serialisation its header has (reference 1.2).
+"""A command: what one frame says, whichever serialisation its header has (RocketMQ spec 1.2).
 
 Requests and responses are the same thing; a response has the bit ``RESPONSE`` in its flag and
 echoes the ``opaque`` of its request. Opaque numbers are per sender, so both sides of a connection
@@ -18,8 +18,8 @@ RESPONSE: Final = 1
 ONE_WAY: Final = 2
 
 PROTOCOL_VERSION: Final = 409
-"""The ordinal of V4_9_8: clients at or above the ordinals of reference 1.6 rely on what it stands
-for."""
+"""The ordinal of V4_9_8: clients at or above the ordinals of RocketMQ spec 1.6 rely on what it
+stands for."""
 
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _NOT_SUPPORTED: Final = 3  # the table of codes, which names it, is for servers; this is below it
@@ -34,7 +34,7 @@ class Serialization(IntEnum):
 
 
 class Language(IntEnum):
-    """What a peer is written in (reference 1.5)."""
+    """What a peer is written in (RocketMQ spec 1.5)."""
 
     JAVA = 0
     CPP = 1
@@ -91,7 +91,7 @@ class Command(Struct):
                        serialization=self.serialization)  # fmt: skip
 
     def unsupported(self) -> Command:
-        """The response to a request whose code nobody serves here (reference 1.7)."""
+        """The response to a request whose code nobody serves here (RocketMQ spec 1.7)."""
         return self.answer(_NOT_SUPPORTED, f" request type {self.code} not supported")
 
     # --- fields, read as the Java broker reads them ---------------------------------------------

@@ -1,4 +1,5 @@
-"""JSON as fastjson writes and reads it (reference 10): maps may have numbers and objects as keys.
+"""JSON as fastjson writes and reads it (RocketMQ spec 10): maps may have numbers and objects as
+keys.
 
 ``{0:"ip:port"}`` and ``{{"brokerName":"b","queueId":0,"topic":"T"}:7}`` are what Java clients and
 tools send and expect. In Python such keys are ints, and ``MessageQueue`` tuples or any other frozen

@@ -1,5 +1,6 @@
-"""Frames: a length, a length with the serialisation in its top byte, a header, a body (reference
-1.1).
+"""Frames: a length, a length with the serialisation in its top byte, a header, a body.
+
+See RocketMQ spec 1.1.
 
     4  bytes that follow = 4 + header + body
     4  serialisation (8 bits) and length of the header (24 bits)

@@ -1,4 +1,4 @@
-"""The header in RocketMQ's own serialisation, type 1 (reference 1.4)."""
+"""The header in RocketMQ's own serialisation, type 1 (RocketMQ spec 1.4)."""
 
 from __future__ import annotations
 

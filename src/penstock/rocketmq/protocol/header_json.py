@@ -1,5 +1,5 @@
-"""The header as JSON, type 0 (reference 1.3): read with tolerance, written as the strictest client
-wants it.
+"""The header as JSON, type 0 (RocketMQ spec 1.3): read with tolerance, written as the strictest
+client wants it.
 
 Clients send numbers and booleans for fields, languages as numbers, no version, unknown keys. What
 they read must be compact JSON, every field a string: one of them splits the text at commas, another

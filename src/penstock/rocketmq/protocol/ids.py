@@ -1,4 +1,4 @@
-"""Addresses and ids in RocketMQ's forms (reference 3.4, 3.5)."""
+"""Addresses and ids in RocketMQ's forms (RocketMQ spec 3.4, 3.5)."""
 
 from __future__ import annotations
 

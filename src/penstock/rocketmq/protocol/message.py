@@ -1,4 +1,4 @@
-"""A stored message: the record that brokers keep and consumers pull (reference 3.1).
+"""A stored message: the record that brokers keep and consumers pull (RocketMQ spec 3.1).
 
 Big endian; an IPv6 host takes 16 bytes instead of 4 and sets a bit of the sysFlag::
 
@@ -44,7 +44,7 @@ _MAGIC_AT: Final = 4
 
 
 class SysFlag(IntFlag):
-    """Bits of the sysFlag (reference 3.2); bits 8 to 10 are the kind of compression."""
+    """Bits of the sysFlag (RocketMQ spec 3.2); bits 8 to 10 are the kind of compression."""
 
     COMPRESSED = 0x1
     MULTI_TAG = 0x2

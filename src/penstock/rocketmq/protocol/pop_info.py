@@ -1,4 +1,4 @@
-"""How popped messages are told apart: the texts of POP's headers (reference 2.7).
+"""How popped messages are told apart: the texts of POP's headers (RocketMQ spec 2.7).
 
 A popped message has a receipt, its *extra info*: ``ckQueueOffset popTime invisibleTime reviveQid
 retryFlag brokerName queueId [queueOffset]``, times in ms. Clients make it of the answer's fields.

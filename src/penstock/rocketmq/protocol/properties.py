@@ -1,4 +1,4 @@
-"""A message's properties as text: ``name \\x01 value \\x02`` repeated (reference 3.3).
+"""A message's properties as text: ``name \\x01 value \\x02`` repeated (RocketMQ spec 3.3).
 
 Some clients leave out the last ``\\x02``; both are read.
 """

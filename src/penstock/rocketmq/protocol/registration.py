@@ -1,4 +1,6 @@
-"""What a broker tells name servers about its topics: the body of REGISTER_BROKER (reference 2.6).
+"""What a broker tells name servers about its topics: the body of REGISTER_BROKER.
+
+See RocketMQ spec 2.6.
 
 Plain JSON, or compressed: a zlib stream of sized JSON texts, each topic as one line of words.
 """

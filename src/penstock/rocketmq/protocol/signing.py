@@ -1,4 +1,7 @@
-"""Signatures of requests, by which brokers with access rules know an account (reference 1.8)."""
+"""Signatures of requests, by which brokers with access rules know an account.
+
+See RocketMQ spec 1.8.
+"""
 
 from __future__ import annotations
 

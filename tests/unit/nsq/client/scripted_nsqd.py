@@ -1,4 +1,4 @@
-"""A node that plays a script, as the one of go-nsq's tests does (reference 8.6).
+"""A node that plays a script, as the one of go-nsq's tests does (NSQ spec 8.6).
 
 It answers IDENTIFY and SUB, then sends one message after the other, each a little after the last
 was finished or requeued, while its own count of RDY is above 0; and writes down every command line.

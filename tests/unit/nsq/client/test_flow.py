@@ -1,6 +1,6 @@
 """RDY, backoff and redistribution together, by a clock that a test moves.
 
-The cases of pynsq's test_rdy and test_backoff (reference 8.7) are among them.
+The cases of pynsq's test_rdy and test_backoff (NSQ spec 8.7) are among them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Both consumers, command by command, against the scripts of go-nsq's tests (reference 8.6)."""
+"""Both consumers, command by command, against the scripts of go-nsq's tests (NSQ spec 8.6)."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_what_is_asked(files: Certificates) -> None:
 
 
 def test_a_heartbeat_before_an_upgrade_is_not_answered() -> None:
-    """The node may take the answer for the first bytes of the layer (reference 1.6)."""
+    """The node may take the answer for the first bytes of the layer (NSQ spec 1.6)."""
     wire = Wire(ADDRESS, Config(), "t", "c")
     wire.begin()
     wire.take_output()

@@ -1,4 +1,4 @@
-"""What a client may do when nsqd has auth servers (NSQ reference 1.3 and 1.10)."""
+"""What a client may do when nsqd has auth servers (NSQ spec 1.3 and 1.10)."""
 
 from __future__ import annotations
 

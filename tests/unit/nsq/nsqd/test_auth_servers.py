@@ -1,4 +1,4 @@
-"""Who is asked, in which order, for how long, and what the log says (NSQ reference 1.10)."""
+"""Who is asked, in which order, for how long, and what the log says (NSQ spec 1.10)."""
 
 from __future__ import annotations
 

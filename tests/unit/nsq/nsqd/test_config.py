@@ -1,4 +1,4 @@
-"""/config/:opt (NSQ reference 2.6)."""
+"""/config/:opt (NSQ spec 2.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTPS port, and the plain one where TLS is required (NSQ reference 2.1)."""
+"""The HTTPS port, and the plain one where TLS is required (NSQ spec 2.1)."""
 
 from __future__ import annotations
 

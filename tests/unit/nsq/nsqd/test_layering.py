@@ -1,4 +1,4 @@
-"""TLS and compression on the TCP port of a real nsqd process (NSQ reference 1.2 and 1.6).
+"""TLS and compression on the TCP port of a real nsqd process (NSQ spec 1.2 and 1.6).
 
 The client is the conformance tests' own, which shares no code with the layers under test.
 """

@@ -1,4 +1,4 @@
-"""nsqd's side of nsqlookupd, against the real one and against a bad one (NSQ reference 3.9)."""
+"""nsqd's side of nsqlookupd, against the real one and against a bad one (NSQ spec 3.9)."""
 
 from __future__ import annotations
 

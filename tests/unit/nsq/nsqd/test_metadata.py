@@ -1,4 +1,4 @@
-"""nsqd.dat (NSQ reference 3.5)."""
+"""nsqd.dat (NSQ spec 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When buffered messages leave (NSQ reference 1.9)."""
+"""When buffered messages leave (NSQ spec 1.9)."""
 
 from __future__ import annotations
 

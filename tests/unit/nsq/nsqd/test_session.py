@@ -1,4 +1,4 @@
-"""A connection's life, over real sockets (NSQ reference 1.1 to 1.9)."""
+"""A connection's life, over real sockets (NSQ spec 1.1 to 1.9)."""
 
 from __future__ import annotations
 

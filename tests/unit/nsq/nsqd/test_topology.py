@@ -32,7 +32,7 @@ def test_localities(
 
 
 async def test_same_zone_first(start: Start) -> None:
-    """NSQ reference 8.1, SameZoneConsumerV2; here also when all is published at once."""
+    """NSQ spec 8.1, SameZoneConsumerV2; here also when all is published at once."""
     nsqd = await start(topology_zone="zone", topology_region="region",
                        enable_experiment=(EXPERIMENT,))  # fmt: skip
     clients = []

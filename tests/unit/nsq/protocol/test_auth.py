@@ -1,4 +1,4 @@
-"""The question to an auth server, and the ways its answer may send us (NSQ reference 1.10)."""
+"""The question to an auth server, and the ways its answer may send us (NSQ spec 1.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what a client may do, and asking it (NSQ reference 1.10)."""
+"""Reading what a client may do, and asking it (NSQ spec 1.10)."""
 
 from __future__ import annotations
 

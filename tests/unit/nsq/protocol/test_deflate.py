@@ -1,4 +1,4 @@
-"""The deflate layer against zlib itself (NSQ reference 1.6)."""
+"""The deflate layer against zlib itself (NSQ spec 1.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files make a queue of Go's nsqd, and what of them is to be read (NSQ reference 3.6)."""
+"""Which files make a queue of Go's nsqd, and what of them is to be read (NSQ spec 3.6)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .go_files import NOW, Message, data, messages
 MAX = 1000 + MESSAGE_MIN
 
 
-def test_the_sample_of_the_reference() -> None:
+def test_the_sample_of_the_specification() -> None:
     raw = bytes.fromhex("0000001c18e9ead7dbd379a20000313861323838316564623466383030306d33")
     records = cut(raw, MAX).records
     (batch,) = batches(records, 7, 0x100, NOW * 2)

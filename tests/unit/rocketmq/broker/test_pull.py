@@ -1,4 +1,4 @@
-"""Sends and pulls through real connections, as reference 4.3 tables them."""
+"""Sends and pulls through real connections, as RocketMQ spec 4.3 tables them."""
 
 from __future__ import annotations
 

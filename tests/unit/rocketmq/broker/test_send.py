@@ -1,4 +1,4 @@
-"""What is refused, and what becomes of a batch (reference 2.1, 3.6)."""
+"""What is refused, and what becomes of a batch (RocketMQ spec 2.1, 3.6)."""
 
 from __future__ import annotations
 

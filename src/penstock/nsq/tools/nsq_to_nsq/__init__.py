@@ -1,4 +1,4 @@
-"""nsq_to_nsq: the messages of topics go to other nsqds (reference 6.6).
+"""nsq_to_nsq: the messages of topics go to other nsqds (NSQ spec 6.6).
 
 ``options`` is the command line, ``program`` what it comes to. A ``forwarder`` passes one topic's
 messages on to the ``destinations``, which topics share; ``json_filter`` says which, and what of

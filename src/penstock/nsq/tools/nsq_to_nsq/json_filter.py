@@ -1,4 +1,4 @@
-"""Which JSON messages pass, and what of them, as upstream decides (NSQ reference 6.6).
+"""Which JSON messages pass, and what of them, as upstream decides (NSQ spec 6.6).
 
 What Go's encoding/json makes of a message shows: numbers become 64-bit floats, keys are sorted,
 `<`, `>` and `&` are escaped, half a surrogate pair is U+FFFD, `null` is an object without fields.

@@ -1,4 +1,4 @@
-"""The options of nsq_to_file, and what is wrong with them (NSQ reference 6.4)."""
+"""The options of nsq_to_file, and what is wrong with them (NSQ spec 6.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nsq_to_http: a request to an HTTP endpoint for every message of a channel (reference 6.5).
+"""nsq_to_http: a request to an HTTP endpoint for every message of a channel (NSQ spec 6.5).
 
 ``options`` is the command line, ``program`` what it comes to. ``urls`` and ``hops`` make requests
 of messages, ``publisher`` sends them; none of them knows NSQ.

@@ -1,4 +1,4 @@
-"""Requests, and where their answers send them on to, without I/O (NSQ reference 6.5).
+"""Requests, and where their answers send them on to, without I/O (NSQ spec 6.5).
 
 A hop is one request with its answer. Redirects are followed as Go's client follows them: 301, 302
 and 303 make a GET without a body of anything, 307 and 308 repeat the request elsewhere.

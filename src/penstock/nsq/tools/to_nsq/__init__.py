@@ -1,4 +1,4 @@
-"""to_nsq: publishes what comes on stdin, record by record, to every nsqd (reference 6.7).
+"""to_nsq: publishes what comes on stdin, record by record, to every nsqd (NSQ spec 6.7).
 
 ``program`` is the command line and what it comes to. ``stdin`` brings blocks of bytes, ``records``
 cuts them up, ``throttle`` holds them back, a ``sender`` publishes them to one nsqd, ``progress``

@@ -1,4 +1,4 @@
-"""to_nsq: publishes what comes on stdin, record by record, to every nsqd (reference 6.7)."""
+"""to_nsq: publishes what comes on stdin, record by record, to every nsqd (NSQ spec 6.7)."""
 
 from __future__ import annotations
 

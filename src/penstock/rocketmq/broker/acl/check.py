@@ -1,4 +1,4 @@
-"""The check that each request passes when access rules are in force (reference 1.8).
+"""The check that each request passes when access rules are in force (RocketMQ spec 1.8).
 
 A request from a trusted address is let through. Any other has an access key and a signature made
 with its secret key, and needs the permissions of its account.

@@ -1,4 +1,6 @@
-"""Letting go of what nobody needs, when a tool says so instead of when it is time (reference 2.4).
+"""Letting go of what nobody needs, when a tool says so instead of when it is time.
+
+See RocketMQ spec 2.4.
 
 Housekeeping does the same by itself. What retention keeps stays, whoever asks.
 """

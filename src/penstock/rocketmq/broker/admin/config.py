@@ -1,4 +1,4 @@
-"""The broker's configuration is read and changed while it runs (reference 2.5)."""
+"""The broker's configuration is read and changed while it runs (RocketMQ spec 2.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far consumer groups are, and how far behind (reference 2.4, 4.11)."""
+"""How far consumer groups are, and how far behind (RocketMQ spec 2.4, 4.11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single messages by key and by id (reference 2.5, QUERY_MESSAGE and VIEW_MESSAGE_BY_ID)."""
+"""Single messages by key and by id (RocketMQ spec 2.5, QUERY_MESSAGE and VIEW_MESSAGE_BY_ID)."""
 
 from __future__ import annotations
 

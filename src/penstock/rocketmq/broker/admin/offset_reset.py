@@ -1,4 +1,4 @@
-"""Setting a group's offsets to a time, and asking its members where they are (reference 4.11).
+"""Setting a group's offsets to a time, and asking its members where they are (RocketMQ spec 4.11).
 
 The broker works out the new offsets and tells the members, who commit them themselves. So nothing
 happens while none is online.

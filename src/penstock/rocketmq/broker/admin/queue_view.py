@@ -1,4 +1,4 @@
-"""A look into a queue: what it knows of its messages (reference 2.4, QUERY_CONSUME_QUEUE)."""
+"""A look into a queue: what it knows of its messages (RocketMQ spec 2.4, QUERY_CONSUME_QUEUE)."""
 
 from __future__ import annotations
 

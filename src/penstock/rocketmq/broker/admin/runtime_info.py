@@ -1,8 +1,8 @@
 """What the broker is doing: versions, rates, totals, disk, delays; and single statistics.
 
 The names are those of the Java broker, 4.9's and 5.x's, and so are the forms: all values are texts
-(reference 2.5). What this broker does not have says so: no request waits in the queue of a thread
-pool, no message between the log and its queue, and there is no wheel of timers.
+(RocketMQ spec 2.5). What this broker does not have says so: no request waits in the queue of a
+thread pool, no message between the log and its queue, and there is no wheel of timers.
 """
 
 from __future__ import annotations

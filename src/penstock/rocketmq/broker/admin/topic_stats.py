@@ -1,4 +1,4 @@
-"""Topics as the tools show them: bounds of queues, who consumes what (reference 2.4)."""
+"""Topics as the tools show them: bounds of queues, who consumes what (RocketMQ spec 2.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics are made, changed, deleted and listed (reference 2.4)."""
+"""Topics are made, changed, deleted and listed (RocketMQ spec 2.4)."""
 
 from __future__ import annotations
 

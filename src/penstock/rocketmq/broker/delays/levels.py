@@ -1,5 +1,6 @@
-"""Delay levels: ``1s 5s 10s …`` as numbers 1, 2, 3 … of a message's DELAY property (reference
-4.6).
+"""Delay levels: ``1s 5s 10s …`` as numbers 1, 2, 3 … of a message's DELAY property.
+
+See RocketMQ spec 4.6.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Delay levels: messages that wait in a queue of the schedule topic, one queue a level.
 
 All messages of a level wait equally long, so they become due in the order in which they were
-stored, and how far a level has come is one offset (reference 4.6). A message is put to its own
+stored, and how far a level has come is one offset (RocketMQ spec 4.6). A message is put to its own
 topic first and the offset moves on afterwards: a crash between doubles messages and loses none. The
 offsets are written down soon after they have moved, so that there are few to double.
 

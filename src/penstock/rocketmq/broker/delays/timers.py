@@ -1,4 +1,6 @@
-"""Messages for a time of their own, up to three days ahead: 5.x's timer messages (reference 4.6).
+"""Messages for a time of their own, up to three days ahead: 5.x's timer messages.
+
+See RocketMQ spec 4.6.
 
 They wait in a system topic of one queue. What this process keeps of each is one number, its time
 and its queue offset, in a heap; there is room for ``TIMERS_MAX`` of them, and more are refused.

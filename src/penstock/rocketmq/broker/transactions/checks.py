@@ -1,4 +1,4 @@
-"""Checks of open transactions: the broker asks a producer of their group (reference 4.7).
+"""Checks of open transactions: the broker asks a producer of their group (RocketMQ spec 4.7).
 
 A half that is old enough is stored once more, with the count of its checks, and the producer is
 told the offsets of the copy. So the queue's start moves on although its transactions stay open. One

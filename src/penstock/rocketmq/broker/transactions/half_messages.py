@@ -1,8 +1,9 @@
 """The messages that transactions are made of: halves, ops, and what an outcome puts where.
 
 The half message is the message itself in the half topic. An op message records an outcome: it has
-the tag ``d`` and the queue offset of a half as its body, as upstream's (reference 4.7), and beside
-them the outcome and the transaction's root, the queue offset at which its half was stored first.
+the tag ``d`` and the queue offset of a half as its body, as upstream's (RocketMQ spec 4.7), and
+beside them the outcome and the transaction's root, the queue offset at which its half was stored
+first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Requests of producers and tools that end transactions, or let one begin again (reference 4.7)."""
+"""Requests of producers and tools that end transactions, or let one begin again.
+
+See RocketMQ spec 4.7.
+"""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class Publisher:
         return RequestCode.SEND_MESSAGE_V2, fields, piece.bodies[index].as_py()
 
     def _fields(self, queue: Queue, key: Key, text: str, batch: str) -> dict[str, object]:
-        """The short names of SEND_MESSAGE_V2's header (reference 2.1)."""
+        """The short names of SEND_MESSAGE_V2's header (RocketMQ spec 2.1)."""
         return {
             "a": self._settings.producer_group, "b": key.topic, "c": "TBW102",
             "d": NEW_TOPIC_QUEUES, "e": queue.queue, "f": 0,

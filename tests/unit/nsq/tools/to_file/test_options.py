@@ -1,4 +1,4 @@
-"""nsq_to_file's flags: the order of the checks and their words (NSQ reference 6.4)."""
+"""nsq_to_file's flags: the order of the checks and their words (NSQ spec 6.4)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ async def test_a_message_is_not_early_and_late_by_nothing(
     (message,) = stored(controller, "T", 1)
     assert (message.body, message.born_ms, message.flag, message.reconsume_times) == (b"x", 5, 3, 2)
     assert message.store_ms == start + 1000
-    found = properties.parse(message.properties)  # reference 4.6: all of them stay
+    found = properties.parse(message.properties)  # RocketMQ spec 4.6: all of them stay
     assert found == {"KEYS": "k", "DELAY": "1", "REAL_TOPIC": "T", "REAL_QID": "1"}
 
 
