@@ -24,7 +24,7 @@ from penstock.core.errors import PenstockError
 from penstock.spark.java import Java
 
 _START_TIMEOUT_S = 120
-_STOP_TIMEOUT_S = 10
+_STOP_TIMEOUT_S = 60  # it may have an archive of its classes to write
 _POLL_S = 0.02
 _ENDED_BY = re.compile(r'^(?:Exception in thread "main" [\w.$]+|Error): (.+)', re.MULTILINE)
 _WORDS_MAX = 300
