@@ -219,3 +219,20 @@ def test_wrong_options(spark: SparkSession, options: dict[str, Any], said: str) 
     with pytest.raises(Exception, match="Error") as wrong:
         spark.read.format("nsq").options(**options).load().count()
     assert said in explain(wrong.value)
+
+
+def test_a_select_with_options(spark: SparkSession, server: FakeLogServer) -> None:
+    """CREATE TABLE ... OPTIONS loses them in Spark, for any source in Python."""
+    bodies = fill(server, "t", 1)
+    spark.sql("create table log_of_nsq using nsq options (topic = 't')")
+    try:
+        options = f"topic = 't', nsqd_http_address = '{server.address}'"
+        counted = spark.sql(
+            f"select count(*) c, max(offset) last from log_of_nsq with ({options}) where offset > 9"
+        )
+        assert [tuple(row) for row in counted.collect()] == [(len(bodies) - 10, len(bodies) - 1)]
+        with pytest.raises(Exception, match="Error") as lost:
+            spark.sql("select * from log_of_nsq").collect()
+        assert explain(lost.value) == 'the option "topic" is missing'
+    finally:
+        spark.sql("drop table log_of_nsq")
