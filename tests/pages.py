@@ -46,3 +46,14 @@ def commands(page: Path) -> list[list[str]]:
     """The words of each command in the page's blocks for a shell; a continued line is one."""
     lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
     return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def completed(text: str) -> str:
+    """A block of a pipeline's file with what it leaves out."""
+    source = (
+        ""
+        if "[source]" in text
+        else '[source]\nformat = "nsq"\ntopic = "t"\nnsqd_http_address = "127.0.0.1:4151"\n'
+    )
+    sink = "" if "[sink]" in text else '[sink]\nformat = "noop"\n'
+    return source + text.replace("${NSQ_SECRET}", "secret") + sink

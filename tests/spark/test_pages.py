@@ -10,7 +10,7 @@ import pytest
 
 from penstock.spark.pipelines import Pipeline
 from penstock.spark.pipelines.cases import run_case
-from tests.pages import DOCS, blocks
+from tests.pages import DOCS, blocks, completed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,9 +22,8 @@ def pipeline(text: str, folder: Path) -> Pipeline:
     """The pipeline of a block; folders that it reads are there, and what it leaves out."""
     (folder / "source").mkdir(exist_ok=True)
     text = re.sub(r'(?m)^path = "run/.*"', f'path = "{folder}/source"', text)
-    text = text.replace("${NSQ_SECRET}", "secret")
     file = folder / "pipeline.toml"
-    file.write_text(text if "[sink]" in text else f'{text}[sink]\nformat = "noop"\n')
+    file.write_text(completed(text))
     return Pipeline.from_file(file)
 
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.cli.penstock import app
 from penstock.cli.pipeline.init import template
 from penstock.spark.pipelines import Pipeline
-from tests.pages import DOCS, ROOT, blocks, commands
+from tests.pages import DOCS, ROOT, blocks, commands, completed
 
 KINDS = ("archive", "metrics", "forward", "deliver", "dedupe", "backfill")
 PAGES = [DOCS / "pipelines.md", DOCS / "cluster.md", *sorted((DOCS / "pipelines").glob("*.md"))]
@@ -45,8 +45,7 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
 def test_files_have_right_keys_and_options(page: Path, tmp_path: Path) -> None:
     for text in blocks(page, "toml"):
         file = tmp_path / "pipeline.toml"
-        sink = "" if "[sink]" in text else '[sink]\nformat = "noop"\n'
-        file.write_text(text.replace("${NSQ_SECRET}", "secret") + sink)
+        file.write_text(completed(text))
         Pipeline.from_file(file)
 
 
