@@ -77,7 +77,8 @@ def pipeline(folder: Path, address: str) -> Path:
 
 def environment() -> dict[str, str]:
     ours = {"JAVA_HOME": str(home_for_spark_submit())}
-    return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | ours
+    left_out = ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # of a session in here
+    return {name: value for name, value in os.environ.items() if name not in left_out} | ours
 
 
 # --- standalone -----------------------------------------------------------------------------------

@@ -120,6 +120,11 @@ def tap(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
         yield Tap(stack, spark, tmp_path, request.param)
 
 
+def has_topic(node: Daemon) -> bool:
+    with LogClient(node.http) as log:
+        return "events" in log.topics()
+
+
 def log_end(node: Daemon) -> int:
     with LogClient(node.http) as log:
         return log.offsets("events").queues[0].end
@@ -143,6 +148,7 @@ def test_clean_stops_lose_and_double_nothing(tap: Tap) -> None:
 def test_whatever_is_killed_every_message_arrives_once_for_each_copy(tap: Tap) -> None:
     tap.start_copying()
     tap.publish()
+    wait_until(lambda: has_topic(tap.node), lambda: "nothing is copied")
     tap.start_query()
     tap.end_copying(kill=True)
     tap.publish()
@@ -162,7 +168,9 @@ def test_what_was_read_takes_no_space_once_its_time_is_over() -> None:
     own = [word for word in command("nsqd")[1:] if word.partition("=")[0] not in WHERE]
     flags = ["--retention-time=1ms" if "retention" in word else word for word in own]
     with run_nsqd(*flags, "--max-bytes-per-file=65536") as node, LogClient(node.http) as log:
-        for _ in range(20):
+        publish(node, "events", [b"x" * 1000] * 50)
+        log.commit("events", "events-to-lake", {0: 0})
+        for _ in range(19):
             publish(node, "events", [b"x" * 1000] * 50)
         log.commit("events", "events-to-lake", {0: 400})
         wait_until(lambda: log.offsets("events").queues[0].start > 0, lambda: "nothing is freed")

@@ -17,6 +17,8 @@ from penstock.core.errors import PenstockError
 
 FOUND_BY_NAME: Final = ("pyspark_nsq", "pyspark_rocketmq")
 """The packages that Spark itself looks for, one a data source."""
+LEFT_OUT: Final = frozenset({"penstock/spark/channel/stager.py", "penstock/spark/channel/pile.py"})
+"""They stand on NSQ's client and run where Penstock is installed, beside the driver."""
 _SOURCE = Path(penstock.__file__).parents[1]
 
 
@@ -46,7 +48,7 @@ def modules() -> list[Path]:
     found: set[Path] = set()
     while waiting:
         module = waiting.pop()
-        if module not in found:
+        if module not in found and module.relative_to(_SOURCE).as_posix() not in LEFT_OUT:
             found.add(module)
             waiting += _packages(module)
             waiting += _imported(ast.parse(module.read_bytes()))

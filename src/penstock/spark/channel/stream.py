@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -27,10 +27,12 @@ from penstock.core.units import SECOND
 from penstock.spark.channel import folder as staging
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.settings import ChannelSettings
-from penstock.spark.channel.stager import Stager
 from penstock.spark.decode import arrow_schema
 from penstock.spark.errors import LostError, SourceError
 from penstock.spark.once import Once
+
+if TYPE_CHECKING:
+    from penstock.spark.channel.stager import Stager
 
 SPLIT_BYTES: Final = 32 << 20
 _IDLE_WAIT_S: Final = 0.1
@@ -84,7 +86,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         folder = self._opened()
         first = self._first(start, folder)
         if self._stager is None:
-            self._stager = Stager(self.settings, folder, first)
+            self._stager = _stager(self.settings, folder, first)
         stager = self._stager
         stager.remove_below(first)
         files = self._await(stager, first)
@@ -219,3 +221,15 @@ def split(numbers: Sequence[int], files: Mapping[int, StagedFile], least: int) -
         runs[-1].append(number)
         room -= files[number].nbytes
     return runs
+
+
+def _stager(settings: ChannelSettings, folder: Folder, first: int) -> Stager:
+    """The stager, which stands on NSQ's client: a zip for executors is without."""
+    try:
+        from penstock.spark.channel.stager import Stager
+    except ImportError as error:
+        raise SourceError(
+            f"mode=channel needs Penstock itself beside the driver ({error}): "
+            "pip install 'penstock[spark]'"
+        ) from error
+    return Stager(settings, folder, first)
