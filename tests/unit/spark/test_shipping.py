@@ -15,7 +15,7 @@ from penstock.spark.shipping import modules, write_zip
 from tests.environments import python_with
 from tests.spark.fake_log_server import nsq_batch
 
-BYTES_MAX = 200_000
+BYTES_MAX = 250_000
 IMPORT_ALL = """
 import importlib, sys, zipfile
 sys.path.insert(0, sys.argv[1])
