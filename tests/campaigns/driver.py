@@ -99,7 +99,8 @@ class Driver:
 
     def failures(self) -> list[str]:
         """A line for each query that has failed since the first start."""
-        lines = self._log.read_text(errors="replace").splitlines()
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        lines = text.splitlines()
         return [line for line in lines if line.startswith("FAILED ")]
 
     def kill(self) -> None:

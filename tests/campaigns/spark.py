@@ -188,12 +188,13 @@ async def kills_under_spark(rounds: int, rng: random.Random) -> Result:
         except Exception as error:
             found = explained(error)
         found += attack.faults
+        failures = len(attack.driver.failures())
     say(in_mid_batch(attack.in_batch))
     acknowledged = sum(feed.ledger.report().acknowledged for feed in feeds.values())
     return Result(
         "kills under Spark's queries", f"{attack.kills.total()} kills ({_counts(attack.kills)})",
         f"{acknowledged} acknowledged; rows: {_counts(rows)}; "
-        f"{len(attack.driver.failures())} times a query failed and was started again", found,
+        f"{failures} times a query failed and was started again", found,
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GO = os.environ.get("PENSTOCK_GO_NSQ", "")
-ROUNDS = int(os.environ.get("PENSTOCK_CHANNEL_KILLS", "2"))
+ROUNDS = int(os.environ.get("PENSTOCK_CHANNEL_KILLS", "1"))
 EACH = 3000
 
 

@@ -83,8 +83,13 @@ def run_servers(**properties: object) -> Iterator[Servers]:
 
 def wait_for_broker(name_server: MqNamesrv, broker: str) -> None:
     """Wait until the name server knows it; each broker has a topic named for it."""
-    link = RemotingLink(name_server.rocketmq, SECONDS)
-    while link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": broker}).code:
+    wait_for_route(name_server.rocketmq, broker)
+
+
+def wait_for_route(name_server: str, topic: str) -> None:
+    """Wait until the name server knows a topic; a new one is told a moment after it was made."""
+    link = RemotingLink(name_server, SECONDS)
+    while link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code:
         time.sleep(0.05)
     link.close()
 

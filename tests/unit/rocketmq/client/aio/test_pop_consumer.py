@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from penstock.rocketmq.client import Message, PopConsumer, Producer
-from tests.unit.rocketmq.client.servers import QUICK, Servers
+from tests.unit.rocketmq.client.servers import QUICK, Servers, wait_for_route
 
 
 async def fill(servers: Servers, topic: str, *bodies: bytes, tags: str = "") -> None:
     async with Producer("PG", servers.address, config=QUICK) as producer:
         for body in bodies:
             await producer.send(Message(topic, body, tags=tags))
+    await asyncio.to_thread(wait_for_route, servers.address, topic)
 
 
 async def test_what_is_acknowledged_does_not_come_again(servers: Servers) -> None:
