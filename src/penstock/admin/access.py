@@ -1,4 +1,4 @@
-"""Who may do what: changes by administrators, /config by networks (NSQ spec 5.1, 5.2).
+"""Permissions: changes by administrators, /config by networks (NSQ spec 5.1, 5.2).
 
 A proxy in front says in a header who the user is. Anybody who reaches nsqadmin past it can say so
 too; `--trusted-proxy` names the networks whose word counts.
@@ -25,7 +25,7 @@ class Access:
     """The rules of one nsqadmin."""
 
     def __init__(self, options: AdminOptions) -> None:
-        """Raises ConfigError when a network is none."""
+        """Read the rules from the options. Raises ConfigError for an invalid network."""
         self._is_open = not options.admin_users
         # An empty name, as of a variable that is not set, is nobody's: it would match no header.
         self._users = frozenset(user.encode() for user in options.admin_users if user)
@@ -36,7 +36,7 @@ class Access:
         self.guard = Guard(options.http_allowed_origins, options.http_allowed_hosts, self._is_proxy)
 
     def is_admin(self, request: Request) -> bool:
-        """Whether this request may change things."""
+        """True if this request may change things."""
         if self._is_open:
             return True
         # Of several, any may be one that a client sent and a proxy left there.
@@ -78,7 +78,7 @@ def network(flag: str, text: str) -> Network:
 
 
 def remote_ip(remote: str) -> Address | None:
-    """The address in `host:port`; None if there is none, which is the case for a unix socket."""
+    """The address in `host:port`; None without one, which is the case for a unix socket."""
     host = remote.rpartition(":")[0].strip("[]")
     try:
         return ipaddress.ip_address(host.partition("%")[0])

@@ -1,4 +1,4 @@
-"""What administrators can do: create, delete, pause, unpause, empty, tombstone (NSQ spec 5.2)."""
+"""Actions of administrators: create, delete, pause, unpause, empty, tombstone (NSQ spec 5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be looked at: /api/topics, /api/nodes, /api/counter (NSQ spec 5.2)."""
+"""Endpoints that only read: /api/topics, /api/nodes, /api/counter (NSQ spec 5.2)."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def text_of(param: str) -> str:
 
 
 def _query_problem(query: bytes) -> str:
-    """What Go's parser says of a query that it does not take; empty for others."""
+    """The error of Go's parser for a query that it does not take; empty for others."""
     for pair in query.split(b"&"):
         if b";" in pair:
             return "invalid semicolon separator in query"

@@ -1,4 +1,4 @@
-"""How nsqadmin speaks TLS to nodes: the four --http-client-tls options."""
+"""TLS from nsqadmin to nodes: the four --http-client-tls options."""
 
 from __future__ import annotations
 

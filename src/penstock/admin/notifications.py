@@ -1,4 +1,4 @@
-"""What administrators did, POSTed to --notification-http-endpoint (NSQ spec 5.4).
+"""Actions of administrators, POSTed to --notification-http-endpoint (NSQ spec 5.4).
 
 One at a time and in order, beside the requests that caused them. An endpoint that cannot be reached
 is logged; while it is slow a bounded number waits, and what comes on top is dropped and logged.
@@ -27,12 +27,12 @@ _log = logging.getLogger("penstock.nsqadmin")
 
 WAITING_MAX: Final = 1000
 LAST_WORDS_S: Final = 2.0
-"""How long an end waits for what is still to be told."""
+"""The seconds for which a shutdown waits for notifications still to be sent."""
 _ANSWER_MAX: Final = 64 * 1024
 
 
 class Action(NamedTuple):
-    """What was done to what."""
+    """An action, and the topic, channel or node it was done to."""
 
     action: str
     topic: str

@@ -127,7 +127,7 @@ def clean_base_path(path: str) -> str:
 
 
 def resolve(address: str) -> None:
-    """Whether host and port mean something; ValueError with Go's text when not."""
+    """Check that host and port mean something; ValueError with Go's text when not."""
     head, colon, port = address.rpartition(":")
     if not colon:
         raise ValueError(f"address {without_secrets(address)}: missing port in address")

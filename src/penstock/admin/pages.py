@@ -83,7 +83,7 @@ class Pages:
         return "\n".join(f'<link rel="{relation}" href="{url}">' for url in urls)
 
     def _settings(self, request: Request) -> dict[str, Any]:
-        """What web/js/settings.js describes."""
+        """The settings that web/js/settings.js describes."""
         options = self._options
         return {
             "basePath": self._base,
@@ -112,7 +112,7 @@ def _in_html(value: Any) -> str:
 
 
 def _policy(options: AdminOptions) -> str:
-    """What the document may load: from this server alone, and graphite's images."""
+    """The document's Content-Security-Policy: this server alone, and graphite's images."""
     images = "'self'"
     if options.graphite_url and not options.proxy_graphite:
         scheme, _, rest = without_user(options.graphite_url).partition("://")

@@ -54,7 +54,7 @@ class WebFiles:
 
 
 def no_file(request: Request | None = None) -> Response:
-    """What nsqadmin says of a file that is not there."""
+    """The answer of nsqadmin for a file that is not there."""
     return plain_response("NOT_FOUND", 404)
 
 

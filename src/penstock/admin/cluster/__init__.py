@@ -1,1 +1,1 @@
-"""What a cluster of nsqds and nsqlookupds is, and how all of it is asked at once."""
+"""A cluster of nsqds and nsqlookupds, and requests to all of it at once."""

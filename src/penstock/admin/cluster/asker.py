@@ -54,7 +54,7 @@ class RefusedError(UpstreamError):
 
 
 class _Refusal(msgspec.Struct):
-    """What an nsqd answers that refuses; the port when it is to be spoken to over HTTPS."""
+    """The answer of an nsqd that refuses; the port when it is to be spoken to over HTTPS."""
 
     message: str = ""
     https_port: int = 0
@@ -79,7 +79,7 @@ class Asker:
         return await self.get_as(address, target, lambda body: kind)
 
     async def get_as(self, address: str, target: str, kind_of: Callable[[bytes], type[T]]) -> T:
-        """As `get`, with a kind that is chosen by the JSON."""
+        """The JSON at `target` as a kind that the body decides. Raises UpstreamError."""
         url, answer = await self._asked("GET", address, target)
         return _read("Get", url, answer, kind_of)
 

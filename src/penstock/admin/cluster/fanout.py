@@ -22,14 +22,14 @@ class NoAnswerError(PenstockError):
 
 
 class Found(NamedTuple, Generic[AskedT, T]):
-    """Who answered what, in the order in which they were named, and the errors of the others."""
+    """Answers and who gave them, in the order in which they were named, and the others' errors."""
 
     answers: list[tuple[AskedT, T]]
     errors: list[str]
 
 
 class Warnings:
-    """What went wrong beside what went well; a line for each step that had errors."""
+    """The errors beside what went well; a line for each step that had errors."""
 
     def __init__(self) -> None:
         self._steps: list[list[str]] = []
@@ -46,7 +46,7 @@ class Warnings:
 
     @property
     def message(self) -> str:
-        """As the API's answers have it; empty when all went well."""
+        """The warning in the API's answers; empty when all went well."""
         return "WARNING: " + "; ".join(map("\n".join, self._steps)) if self._steps else ""
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 ROCKETMQ: Final = "rocketmq"
 LOG: Final = "log"
 PACKED_MARK: Final = b'{"packed":'
-"""What a packed answer of /stats begins with (penstock.nsq.nsqd.packed_stats)."""
+"""The beginning of a packed answer of /stats (penstock.nsq.nsqd.packed_stats)."""
 
 
 class GroupOnNode(Struct):
@@ -65,7 +65,7 @@ class ToldGroup(Struct):
     stale: bool = False
 
     def on(self, node: str) -> GroupOnNode:
-        """The same, as the API tells it."""
+        """The group on this node, as the API describes it."""
         committed = self.committed or {}
         end = sum(committed.values()) + self.lag
         return GroupOnNode(node, self.lag, self.rate, committed, end, self.client_count,
@@ -87,19 +87,19 @@ class NodeGroups(Struct):
 
 
 class PackedGroups(NodeGroups, rename={"topics": "groups"}):
-    """The same of a packed answer, which has the topics with groups apart."""
+    """The part that is read of a packed answer, which has the topics with groups apart."""
 
     topics: list[ToldTopic] | None = None
 
 
 class NoGroups(NodeGroups, rename={"topics": "none"}):
-    """The same of an answer without any, such as Go's: nothing of it is read."""
+    """The part that is read of an answer without groups, such as Go's: nothing."""
 
     topics: None = None
 
 
 def groups_kind(body: bytes) -> type[NodeGroups]:
-    """What to read an answer as."""
+    """The type to read an answer as."""
     if body.startswith(PACKED_MARK):
         return PackedGroups
     has_some = b'"consumer_groups":' in body or b'"log_groups":' in body

@@ -32,7 +32,7 @@ class Latency(Struct):
     host: str = ""
 
     def settle(self) -> None:
-        """What a node sent becomes complete: every number of its percentiles is its value."""
+        """Complete what a node sent: every number of its percentiles becomes its value."""
         self.percentiles = self.percentiles or None
         for each in self.percentiles or ():
             value = whole(0 if each.value is UNSET else each.value)

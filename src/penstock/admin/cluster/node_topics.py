@@ -21,11 +21,11 @@ from penstock.admin.cluster.stats import ChannelStats
 from penstock.admin.history.sample import TARGET, Column, Sample, look_of, sample_of
 
 OPEN_MAX: Final = 32
-"""Of so many topics the channels are told as well."""
+"""The most topics of a node whose channels are included."""
 
 
 class InChannels(Struct):
-    """What all channels of a topic have together."""
+    """The sums over all channels of a topic."""
 
     depth: int
     in_flight_count: int
@@ -49,7 +49,7 @@ class NodeTopic(Struct):
 
 
 class BriefNode(Struct):
-    """What the API tells."""
+    """The answer of the API about a node."""
 
     node: str
     about: Producer
@@ -107,13 +107,13 @@ def _rows(sample: Sample, opened: Mapping[str, list[ChannelStats]]) -> Iterator[
 
 
 def _whole(*columns: Column) -> list[list[int]]:
-    """As integers, which JSON writes without a fraction."""
+    """The columns as integers, which JSON writes without a fraction."""
     return [np.nan_to_num(each).clip(-(2.0**62), 2.0**62).astype(np.int64).tolist()
             for each in columns]  # fmt: skip
 
 
 def _latency(quantiles: list[tuple[float, float]] | None) -> Latency | None:
-    """As the API tells them; how many were measured is not known here, but whether any was."""
+    """Quantiles as the API has them; known here is whether any were measured, not how many."""
     if not quantiles:
         return None
     values = [Percentile(value, int(value > 0), value, value, quantile)

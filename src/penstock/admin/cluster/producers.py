@@ -35,7 +35,7 @@ class Producer(Struct):
 
     @property
     def http_address(self) -> str:
-        """Where it is asked, and what the API calls it by."""
+        """The address at which the node is asked, and by which the API names it."""
         return join_host_port(self.broadcast_address, self.http_port)
 
     @property
@@ -44,7 +44,7 @@ class Producer(Struct):
 
     @property
     def place(self) -> Place:
-        """What its stats are marked with."""
+        """The place of the node, with which its stats are marked."""
         return Place(
             self.http_address,
             self.hostname,
@@ -54,7 +54,7 @@ class Producer(Struct):
 
 
 class Info(Struct):
-    """A node as its own /info tells of it."""
+    """A node as its /info describes it."""
 
     hostname: str = ""
     broadcast_address: str = ""
@@ -66,11 +66,11 @@ class Info(Struct):
 
     @property
     def http_address(self) -> str:
-        """What the API calls it by."""
+        """The address by which the API names the node."""
         return join_host_port(self.broadcast_address, self.http_port)
 
     def described(self, topics: list[ProducerTopic]) -> Producer:
-        """The same with its topics, as the API tells it."""
+        """The node with these topics, as the API describes it."""
         return Producer(
             hostname=self.hostname,
             broadcast_address=self.broadcast_address,
@@ -84,25 +84,25 @@ class Info(Struct):
 
 
 class ToldBare(Info):
-    """A node as an nsqlookupd tells of it, without its topics."""
+    """A node as an nsqlookupd describes it, without its topics."""
 
     remote_address: str = ""
 
     def producer(self) -> Producer:
-        """The same, as the API tells it."""
+        """The node without topics, as the API describes it."""
         producer = self.described([])
         producer.remote_address = self.remote_address
         return producer
 
 
 class Told(ToldBare):
-    """A node as an nsqlookupd tells of it."""
+    """A node as an nsqlookupd describes it."""
 
     topics: list[str] | None = None
     tombstones: list[bool] | None = None
 
     def producer(self) -> Producer:
-        """The same, as the API tells it."""
+        """The node with its topics, as the API describes it."""
         tombstones = self.tombstones or []
         topics = [
             ProducerTopic(topic, index < len(tombstones) and tombstones[index])
@@ -114,13 +114,13 @@ class Told(ToldBare):
 
 
 class ToldNodes(Struct):
-    """What /nodes and /lookup of an nsqlookupd answer, as far as it is read."""
+    """The answer of an nsqlookupd's /nodes and /lookup, as far as it is read."""
 
     producers: list[Told] | None = None
 
 
 class ToldBareNodes(Struct):
-    """The same without topics."""
+    """The answer of an nsqlookupd's /nodes and /lookup, read without topics."""
 
     producers: list[ToldBare] | None = None
 

@@ -1,4 +1,4 @@
-"""What a cluster is asked for: topics, nodes, stats. Nothing here changes anything.
+"""Read requests to a cluster: topics, nodes, stats. Nothing here changes anything.
 
 With nsqlookupds they say which nodes there are; without, the nodes are named one by one and asked
 themselves (NSQ spec 5.3, "Requests sent upstream"). Methods raise NoAnswerError when nobody of
@@ -86,7 +86,7 @@ class Cluster:
     ) -> dict[str, list[str] | None]:
         """Those of these topics that no node has, with the channels that nsqlookupd knows.
 
-        A topic that no nsqlookupd tells about is none of them, but a warning.
+        A topic that no nsqlookupd tells about is not one of them, but a warning.
         """
         if not self.addresses.lookupds:
             return {}
@@ -162,7 +162,7 @@ class Cluster:
         return (await self._info(address)).described([])
 
     async def _info(self, address: str) -> Info:
-        """What a node is; an old one that does not say where it is, is where it was asked."""
+        """The /info of a node; an old one that does not say where it is, is where it was asked."""
         info = await self.asker.get(address, "/info", Info)
         if not info.broadcast_address:
             info.broadcast_address, info.http_port = split_host_port(address)
@@ -197,7 +197,7 @@ class Cluster:
         return sorted(topics, key=lambda each: (each.hostname, each.node, each.topic_name))
 
     async def groups(self, topic: str, warnings: Warnings) -> list[tuple[str, NodeGroups]]:
-        """What each node tells of the groups of this topic, or of all; by the node's address."""
+        """The groups of this topic, or of all, as each node reports them; by the node's address."""
         producers = await (self.topic_producers(topic, warnings) if topic
                            else self.producers(warnings, with_topics=False))  # fmt: skip
         if not producers:

@@ -21,7 +21,7 @@ LOWEST: Final[Version] = (0, 0, 0, True, ())
 
 
 def parse(text: str) -> Version:
-    """The order of a version; of what is none the one of 0.0.0, as in nsqadmin."""
+    """The order of a version; for any other text that of 0.0.0, as in nsqadmin."""
     found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return LOWEST

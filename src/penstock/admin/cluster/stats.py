@@ -1,4 +1,4 @@
-"""What nodes tell of topics, channels and clients, and the sums over nodes (NSQ spec 5.3).
+"""Figures of topics, channels and clients by node, and their sums (NSQ spec 5.3).
 
 The objects are read from the answers of nsqds and written into those of the API, so the order of
 their fields is the order of keys there. Fields that Go omits when they are zero are UNSET then.
@@ -147,7 +147,7 @@ def _settle_channel(channel: ChannelStats, topic: str, place: Place, now_ns: int
 
 
 def _delivered(stats: TopicStats | ChannelStats) -> int:
-    """What was delivered, by how far away the consumers are; only nodes with zones tell."""
+    """Deliveries in the zone, in the region and beyond, summed; only nodes with zones tell."""
     stats.zone_local_msg_count = stats.zone_local_msg_count or UNSET
     stats.region_local_msg_count = stats.region_local_msg_count or UNSET
     stats.global_msg_count = stats.global_msg_count or UNSET
@@ -241,7 +241,7 @@ def _by_host(stats: TopicStats | ChannelStats) -> tuple[str, str]:
 
 
 def _by_topology(client: ClientStats) -> tuple[str, int, str, str, str]:
-    """By node; there the consumers of its own zone first, then those of its region."""
+    """Sort key: by node; there the consumers in the node's zone first, then those in its region."""
     own_region = client.topology_region == client.node_topology_region
     own_zone = own_region and client.topology_zone == client.node_topology_zone
     distance = 0 if own_zone else 1 if own_region else 2

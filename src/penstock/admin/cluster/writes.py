@@ -1,4 +1,4 @@
-"""What changes a cluster: create, delete, pause, unpause, empty, tombstone (NSQ spec 5.2).
+"""Changes to a cluster: create, delete, pause, unpause, empty, tombstone (NSQ spec 5.2).
 
 The nodes of a topic are looked up first; when that fails, nothing is done (NoAnswerError). After it
 every daemon is told, and one that fails is a warning: what the others did is done.

@@ -1,4 +1,4 @@
-"""Which topics and channels an operator should look at: found by thresholds, the worst first."""
+"""Topics and channels that an operator should look at: found by thresholds, the worst first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.admin.history.layout import Layout, Mask
 from penstock.admin.history.limits import LIMITS
 
 STEADY_S: Final = 30.0
-"""Rates are means over so many seconds, a newer look counting more: without jumps."""
+"""The seconds over which rates are averaged, a newer look counting more: without jumps."""
 ITEMS_MAX: Final = 200
 
 Values = NDArray[np.float64]
@@ -38,7 +38,7 @@ class Steady:
 
 
 class Figures(NamedTuple):
-    """Of each row, now; the rates are steady ones."""
+    """The present figures of each row; the rates are steady ones."""
 
     depth: Values
     clients: Values

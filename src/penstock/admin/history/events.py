@@ -28,7 +28,7 @@ from penstock.net.http import Stream
 
 WATCHERS_MAX: Final = 256
 BUSIEST: Final = 10
-"""So many topics of an overview."""
+"""The number of busiest topics in an overview."""
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"))
 _NUMBERS_KEPT: Final = 3
 _NAMES: Final = FIGURES + FACTS
@@ -44,7 +44,7 @@ class Events:
         self._watchers: dict[Stream, Wish] = {}
         self._layout = Layout(Rows(0))
         self._shown: Table = np.empty((len(_NAMES), 0), np.float32)
-        """What is known of each row: figures, facts, latencies."""
+        """The values known of each row: figures, facts, latencies."""
         self._steady = Steady()
         self._time, self._message = 0.0, ""
         self._missing: list[str] = []
@@ -142,7 +142,7 @@ class Events:
 
 
 def _changes(before: Table, now: Table, stays: Mask) -> tuple[Mask, list[int]]:
-    """Which rows are others than before; and those that were somebody's who is no more."""
+    """The mask of rows that changed, and the indices of rows whose former key is gone."""
     there, was_there = ~np.isnan(now[0]), ~np.isnan(before[0])
     width = before.shape[1]
     same = np.zeros(now.shape[1], bool)

@@ -1,4 +1,4 @@
-"""What is shown of topics and channels as it is now, and not kept: who consumes, what is paused."""
+"""Facts of topics and channels as they are now, shown but not kept: consumers, pauses."""
 
 from __future__ import annotations
 

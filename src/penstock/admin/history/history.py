@@ -1,4 +1,4 @@
-"""What samples of nodes become: rates, sums over nodes, an hour of both.
+"""Rates, sums over nodes, and an hour of both, made from samples of nodes.
 
 Two tables. Sums (cluster, topic, channel, group, node) have a point for every sample; the parts,
 which are a topic's, channel's or group's on one node and many more, have one a minute. Rates come
@@ -28,7 +28,7 @@ SUMS_MAX: Final = 16_384
 PARTS_MAX: Final = 131_072
 POINTS_MAX: Final = 720
 PART_S: Final = 60.0
-"""A part has a point in so many seconds."""
+"""The seconds between two points of a part."""
 QUANTILES_MAX: Final = 3
 FIGURE_MAX: Final = 1e30
 """More is nonsense of a node, and sums of it over nodes would not fit into a table."""
@@ -37,7 +37,7 @@ FIGURES: Final = ("depth", "in", "out", "in_flight", "requeues", "timeouts")
 _DEPTH, _IN, _OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS = range(len(FIGURES))
 _RATES: Final = [_IN, _OUT, _REQUEUES, _TIMEOUTS]
 _OF_CHANNELS: Final = slice(_OUT, _TIMEOUTS + 1)
-"""What a topic has of its channels."""
+"""The figures that a topic has as sums over its channels."""
 
 Block = NDArray[np.float64]
 
@@ -60,11 +60,11 @@ class _Known:
         self.time = 0.0
 
     def fits(self, sample: Sample) -> bool:
-        """Whether a sample is of the same topics, channels and groups."""
+        """True if a sample has the same topics, channels and groups."""
         return self.names == sample.names and self.groups == sample.groups.names
 
     def lacks(self, sums: Rows, parts: Rows) -> bool:
-        """Whether it has no row for something that there is room for by now."""
+        """True if something has no row although there is room for one by now."""
         return bool(
             (not sums.refused and (self.places.own_rows < 0).any())
             or (not parts.refused and (self.places.part_rows < 0).any())
@@ -92,7 +92,7 @@ class History:
         self._seen: dict[int, NDArray[np.float64]] = {}
         self._full: set[str] = set()
         self.quantiles: list[float] = []
-        """Of the latencies: those that were seen first, the highest first."""
+        """The quantiles of the latencies: those that were seen first, the highest first."""
         self.now: Table = np.empty((len(FIGURES), 0), np.float32)
         """The newest figures of the sums; NaN in rows that are not there."""
         self.facts: Table = np.empty((len(FACTS), 0), np.float32)
@@ -161,7 +161,7 @@ class History:
         return _Known(sample, Places(sample, parts, own, always))
 
     def _warn_of_bounds(self) -> None:
-        """Tells once that something has no row, and anew only after everything had one."""
+        """Warn once that something has no row, and again only after everything had one."""
         for rows, what in (
             (self.sums, "topics, channels, groups and nodes"),
             (self.parts, "topics, channels and groups on nodes"),
@@ -174,7 +174,7 @@ class History:
                              rows.capacity, what)  # fmt: skip
 
     def _forget(self, time: float, nodes: set[str]) -> None:
-        """Frees what has been away for an hour; a node's rates begin anew when it comes back."""
+        """Free what has been away for an hour; a node's rates restart when it comes back."""
         for node in self._nodes.keys() - nodes:
             del self._nodes[node]
         for number, rows in enumerate((self.sums, self.parts)):

@@ -1,4 +1,4 @@
-"""What the rows of the sums are of, as it stays from look to look unless topics come or go."""
+"""The keys of the rows of the sums, the same from look to look unless topics come or go."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEPT: Final = 256
 
 
 class Wish(NamedTuple):
-    """What somebody wants to see; empty: everything."""
+    """A choice of rows to see; an empty field leaves everything in."""
 
     topic: str = ""
     node: str = ""
@@ -78,7 +78,7 @@ class Layout:
                            if key.topic in self._topic_rows])  # fmt: skip
 
     def stays(self, before: Layout) -> Mask:
-        """Which rows are those of the same keys as before."""
+        """The mask of the rows that have the same keys as before."""
         if self.version == before.version:
             return np.ones(len(self.keys), bool)
         same = [old == new for old, new in zip(before.keys, self.keys, strict=False)]

@@ -9,16 +9,19 @@ class Limits(NamedTuple):
     """Messages, messages a second, seconds, shares."""
 
     backlog: int = 1_000
-    """So many messages are many."""
+    """The least depth that counts as a backlog, in messages."""
     growth: float = 0.02
-    """A backlog grows when so much of what comes is not taken."""
+    """The share of incoming messages left untaken above which a backlog counts as growing."""
     empties_in: int = 3_600
-    """One that does not grow is told of when it takes longer to be gone."""
+    """The seconds to empty above which a backlog that does not grow is reported."""
     storm: float = 1.0
-    """So many requeues or timeouts a second, and this share of what consumers get, are many."""
+    """The least requeues or timeouts a second that make a storm.
+
+    They must also be at least the share `storm_share` of what consumers get.
+    """
     storm_share: float = 0.1
     lag: int = 1_000
-    """A group that is so far behind."""
+    """The least lag of a group that counts as behind, in messages."""
 
 
 LIMITS: Final = Limits()

@@ -62,4 +62,4 @@ class Places:
         self.heads = self.topics + (np.cumsum(counts) - counts)[having]
         """The columns of the first channels of topics that have some."""
         self.headed = place(plain[having])
-        """What the columns from each of these up to the next are summed up to."""
+        """The sums of the topics with channels, each over the columns from its head to the next."""

@@ -1,4 +1,4 @@
-"""The newest so many tables of figures, one for each point in time; older ones go."""
+"""The newest tables of figures up to a maximum, one for each point in time; older ones go."""
 
 from __future__ import annotations
 

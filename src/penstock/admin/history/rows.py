@@ -1,4 +1,4 @@
-"""Numbers for what is sampled: each (topic, channel, node) that is there has a row of its own.
+"""Numbers for what is sampled: each (topic, channel, node) that is there has a separate row.
 
 A row that was not seen for an hour is free again, and so is one that is needed when there are too
 many; a row knows since when it is its key's, so that no key gets the past of another.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """What a row is of; empty parts stand for all of them."""
+    """The topic, channel and node of a row; an empty part stands for all of them."""
 
     topic: str = ""
     channel: str = ""

@@ -28,10 +28,10 @@ FIGURES: Final = (
     "depth", "backend_depth", "in_flight_count", "deferred_count", "message_count",
     "requeue_count", "timeout_count", "client_count", "paused",
 )  # fmt: skip
-"""What is read of a topic or channel, in the order of the columns; topics have some of it."""
+"""The figures read of a topic or channel, in the order of the columns; topics have some of them."""
 TARGET: Final = STATS + FIGURES_ONLY
 GROUP_MARK: Final = "@"
-"""What the channel of a group's row begins with; no name of a channel does."""
+"""The mark that begins the channel of a group's row; no name of a channel begins with it."""
 _FIGURE_BYTES: Final = 8
 
 
@@ -81,7 +81,7 @@ class TopicLook(Struct, gc=False):
 
 
 class Look(Struct):
-    """What an nsqd answers at `TARGET`, as far as it is read."""
+    """The answer of an nsqd at `TARGET`, as far as it is read."""
 
     topics: list[TopicLook] | None = None
 
@@ -133,7 +133,7 @@ AnyLook = Look | PackedLook
 
 
 def look_of(body: bytes) -> type[AnyLook]:
-    """What to read an answer as: without latencies a third of the time is saved."""
+    """The type to read an answer as: without latencies a third of the time is saved."""
     if body.startswith(PACKED_MARK):
         return PackedLook
     return TimedLook if b'"quantile"' in body else Look

@@ -1,4 +1,4 @@
-"""Which messages an action is about, as the body of its request says."""
+"""The messages that an action is about, as the body of its request names them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _DONE: Final = {"cancel": "cancelled", "release": "released"}
 
 
 class DeferredBody(Struct):
-    """What is to be done with which messages."""
+    """The body of a request: an action, and the messages that it is about."""
 
     action: str = ""
     topic: str = ""
@@ -32,7 +32,7 @@ class DeferredBody(Struct):
 
 
 class Settled(Struct):
-    """What a node answers; one of the numbers."""
+    """The answer of a node, with one of the two numbers."""
 
     not_found: list[str]
     cancelled: int = 0

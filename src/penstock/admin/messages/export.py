@@ -31,14 +31,14 @@ _TYPES: Final = {
 
 
 class Queue(Struct):
-    """What a node's log holds: offsets from `start` up to, not including, `end`."""
+    """The offsets that a node's log holds: from `start` up to, not including, `end`."""
 
     start: int
     end: int
 
 
 class Offsets(Struct):
-    """What /log/offsets answers, as far as it is read."""
+    """The answer of /log/offsets, as far as it is read."""
 
     queues: Annotated[list[Queue], Meta(min_length=1)]
 

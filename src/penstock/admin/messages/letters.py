@@ -27,7 +27,7 @@ class DeadTopic(Struct):
 
 
 class DeadTopics(Struct):
-    """What a node answers."""
+    """The answer of a node: its dead-letter topics."""
 
     topics: list[DeadTopic]
 
@@ -61,7 +61,7 @@ class Letters:
     async def having(self, topic: str, node: str, warnings: Warnings) -> list[tuple[Producer, int]]:
         """The nodes that have this dead-letter topic, and how many letters: one, or (empty) all.
 
-        ApiError 404 TOPIC_NOT_FOUND when there is none, and for one node what it answers.
+        ApiError 404 TOPIC_NOT_FOUND when no node has it, and for one node what it answers.
         """
         if node:
             producer = await self._nodes.named(node, warnings)
@@ -113,7 +113,7 @@ async def letters(asker: Asker, address: str, topic: str, **query: str | int | N
 async def open_letters(
     asker: Asker, address: str, topic: str, **query: str | int | None
 ) -> Page | None:
-    """The same, None while no channel says what is left: all that the log holds."""
+    """A page of those left; None while no channel says what is left: all that the log holds."""
     if is_rocketmq(topic):
         return None
     try:

@@ -50,14 +50,14 @@ class Nodes:
         raise ApiError(404, "NODE_NOT_FOUND")
 
     async def address(self, node: str, warnings: Warnings) -> str:
-        """Where that one is asked; one that nsqadmin was given is known without asking around."""
+        """The address of a node; one that nsqadmin was given is known without asking around."""
         if node in self._cluster.addresses.nsqds:
             return node
         return (await self.named(node, warnings)).http_address
 
 
 async def answered(asked: Awaitable[T]) -> T:
-    """What a node answers, or its refusal as ApiError.
+    """The answer of a node, or its refusal as ApiError.
 
     501 NOT_OFFERED where the node does not know the request, as Go's nsqd; its own code for what
     was wrong with the request; 502 for all else.
@@ -79,7 +79,7 @@ def refusal(error: UpstreamError) -> ApiError:
 
 
 def is_not_offered(error: UpstreamError) -> bool:
-    """Whether the node does not know the request at all."""
+    """True if the node does not know the request at all."""
     return isinstance(error, RefusedError) and (error.status, error.code) == (404, "NOT_FOUND")
 
 

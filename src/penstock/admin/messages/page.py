@@ -37,7 +37,7 @@ class Message(Struct):
 
 
 class Page(Struct):
-    """Some messages; `next` is the `from` of the next page, None when there is none."""
+    """Some messages; `next` is the `from` of the next page, None if no page follows."""
 
     messages: list[Message]
     next: int | str | None = None

@@ -22,13 +22,13 @@ from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.http_api import ApiError
 
 RESEND_S: Final = 20.0
-"""How long one request sends; what is left then is told, and sent by the next one."""
+"""The seconds that one request sends for; it reports what is left, and the next one sends that."""
 AT_ONCE: Final = 4
 """Topics that are sent at the same time."""
 
 
 class ResendBody(Struct):
-    """What is to be sent again, and where to when not where it came from."""
+    """The body of a request: letters to send again, and where to if not where they came from."""
 
     action: str = ""
     node: str = ""
@@ -85,7 +85,7 @@ class Resend:
 
 
 def _wish(topic: str, body: ResendBody) -> Wish:
-    """What the body asks for; ApiError 400."""
+    """The letters that the body asks for, and where to; ApiError 400 for an invalid body."""
     if body.action != "resend":
         raise ApiError(400, "INVALID_ACTION")
     if is_rocketmq(topic):

@@ -35,12 +35,12 @@ IN_FLIGHT: Final = 250
 """Letters in hand at the same time."""
 WAIT_S: Final = 1.0
 QUIET_MAX: Final = 3
-"""So many waits without a letter, and it is given up: somebody else holds what is missing."""
+"""Waits in a row without a letter before it gives up: somebody else holds what is missing."""
 _PAGE_MAX: Final = 1000
 
 
 class Wish(NamedTuple):
-    """Which letters of a topic: those with these ids, or (none) all; where to (empty: back)."""
+    """Letters of a topic: those with these ids, or (none) all; where to (empty: back)."""
 
     topic: str
     ids: tuple[str, ...]
@@ -49,7 +49,7 @@ class Wish(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the letters of all nodes; `remarks` name the nodes."""
+    """The outcome for the letters of all nodes; `remarks` name the nodes."""
 
     sent: int = 0
     left: int = 0
@@ -221,7 +221,7 @@ class Sending:
 
 
 def _number(identifier: str) -> int:
-    """An id as a number; UpstreamError for what is none."""
+    """An id as a number; UpstreamError if it is not one."""
     try:
         return int(identifier, 16)
     except ValueError:

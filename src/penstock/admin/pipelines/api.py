@@ -17,7 +17,7 @@ from penstock.nsq.http_api import ApiError
 
 
 class Pipelines:
-    """What nodes know of pipelines; ``interval`` in seconds, 0: no past is kept."""
+    """The pipelines that nodes know of; ``interval`` in seconds, 0: no past is kept."""
 
     def __init__(self, cluster: Cluster, interval: float) -> None:
         self._cluster = cluster
