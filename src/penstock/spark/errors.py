@@ -1,4 +1,4 @@
-"""What can go wrong between Spark and the log, and how to say it in one line.
+"""Errors between Spark and the log, and their explanation in one line.
 
 An error raised in a Python worker reaches the driver as text inside a Java exception inside a
 Python exception. ``explain`` finds our own sentence in that wall.

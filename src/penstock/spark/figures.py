@@ -30,7 +30,7 @@ def _nobody() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What Spark's reports do not tell of a query.
+    """Facts about a query that Spark's reports do not contain.
 
     ``nodes`` finds addresses to tell beside those that the query has read from. It is called
     often, in the thread that tells, and may raise. ``access`` is the way to ask them.

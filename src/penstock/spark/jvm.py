@@ -54,7 +54,7 @@ class SparkStartError(PenstockError):
 
 
 class Gateway(NamedTuple):
-    """How PySpark reaches a running JVM."""
+    """The process of a running JVM, and the port and secret by which PySpark reaches it."""
 
     process: subprocess.Popen[bytes]
     port: int

@@ -78,7 +78,7 @@ def farewell(spark: SparkSession, error: str = "") -> None:
 
 
 class ProgressListener(StreamingQueryListener):
-    """What Spark calls."""
+    """The listener that Spark calls."""
 
     def __init__(self, access: Access = _PLAIN) -> None:
         self._teller = Teller(access)

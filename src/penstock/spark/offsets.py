@@ -84,7 +84,7 @@ def _places(nested: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
 
 
 def to_checkpoint(position: Position) -> dict[str, Any]:
-    """What Spark stores for this source in its offset log."""
+    """The form of a position that Spark stores for this source in its offset log."""
     stored: dict[str, Any] = {"group": position.group, "offsets": nest(position.offsets)}
     if position.logs:
         stored["logs"] = nest(position.logs)
@@ -130,7 +130,7 @@ def resolve(option: str, name: str, bounds: Mapping[Place, Bounds]) -> Offsets:
 
 
 def _absent(place: Place, bounds: Mapping[Place, Bounds]) -> str:
-    """What of a place is not there, and what is there instead."""
+    """The part of a place that is not there, and what is there instead."""
     nodes = sorted({other.node for other in bounds if other.topic == place.topic})
     if not nodes:
         topics = ", ".join(sorted({other.topic for other in bounds}))

@@ -30,7 +30,7 @@ class Origins(NamedTuple):
 
 
 def origins_in(note: Buffer, count: int) -> Origins | None:
-    """The origins of a batch of ``count`` messages; None if its note is none of dead letters."""
+    """The origins of a batch of ``count`` messages; None if its note is not one of dead letters."""
     if not len(note):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which offsets a batch takes and how they are cut into splits for the executors.
+"""The offsets that a batch takes, and their cutting into splits for the executors.
 
 Pure arithmetic over offsets; the stream and the batch reader share it.
 """

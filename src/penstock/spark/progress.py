@@ -1,4 +1,4 @@
-"""How far a running query is, in the terms of this source: rows, positions and lag."""
+"""The progress of a running query in the terms of this source: rows, positions and lag."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"(\d{12})\.arrow")
 
 
 class StagedFile(NamedTuple):
-    """What is known of a file."""
+    """The rows and bytes of a staged file."""
 
     rows: int
     nbytes: int

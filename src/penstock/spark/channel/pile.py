@@ -21,7 +21,7 @@ class Pile:
         self.nbytes = 0
         """Bytes of frames, which is what they take of memory."""
         self.since_ns = 0
-        """When the first of them came."""
+        """The time at which the first of the deliveries came."""
 
     def add(self, delivery: Delivery, now_ns: int) -> None:
         """These have come."""

@@ -14,7 +14,7 @@ from penstock.spark.options import boolean, one_of, option, parse, positive, tex
 from penstock.spark.reach import Asking
 
 COLUMNS: Final = ("topic", "body", "id", "timestamp", "attempts", "node")
-"""All that a channel tells of a message."""
+"""All columns that a channel has for a message."""
 MODE: Final = "channel"
 _FILE_BYTES_MAX: Final = 1 << 30
 _LOCAL: Final = ("file://", "file:")
@@ -134,7 +134,7 @@ class ChannelSettings(Asking):
         return f"channel {self.channel} of topic {self.topic}"
 
     def client_config(self) -> Config:
-        """The same as options of a consumer, which gives no message up."""
+        """Options of a consumer with these settings, which gives no message up."""
         return Config(
             tls_v1=bool(self.tls_v1 or self.implies_tls),
             tls_root_ca_file=self.tls_root_ca_file,

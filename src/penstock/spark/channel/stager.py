@@ -25,9 +25,9 @@ FILES_MAX: Final = 10_000
 """Staged files at which no more messages are taken."""
 _POLL_S: Final = 0.05
 _GATHER_NS: Final = SECOND
-"""How long messages wait for company; much less than any time-out that is of use."""
+"""The longest that messages wait for others; much less than any time-out that is of use."""
 _GATHER_WANTED_NS: Final = 50 * MILLISECOND
-"""The same while Spark waits for a batch."""
+"""The longest that messages wait for others while Spark waits for a batch."""
 _STOP_S: Final = 10.0
 
 

@@ -83,7 +83,7 @@ def _require_files(root: Path) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files that count: those of Spark's log that are settled, or all where there is none."""
+    """The files that count: those of Spark's log that are settled, or all if there is no log."""
     if sink_log.exists(root):
         log = sink_log.settled(root)
         yield from (file for file in (log.files if log else ()) if file.is_relative_to(root))
@@ -124,7 +124,7 @@ def _size(file: Path) -> int:
 
 
 def _portions(found: dict[Path, list[Group]]) -> Iterator[dict[Path, list[Group]]]:
-    """Folders that are changed together: so many as to need no more than a gigabyte of room."""
+    """Portions of folders that are changed together, each within a gigabyte of room."""
     portion: dict[Path, list[Group]] = {}
     nbytes = 0
     for folder, groups in found.items():

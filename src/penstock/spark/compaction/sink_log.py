@@ -74,7 +74,7 @@ def exists(root: Path) -> bool:
 
 
 def settled(root: Path) -> SinkLog | None:
-    """The newest ``.compact`` of a folder; None where there is none yet. Raises StorageError."""
+    """The newest ``.compact`` of a folder; None before the first one. Raises StorageError."""
     newest = _newest(root)
     if newest is None:
         return None

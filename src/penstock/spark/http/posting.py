@@ -57,7 +57,7 @@ class Poster:
     def post_all(self, rows: Iterable[tuple[str, bytes]]) -> Iterator[Refused]:
         """Post each body to its URL; those that were refused, in the order of the rows.
 
-        Raises OptionError for a URL that is none.
+        Raises OptionError for an invalid URL.
         """
         waiting: list[Future[Refused | None]] = []
         for url, body in rows:

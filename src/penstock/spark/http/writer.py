@@ -105,7 +105,7 @@ class HttpStreamWriter(DataSourceStreamArrowWriter):
         ]
 
     def _put_aside(self, refused: Sequence[Refused]) -> None:
-        """Publish the bodies to the dead-letter topic. Raises SinkError where there is none."""
+        """Publish the bodies to the dead-letter topic. Raises SinkError if no such topic is set."""
         if not refused:
             return
         topic = self._settings.dead_letters

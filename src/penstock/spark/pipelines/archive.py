@@ -80,7 +80,7 @@ def start(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """What spark-submit runs."""
+    """The entry point that spark-submit runs."""
     from pyspark.sql import SparkSession
 
     parser = argparse.ArgumentParser(description="Archive topics as Parquet.")

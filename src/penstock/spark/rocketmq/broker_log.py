@@ -35,7 +35,7 @@ from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024
-"""Of one pull; brokers give what their settings allow."""
+"""The most messages of one pull; brokers give what their settings allow."""
 RECORD_BYTES: Final = 1024
 """For a message of which no broker tells the size."""
 _READER_GROUP: Final = "TOOLS_CONSUMER"

@@ -126,7 +126,7 @@ def _starts(data: bytes) -> Longs:
 
 
 def _head(data: bytes, place: int) -> tuple[int, int]:
-    """Size and magic of the message at this place. Raises SourceError when there is none."""
+    """Size and magic of the message at this place. Raises SourceError if no message is there."""
     left = len(data) - place
     size, magic = _HEAD(data, place) if left >= _BYTES_MIN else (0, 0)
     if not _BYTES_MIN <= size <= left or magic not in _MAGICS:

@@ -38,7 +38,7 @@ class Checks:
         return bodies
 
     def numbers(self, batch: pa.RecordBatch, name: str | None, most: int) -> Longs:
-        """Whole numbers from 0 on; 0 where the column is null or there is none."""
+        """Whole numbers from 0 on; 0 where the column is null or missing."""
         if name is None or name not in batch.schema.names:
             return np.zeros(batch.num_rows, np.int64)
         given = pc.fill_null(batch.column(name).cast(pa.int64()), 0)

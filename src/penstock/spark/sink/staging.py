@@ -1,6 +1,6 @@
 """Exactly once, in the tasks: rows are staged at the nodes, where nobody sees them yet.
 
-Each attempt of a task stages under a number of its own making, so chunks of two attempts never
+Each attempt of a task stages under a number that it makes itself, so chunks of two attempts never
 mix, whatever order their rows come in; the driver commits those of one.
 """
 
