@@ -1,4 +1,4 @@
-"""What tests of Penstock, and of what is built on it, can use: daemons, clocks, disks.
+"""Tools for tests of Penstock, and of what is built on it: daemons, clocks, disks.
 
 from penstock.testing import FakeClock, in_thread, run_nsqd, run_nsqlookupd
 """

@@ -177,7 +177,7 @@ class Daemon:
         self.stop()
 
     def log(self, position: int = 0) -> str:
-        """What the program wrote so far, from this byte on."""
+        """The output of the program so far, from this byte on."""
         with self.log_path.open("rb") as file:
             file.seek(position)
             return file.read().decode(errors="replace")

@@ -393,7 +393,7 @@ class FaultyDisk:
 
     @staticmethod
     def _survivors(durable: set[str], live: set[str], chance: Chance) -> set[str]:
-        """What is in both stays; what is in one may."""
+        """The paths left after a power cut: those in both sets, and by chance those in only one."""
         unsure = sorted(durable ^ live)
         return (durable & live) | {path for path in unsure if chance.below(2)}
 
@@ -430,7 +430,7 @@ class FaultyDisk:
                 raise kind_of(fault.code)(f"{path}: {os.strerror(fault.code)}")
 
     def take_room(self, nbytes: int, path: str) -> None:
-        """Raise DiskFullError unless so many bytes still fit."""
+        """Take up room for these bytes. Raises DiskFullError if they do not fit."""
         if self._room is None:
             return
         if nbytes > self._room:
@@ -465,7 +465,7 @@ class FaultyDisk:
         inode.written, inode.clean = min(inode.written, size), min(inode.clean, size)
 
     def synced(self, path: str) -> int:
-        """How many bytes of a file a power cut cannot take."""
+        """The number of bytes of a file that a power cut cannot take."""
         inode = self._durable_files.get(path)
         return 0 if inode is not self._files[path] else min(inode.clean, inode.written)
 
@@ -479,7 +479,7 @@ class FaultyDisk:
 
 
 def _rooted(path: str, directories: set[str]) -> bool:
-    """Whether all directories above this one are there."""
+    """True if all directories above this one are there."""
     while path != "/":
         path = os.path.dirname(path)
         if path not in directories:

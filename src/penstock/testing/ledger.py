@@ -100,7 +100,7 @@ class Ledger:
             raise ValueError(f"numbers {numbers} were never attempted")
 
     def see(self, body: bytes) -> bool:
-        """Note one delivery; False when the body is none of this ledger's."""
+        """Note one delivery; False when the body is not one of this ledger's."""
         self._sightings += 1
         number = read_body(body)
         if number is None or number >= self._next:
@@ -111,7 +111,7 @@ class Ledger:
         return True
 
     def outstanding(self) -> int:
-        """How many acknowledged messages have not been seen yet."""
+        """The number of acknowledged messages that have not been seen yet."""
         return int(np.count_nonzero(self._unseen()))
 
     def lost(self, limit: int = 20) -> list[int]:
