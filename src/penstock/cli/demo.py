@@ -29,7 +29,7 @@ _LIVE = "penstock.cli.live"
 
 
 class ProofError(PenstockError):
-    """What is in the archive is not what was published."""
+    """A difference between the archive and what was published."""
 
 
 def run_demo(rate: int, events: int | None, keep: bool) -> None:

@@ -150,7 +150,7 @@ def _introduction(settings: BrokerSettings) -> str:
 
 
 def _reason(error: BaseException, settings: BrokerSettings) -> str:
-    """Reason why the broker does not start, in terms of its own properties."""
+    """The reason why the broker does not start, in terms of its properties."""
     from penstock.core.errors import LockedError
 
     cause: BaseException | None = error

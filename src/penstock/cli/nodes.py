@@ -54,11 +54,11 @@ class Api:
         self._connection.close()
 
     def get(self, path: str, **query: object) -> Any:
-        """What a GET answers, parsed."""
+        """The parsed answer to a GET."""
         return self._ask("GET", path, query)
 
     def post(self, path: str, **query: object) -> Any:
-        """What a POST without a body answers, parsed."""
+        """The parsed answer to a POST without a body."""
         return self._ask("POST", path, query)
 
     def topics(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import signal
 
 
 def main() -> None:
-    """Load the command and run it; from then on it has a way of its own with SIGINT."""
+    """Load the command and run it; from then on it handles SIGINT itself."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from penstock.cli import penstock
 

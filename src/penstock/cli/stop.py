@@ -40,7 +40,7 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether the end is asked for."""
+        """True once an end is asked for."""
         return self._asked_ns is not None
 
     def sleep_until(self, due_ns: int) -> None:

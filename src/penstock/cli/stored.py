@@ -21,7 +21,7 @@ class NoLog(PenstockError):
 def stretches(
     client: LogClient, topic: str, first: int, end: int, *, queue: int = 0
 ) -> Iterator[Stretch]:
-    """What the log holds of offsets ``[first, end)``; what a damaged disk has lost is left out.
+    """Stretches of the log at offsets ``[first, end)``; what a damaged disk has lost is left out.
 
     Raises OffsetGone, NoLog, and what ``LogClient.fetch`` does.
     """

@@ -1,4 +1,4 @@
-"""Which dead letters are meant."""
+"""The choice of dead letters that a command is about."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Choice:
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing is asked of a letter."""
+        """True if nothing is required of a letter."""
         named = self._ids or self._offsets or self._channels
         return not named and self._filter.takes_all
 

@@ -29,7 +29,7 @@ class DeadTopic(NamedTuple):
 
     @property
     def is_rocketmq(self) -> bool:
-        """Whether it is of a RocketMQ group; NSQ's consumers cannot subscribe to it."""
+        """True for a topic of a RocketMQ group; NSQ's consumers cannot subscribe to it."""
         return is_rocketmq(self.name)
 
 
@@ -77,7 +77,7 @@ def read(topic: DeadTopic, runs: Sequence[Run]) -> Iterator[Stored]:
 
 
 def _dead_topics(api: Api) -> list[dict[str, Any]]:
-    """What a node tells of them. Raises NotPenstock for another nsqd: it has no dead letters."""
+    """The dead-letter topics of a node. Raises NotPenstock for another nsqd: it has none."""
     try:
         found: list[dict[str, Any]] = api.get("/deadletters/topics")["topics"]
     except NotPenstock as error:

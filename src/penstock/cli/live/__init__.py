@@ -1,1 +1,1 @@
-"""What ``penstock up``, ``demo`` and ``pipeline run`` show and supervise in one terminal."""
+"""Display and supervision of ``penstock up``, ``demo`` and ``pipeline run`` in one terminal."""

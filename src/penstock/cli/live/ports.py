@@ -1,4 +1,4 @@
-"""Which ports the services get: NSQ's own, or free ones when those are taken."""
+"""Ports for the services: NSQ's own, or free ones when those are taken."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def examine(spark: SparkSession, archive: Path) -> list[dict[str, Any]]:
 
 
 def verdict(carriers: list[dict[str, Any]], published: int) -> tuple[bool, str]:
-    """Whether each published event is there exactly once, and the sentence that says so."""
+    """True if each published event is there exactly once, and the sentence that says so."""
     rows = sum(row["events"] for row in carriers)
     distinct = sum(row["distinct"] for row in carriers)
     whole = (

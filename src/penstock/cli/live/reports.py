@@ -1,4 +1,4 @@
-"""What a child tells its parent: one JSON object a line on its standard output."""
+"""Reports of a child to its parent: one JSON object a line on its standard output."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Wire:
         self._socket.close()
 
     def frames(self) -> Iterator[Response | MessageBlock]:
-        """What nsqd sends, for ever; heartbeats are answered, errors raise WireError."""
+        """The frames that nsqd sends, for ever; heartbeats are answered, errors raise WireError."""
         while data := self._receive():
             self._reader.receive_data(data)
             for frame in self._reader.events():

@@ -57,7 +57,7 @@ class Nodes:
     auth_secret: Annotated[str | None, Parameter(env_var="PENSTOCK_AUTH_SECRET")] = None
 
     def options(self) -> dict[str, str]:
-        """Options of ``format("nsq")``. Raises PenstockError for a time that is none."""
+        """Options of ``format("nsq")``. Raises PenstockError for an invalid time."""
         options = {"timeout": seconds("--timeout", self.timeout)}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -77,5 +77,5 @@ def duration_ns(flag: str, text: str) -> int:
 
 
 def seconds(flag: str, duration: str) -> str:
-    """A duration as the source's options want it. Raises PenstockError for one that is none."""
+    """A duration as the source's options want it. Raises PenstockError if it is invalid."""
     return str(max(1, round(duration_ns(flag, duration) / SECOND)))

@@ -73,7 +73,7 @@ def last_line(spec: Spec, read: int, written: int, interrupted: bool) -> str:
 
 
 def query_trigger(flag: str, available_now: bool, every: str | None) -> dict[str, Any] | None:
-    """The trigger that flags ask for, if any. Raises PenstockError for a time that is none."""
+    """The trigger that flags ask for, if any. Raises PenstockError for an invalid time."""
     if available_now:
         return {"availableNow": True}
     if every is None:

@@ -69,7 +69,7 @@ def _line(_: str) -> str:
 def statements(read: Callable[[str], str]) -> Iterator[str]:
     """Statements up to a semicolon at a line's end; the last may go without.
 
-    ``read`` gives a line for a prompt, and raises EOFError where there is none and
+    ``read`` gives a line for a prompt, and raises EOFError when no line is left and
     KeyboardInterrupt to begin the statement again.
     """
     lines: list[str] = []

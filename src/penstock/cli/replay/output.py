@@ -43,5 +43,5 @@ _FORMS: Final[dict[str, Callable[[Stored], bytes]]] = {"text": _text, "hex": _he
 
 
 def printer(form: Form, *, terminal: bool) -> Callable[[Stored], bytes]:
-    """What turns a message into its line; text is the body as it is, unless for a terminal."""
+    """The function that makes a message a line; text: the body as it is, unless for a terminal."""
     return _safe_text if form == "text" and terminal else _FORMS[form]

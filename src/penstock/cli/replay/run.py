@@ -52,7 +52,7 @@ class Incomplete(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to replay, and where to."""
+    """The messages to replay, and where to."""
 
     topic: str
     nsqds: Sequence[str] = ()
@@ -215,7 +215,7 @@ def _target(order: Order, place: Place) -> str:
 
 
 def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
-    """What there is to do on each node, all of them asked before anything is done."""
+    """The parts of the work, one a node, all nodes asked before anything is done."""
     parts = []
     refusals: list[PenstockError] = []
     for place in places(order.nsqds, order.lookupds, order.topic):
@@ -288,7 +288,7 @@ def _progress(order: Order, parts: Sequence[Part]) -> Iterator[Progressing]:
 
 
 def _conclude(order: Order, parts: Sequence[Part], elapsed_s: float) -> None:
-    """What was done, a line a node."""
+    """Print what was done, a line a node."""
     done = "would replay" if order.dry_run else "published" if order.to else "printed"
     for part in parts:
         where = f"{part.place.http} topic {order.topic}"
@@ -306,7 +306,7 @@ def _conclude(order: Order, parts: Sequence[Part], elapsed_s: float) -> None:
 
 
 def _rest(order: Order, parts: Sequence[Part], left: int | None) -> str:
-    """How far it got, and the commands to go on."""
+    """The offset that each unfinished node got to, and the command to go on."""
     lines = []
     for part in parts:
         if part.at < part.end:

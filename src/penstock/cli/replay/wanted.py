@@ -1,4 +1,4 @@
-"""Which messages are wanted: by their place in the log, and by their bodies."""
+"""The selection of messages: by their place in the log, and by their bodies."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Span:
 
 
 class Filter:
-    """What a body must have: a match of a regular expression, and JSON fields of these values."""
+    """Conditions on a body: a match of a regular expression, and JSON fields of these values."""
 
     def __init__(self, grep: str | None, fields: Sequence[str] = ()) -> None:
         try:
@@ -84,11 +84,11 @@ class Filter:
 
     @property
     def takes_all(self) -> bool:
-        """Whether nothing is asked for."""
+        """True if there are no conditions."""
         return self._pattern is None and not self._fields
 
     def takes(self, body: bytes) -> bool:
-        """Whether a message with this body is wanted."""
+        """True if a message with this body is wanted."""
         if self._pattern is not None and self._pattern.search(body) is None:
             return False
         if not self._fields:

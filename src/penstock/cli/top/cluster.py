@@ -1,4 +1,4 @@
-"""What is known of all nodes together: filled by ``poll``, shown by ``view``."""
+"""The state of all nodes together: filled by ``poll``, shown by ``view``."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def chosen(columns: Sequence[Column], width: int | None) -> list[Column]:
 
 
 def name_width(columns: Sequence[Column], width: int | None, names: Sequence[str]) -> int:
-    """What is left for names: as much as the longest needs."""
+    """The width left for names: as much as the longest needs."""
     longest = max((len(name) for name in names), default=0)
     wanted = max(_NAME_MIN, longest)
     if width is None:

@@ -1,4 +1,4 @@
-"""What one node said of itself at one moment: its /stats, Go's or ours, as values."""
+"""The figures of one node at one moment: its /stats, Go's or ours, as values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG = "log"
 
 
 class StatsError(PenstockError):
-    """The answer is none of an nsqd's /stats."""
+    """An answer that is not an nsqd's /stats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What reads a topic: an NSQ channel, a RocketMQ group or a group of the log, by ``kind``.
+    """A reader of a topic: an NSQ channel, a RocketMQ group or a group of the log, by ``kind``.
 
     ``depth`` is what it still has to read, ``done`` a count that grows with what it has finished.
     ``rate`` (messages a second) is given where the node measures it itself.
@@ -55,7 +55,7 @@ class Reader:
 
     @property
     def key(self) -> str:
-        """What tells it from other readers of the topic, such as ``channel/c``."""
+        """The key that tells it from other readers of the topic, such as ``channel/c``."""
         return f"{self.kind}/{self.name}"
 
     @property
@@ -77,7 +77,7 @@ class Topic:
 
     @property
     def lag(self) -> int:
-        """What the reader that is furthest behind has to do; without readers, all that waits."""
+        """The messages left to the reader furthest behind; without readers, all that wait."""
         return self.depth + max((reader.lag for reader in self.readers), default=0)
 
 

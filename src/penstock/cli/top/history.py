@@ -114,7 +114,7 @@ class History:
 
 
 def _rate(count: int, then: Look, now: Look) -> float:
-    """A count that became smaller belongs to a thing made anew: it has no rate at that look."""
+    """The rate a second; 0 where a count became smaller, as it belongs to a thing made again."""
     return max(0, count) * SECOND / (now.at_ns - then.at_ns)
 
 

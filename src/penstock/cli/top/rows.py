@@ -137,7 +137,7 @@ def _reader_row(node: str, reader: Reader, series: Series) -> Row:
 
 
 def _is_idle(reader: Reader) -> bool:
-    """Whether it waits for nobody; groups of the log come and go, and are never connected."""
+    """True if a channel's messages wait for nobody; groups of the log come and go unconnected."""
     return reader.kind == CHANNEL and not reader.clients and reader.depth > 0
 
 

@@ -24,7 +24,7 @@ _READ_BYTES = 1024
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal that can be drawn on."""
+    """True if standard output is a terminal that can be drawn on."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
@@ -73,7 +73,7 @@ class Terminal:
         return max(1, size.columns), max(1, size.lines)
 
     def read(self) -> bytes:
-        """What was typed; empty when the terminal is gone."""
+        """The bytes that were typed; empty when the terminal is gone."""
         try:
             return os.read(sys.stdin.fileno(), _READ_BYTES)
         except OSError:

@@ -1,4 +1,4 @@
-"""What the view shows now and what a key changes: no terminal, no network."""
+"""The state of the view and its changes by keys: no terminal, no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILTER_MAX: Final = 64
 
 
 class View:
-    """Which page, in which order, with what left out, and where the cursor is."""
+    """The page, the order and filter of its rows, and the position of the cursor."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -54,7 +54,7 @@ class View:
         return values[self.sort]
 
     def cursor(self, rows: Sequence[Row]) -> int:
-        """The row the cursor is on; -1 when there is none."""
+        """The row the cursor is on; -1 if there are no rows."""
         return min(self._cursor, len(rows) - 1)
 
     def chosen(self, rows: Sequence[Row]) -> Row | None:
