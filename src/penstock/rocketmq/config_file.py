@@ -1,4 +1,4 @@
-"""What a command changes of a program's properties, written into its file for the next start."""
+"""Changes of a program's properties by commands, written into its file for the next start."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ IDLE_S: Final = 120.0
 """A connection that neither sends nor receives for so long is closed, as in Java."""
 WRITE_HIGH_WATER: Final = 256 * 1024
 TOGETHER_MAX: Final = 32
-"""So many requests are read at once, and what is known of their answers then leaves with one write,
-so that the peer has something to do meanwhile."""
+"""The number of requests that are read at once; the answers known by then leave with one write, so
+that the peer has something to do meanwhile."""
 WAITING_MAX: Final = 1000
 """Questions to one client that may be unanswered."""
 _TLS_FIRST_BYTE: Final = 0x16
@@ -53,7 +53,7 @@ class LateAnswerError(NoAnswerError):
 
 
 class Handler(Protocol):
-    """What a server does with its requests."""
+    """The handler of a server's requests."""
 
     def handle(self, connection: Connection, request: Command) -> Command | None:
         """The answer; None when it comes later or never. May raise BodyError."""
@@ -65,7 +65,7 @@ class Handler(Protocol):
 
 
 class Gatherer(Protocol):
-    """What makes one thing of all that a connection has read."""
+    """A collector that handles all that a connection has read as one unit."""
 
     def hold(self) -> None:
         """A connection begins to take what it has read."""
@@ -77,7 +77,7 @@ class Gatherer(Protocol):
 
 
 class RemotingServer:
-    """What connections share; its instance is the protocol factory for ``net.tcp.listen``.
+    """Shared state of connections; its instance is the protocol factory for ``net.tcp.listen``.
 
     With ``tls`` clients may begin with TLS, with ``tls_only`` they must.
     """
@@ -134,9 +134,9 @@ class Connection(asyncio.Protocol):
         self._share = TurnShare(server.turns, self._on_turn, self._on_late)
         self._unsent = TurnShare(server.answer_turns, self._on_answer_turn, self._on_unread)
         self.serialization = Serialization.JSON
-        """How the peer writes; what we ask it is written so too."""
+        """The peer's header encoding; requests to it use the same."""
         self.is_congested = False
-        """Whether the peer reads slower than it is written to."""
+        """True if the peer reads more slowly than it is written to."""
         self.address = ""
         self.host = NO_HOST
 
@@ -288,7 +288,7 @@ class Connection(asyncio.Protocol):
                 return
 
     def _is_plain(self, data: bytes) -> bool:
-        """Whether a connection that begins so goes on in the clear; starts TLS, or ends it."""
+        """True if a connection that begins so goes on without TLS; else start TLS, or end it."""
         tls = self._server.tls
         if data[0] == _TLS_FIRST_BYTE and tls is not None:
             layered = LayeredTransport(self._transport, self, self._end_tls)

@@ -30,7 +30,7 @@ async def connect(
 ) -> Connection:
     """A connection to ``host:port``; names are looked up. ``lost`` is called when it ends.
 
-    Raises UnreachableError when there is none after that time.
+    Raises UnreachableError when none is made in that time.
     """
     # The peer may ask as well as we may, so both sides of a connection are the same thing.
     side = RemotingServer(_Asked(lost))
@@ -49,7 +49,7 @@ async def connect(
 
 
 def tls_to(trust_cert_path: str, *, auth_server: bool) -> ssl.SSLContext:
-    """How a server is spoken to in TLS; only with ``auth_server`` must it prove who it is.
+    """The TLS context for a server; only with ``auth_server`` must it prove who it is.
 
     Raises ConfigError.
     """

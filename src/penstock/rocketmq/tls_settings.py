@@ -23,7 +23,7 @@ class TlsSettings(Settings):
     tls_need_client_auth: str = "none"
     """``none`` or ``require``."""
     tls_auth_client: bool = False
-    """Whether the client's certificate must be signed by one of ``tls_trust_cert_path``."""
+    """True if the client's certificate must be signed by one of ``tls_trust_cert_path``."""
     tls_trust_cert_path: str = ""
 
     java_names: ClassVar[dict[str, str]] = {

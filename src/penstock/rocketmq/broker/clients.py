@@ -1,4 +1,4 @@
-"""Who is connected: producers and consumers by group, as their heartbeats tell (RocketMQ spec 4.1).
+"""Connected clients: producers and consumers by group, from their heartbeats (RocketMQ spec 4.1).
 
 A client belongs to a connection; when it ends, or is silent for too long, the client leaves its
 groups. Heartbeats come in several accents: enums by name or by number, parts left out, versions as
@@ -37,7 +37,7 @@ Peer = TypeVar("Peer")
 
 @dataclass(slots=True)
 class ConsumerData:
-    """What a heartbeat says of one consumer group."""
+    """The part of a heartbeat about one consumer group."""
 
     group: str
     consume_type: str

@@ -30,7 +30,7 @@ Columns = npt.NDArray[np.intp]
 FEW: Final = 4
 """So few messages are quicker done one by one."""
 TABLE_BYTES: Final = 1024 * 1024
-"""A table takes no further batch when it has so many bytes, as sent."""
+"""A table takes no further batch when it has this many bytes, as sent."""
 _HEAD = struct.Struct(">i8xii")  # size, flag and length of the body of a message in a batch
 _FLAG: Final = slice(12, 16)
 _BODY_AT: Final = 20

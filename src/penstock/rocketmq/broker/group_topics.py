@@ -1,4 +1,4 @@
-"""What groups have of their own: their configuration, retry topic and dead-letter topic.
+"""The parts of a group: its configuration, retry topic and dead-letter topic.
 
 All are made when they are first needed.
 """
@@ -22,7 +22,7 @@ _UNIT_SUBSCRIBED: Final = 2
 
 
 def group_config(tables: Tables, group: str) -> GroupConfig | None:
-    """A group's configuration, made when it may be; None when there is none.
+    """A group's configuration, made when that is allowed; None when it does not exist.
 
     Raises BodyError when there are too many groups.
     """
@@ -31,7 +31,7 @@ def group_config(tables: Tables, group: str) -> GroupConfig | None:
 
 
 def need_group(tables: Tables, group: str) -> GroupConfig:
-    """A group's configuration. Raises RefusedError when there is none of that name."""
+    """A group's configuration. Raises RefusedError when there is no such group."""
     problem = names.group_problem(group)
     if problem is not None:
         raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)

@@ -90,7 +90,7 @@ class GroupTable:
         return config
 
     def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it; also what is kept in the groups file."""
+        """The table as the Java classes print it; also the content of the groups file."""
         return {
             "dataVersion": self.version.as_json(),
             "subscriptionGroupTable": {

@@ -104,7 +104,7 @@ def consumer_list(controller: Controller, connection: Connection, request: Comma
 def check_client_config(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
-    """Whether this broker can filter as a client wants it; asked before its first heartbeat."""
+    """Check that this broker can filter as a client wants it; asked before its first heartbeat."""
     value = fastjson.loads(request.body)
     data = value.get("subscriptionData") if isinstance(value, dict) else None
     if data is None:
@@ -121,7 +121,7 @@ def check_client_config(
 
 
 def _notify(controller: Controller, group: ConsumerGroup[Connection]) -> None:
-    """Tell all members that they are others than before; each then picks its queues anew.
+    """Tell all members that they are others than before; each then picks its queues again.
 
     Members of a broadcast group have all queues, whoever else there is. One that does not read
     what it is told looks for itself every 20 s.

@@ -2,8 +2,8 @@
 
 What is stored is indexed some hundred messages at once, while the log still has them in memory.
 What was missed, as by a start or a crash, is read again by a task that adds its keys in small
-slices, with pauses that leave the loop to others. A search first has the rest of its own topic
-indexed, so that it finds what was stored right before it.
+slices, with pauses that leave the loop to others. A search first has the rest of the topic it
+searches indexed, so that it finds what was stored right before it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.storage.hash_index import DamagedIndexError, HashIndex
 from penstock.storage.log import Log
 
 SLICE_NS: Final = 2 * MILLISECOND
-"""What the loop is held at most, one batch aside."""
+"""The longest time that the loop is blocked, one batch aside."""
 PAUSE_S: Final = 0.01
 _SHARE: Final = 3  # of the time a slice took, to others at least
 _RETRY_S: Final = 5.0
@@ -43,8 +43,8 @@ _log = logging.getLogger("penstock.mqbroker")
 
 
 class Found(NamedTuple):
-    """What a search found. ``frames`` are stored messages, the oldest first; ``last_offset`` is the
-    newest log offset that is indexed, -1 when there is none, stored at ``last_ms``.
+    """The result of a search. ``frames`` are stored messages, the oldest first; ``last_offset`` is
+    the newest log offset that is indexed, -1 when nothing is, stored at ``last_ms``.
     """
 
     frames: list[bytes]

@@ -19,7 +19,7 @@ _PRIME_3: Final = np.uint32(3266489917)
 _PRIME_4: Final = np.uint32(668265263)
 _PRIME_5: Final = np.uint32(374761393)
 _LANES: Final = np.array([606290984, 2246822519, 0, 1640531535], np.uint32)
-"""What the four accumulators start with: two primes' sum, the second, nothing, minus the first."""
+"""Start values of the four accumulators: two primes' sum, the second, 0, minus the first."""
 _STRIPE: Final = 16
 
 

@@ -166,11 +166,11 @@ class MessageStore:
             done([], error)
 
     async def append(self, draft: Draft) -> Placed:
-        """The same for one message, awaited. Raises StorageError."""
+        """Append one message and wait for its place. Raises StorageError."""
         return (await self.append_all((draft,)))[0]
 
     async def append_all(self, drafts: Sequence[Draft]) -> list[Placed]:
-        """The same for messages of one queue of one topic. Raises StorageError."""
+        """Append messages of one queue of one topic; wait for their places. Raises StorageError."""
         future: asyncio.Future[list[Placed]] = asyncio.get_running_loop().create_future()
 
         def done(placed: list[Placed], error: StorageError | None) -> None:
@@ -312,7 +312,7 @@ class MessageStore:
     # --- single messages -----------------------------------------------------------------------
 
     def frame(self, physical: int) -> bytes | None:
-        """The stored message at a physical offset; None when there is none. Raises StorageError."""
+        """The stored message at a physical offset; None if not found. Raises StorageError."""
         place = self.serials.locate(physical)
         topic = self._broker.topics.get(place[0]) if place is not None else None
         if topic is None or place is None:
@@ -329,7 +329,7 @@ class MessageStore:
         return bytes(self.piece(topic.name, Slice(batch, offset, offset + 1, queue_offset)))
 
     def message(self, physical: int) -> StoredMessage | None:
-        """The same, decoded."""
+        """The decoded message at a physical offset; None if not found. Raises StorageError."""
         frame = self.frame(physical)
         return None if frame is None else decode(frame)[0]
 

@@ -57,7 +57,7 @@ def dead_letter_topic(group: str) -> str:
 
 
 def is_inner(topic: str) -> bool:
-    """Whether a topic is a group's own, for retries or dead letters."""
+    """True if a topic belongs to a group, for its retries or dead letters."""
     return topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
 
 

@@ -1,4 +1,4 @@
-"""How far groups have come in the queues of topics (RocketMQ spec 2.2)."""
+"""Committed offsets of groups in the queues of topics (RocketMQ spec 2.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.rocketmq.protocol.errors import BodyError
 
 _AT: Final = "@"
 FAR: Final = (1 << 63) - 1
-"""What QUERY_CORRECTION_OFFSET answers for a queue in which another group is ahead."""
+"""The answer to QUERY_CORRECTION_OFFSET for a queue in which another group is ahead."""
 OFFSETS_MAX: Final = 1_000_000
 """Queues of topics of groups; clients may name any, so there is an end to it."""
 
@@ -43,7 +43,7 @@ class ConsumerOffsets:
         queues[queue] = offset
 
     def query(self, topic: str, group: str, queue: int) -> int | None:
-        """How far a group is; None when it never committed."""
+        """The committed offset of a group; None when it never committed."""
         return self._table.get((topic, group), {}).get(queue)
 
     def of(self, topic: str, group: str) -> dict[int, int]:
@@ -104,7 +104,7 @@ class ConsumerOffsets:
             _remove(self._topics, group, topic)
 
     def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it; also what is kept in the offsets file."""
+        """The table as the Java classes print it; also the content of the offsets file."""
         table = {f"{topic}{_AT}{group}": dict(o) for (topic, group), o in self._table.items()}
         return {"offsetTable": table}
 

@@ -38,7 +38,7 @@ def query_consumer_offset(tables: Tables, connection: Connection, request: Comma
 
 
 def _is_young(tables: Tables, topic: str, queue: int) -> bool:
-    """Whether reading a queue from its first message on is no matter; so for unknown ones."""
+    """True if a queue is whole and short enough to read from its start; so for unknown ones."""
     found = tables.node.broker.topics.get(topic)
     young = found is None or found.log.nbytes <= YOUNG_BYTES_MAX
     return young and tables.store.bounds(topic, queue)[0] == 0
@@ -91,7 +91,7 @@ def earliest_store_time(tables: Tables, connection: Connection, request: Command
 
 @answers(RequestCode.GET_ALL_CONSUMER_OFFSET)
 def all_consumer_offsets(tables: Tables, connection: Connection, request: Command) -> Command:
-    """How far each group is in each queue: ``{"topic@group":{0:1}}``."""
+    """The offset of each group in each queue: ``{"topic@group":{0:1}}``."""
     return json_answer(request, tables.offsets.as_json())
 
 

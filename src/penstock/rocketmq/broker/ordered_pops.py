@@ -264,7 +264,7 @@ class OrderedPops:
     # --- batches -------------------------------------------------------------------------------
 
     def has_messages(self, key: Key, queue: int, attempt: str | None = None) -> bool:
-        """Whether a group could have messages of a queue now."""
+        """True if a group could have messages of a queue now."""
         committed = self._tables.offsets.query(*key, queue) or 0
         is_free = self.table.may_pop(key, queue, self._tables.now_ms, attempt)
         return is_free and committed < self._high(key, queue)
@@ -273,7 +273,7 @@ class OrderedPops:
         return self._tables.store.bounds(key[0], queue)[1]
 
     def _serve(self, request: OrderedRequest, queues: Iterable[int]) -> bool:
-        """Whether there was something."""
+        """Answer a request from these queues; True if there were messages."""
         request.begin(self._tables.now_ms)
         for queue in queues:
             self._take(request, queue)
@@ -315,7 +315,7 @@ class OrderedPops:
     def _read(
         self, request: OrderedRequest, queue: int, start: int, high: int
     ) -> tuple[list[tuple[int, Buffer]], int]:
-        """What a request wants of a queue, by queue offset, and where the rest begins."""
+        """The messages that a request wants, by queue offset, and where the queue's rest begins."""
         store, topic = self._tables.store, request.key[0]
         wanted = request.subscription
         room = self._tables.settings.max_transfer_bytes_on_message_in_memory - request.nbytes
@@ -368,7 +368,7 @@ class OrderedPops:
         self.table.forget_old(self._tables.now_ms)
 
     def peek(self, key: Key, queues: int, count: int) -> tuple[list[Popped], int]:
-        """What a group would have next, of queues that are not blocked, and how many are behind.
+        """A group's next messages in queues that are not blocked, and the number behind them.
 
         Raises StorageError.
         """

@@ -45,7 +45,7 @@ def unlock_queues(tables: Tables, connection: Connection, request: Command) -> C
 
 
 def asked(body: bytes) -> Asked:
-    """What the body of a request says. Raises BodyError."""
+    """The content of a request's body. Raises BodyError."""
     value = fastjson.loads(body)
     if not isinstance(value, dict):
         raise BodyError("a request for queues that is no object")

@@ -1,4 +1,4 @@
-"""What a client may do with a topic, and with the broker at all; each refusal has one home."""
+"""Checks of what a client may do with a topic and with the broker; each refusal has one home."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class PopRequest:
 
 @answers(RequestCode.PEEK_MESSAGE)
 def peek(controller: Controller, connection: Connection, request: Command) -> Command | None:
-    """What a group would pop next; nothing is hidden by it."""
+    """The messages that a group would pop next; nothing is hidden by it."""
     topic, group = checked(controller, connection, request)
     count = _within(request, "maxMsgNums", 1, MESSAGES_MAX)
     popped, rest = controller.pops.peek(topic, group, count)

@@ -1,4 +1,4 @@
-"""What becomes of popped messages: they are done, or hidden for another time (RocketMQ spec 2.7).
+"""Outcomes of popped messages: they are done, or hidden for another time (RocketMQ spec 2.7).
 
 A receipt is good until the invisible time it speaks of is over; then the message may be somebody
 else's. As with Java's brokers, one that is too late is answered like any other. One of a batch that

@@ -51,7 +51,7 @@ class Waiter(Protocol):
 
     @property
     def count(self) -> int:
-        """How many it takes at most."""
+        """The largest number of messages that it takes."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class PopConsumer(Consumer):
         self.waiters: deque[Waiter] = deque()
 
     def room(self) -> int:
-        """What the waiting requests take, without what is under way to them."""
+        """The number of messages that the waiting requests take, less those under way to them."""
         wanted = sum([waiter.count for waiter in self.waiters])
         return wanted - sum([each.next - each.first for each in self.inbox])
 

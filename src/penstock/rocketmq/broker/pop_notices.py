@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @answers(RequestCode.NOTIFICATION)
 async def notification(controller: Controller, connection: Connection, request: Command) -> Command:
-    """Whether a group has messages to pop, as soon as some come or when the time is over."""
+    """Tell if a group has messages to pop, as soon as some come or when the time is over."""
     topic, group = checked(controller, connection, request)
     poll_ms = min(max(0, request.int64("pollTime")), POLL_MS_MAX)
     if request.boolean("order"):
@@ -37,7 +37,7 @@ def _answer(request: Command, has_messages: bool, polling_full: bool) -> Command
 async def _in_order(
     controller: Controller, request: Command, key: tuple[str, str], poll_ms: int
 ) -> Command:
-    """Whether a queue has messages of which no batch is out, as soon as one has."""
+    """Tell if a queue has messages of which no batch is out, as soon as one has."""
     attempt, queue = request.optional("attemptId") or None, request.int32("queueId")
     ordered = controller.pops.ordered
 

@@ -1,4 +1,4 @@
-"""Which batches are out with groups that pop in order (RocketMQ spec 2.7); no input or output here.
+"""Open batches of groups that pop in order (RocketMQ spec 2.7); no input or output here.
 
 Of each queue a group has one batch at a time. As long as a message of it is neither acknowledged
 nor visible again, the queue is blocked for the group. All times are ms of the wall clock, since
@@ -97,7 +97,7 @@ class OpenBatch:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """As Java writes it: offsets from the first one on, what is done as bits."""
+        """The batch as Java writes it: offsets from the first one on, those done as bits."""
         first = self.offsets[0]
         found = {
             "a": self.attempt,
@@ -145,7 +145,7 @@ class OrderTable:
         self._count = 0
 
     def __contains__(self, key: Key) -> bool:
-        """Whether a group pops a topic in order."""
+        """True if a group pops a topic in order."""
         return key in self._table
 
     def __len__(self) -> int:
@@ -173,7 +173,7 @@ class OrderTable:
         return list(self._table.get(key, ()))
 
     def may_pop(self, key: Key, queue: int, now_ms: int, attempt: str | None = None) -> bool:
-        """Whether a group can have a batch of a queue now; who repeats an attempt always can."""
+        """True if a group can have a batch of a queue now; a repeated attempt always can."""
         batch = self.find(key, queue)
         if batch is None:
             return self._count < OPEN_MAX
@@ -251,7 +251,7 @@ class OrderTable:
     # --- the file ------------------------------------------------------------------------------
 
     def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it; also what is kept in the file."""
+        """The table as the Java classes print it; also the content of the file."""
         return {
             "table": {
                 f"{topic}{_AT}{group}": {queue: each.as_json() for queue, each in queues.items()}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Waiting: TypeAlias = tuple[int, int, int]
 
 COMMIT_S: Final = 5.0
-"""How often the offsets of popping groups are noted, for those who ask how far behind they are."""
+"""The interval at which popping groups' offsets are noted, to show how far behind they are."""
 
 
 class Pops:
@@ -68,9 +68,9 @@ class Pops:
         return known
 
     def channel(self, topic: str, group: str, *, from_end: bool) -> PopChannel:
-        """The same, made when it is not there: where the group has committed to if it has ever
-        pulled, else at the topic's start; at its end only if that is wanted and the topic is not
-        young, as with pulling (RocketMQ spec 4.4).
+        """The channel of a group on a topic, made when it is not there. It starts where the group
+        has committed to if it has ever pulled, else at the topic's start; at its end only if that
+        is wanted and the topic is not young, as with pulling (RocketMQ spec 4.4).
 
         Raises RefusedError for a name that no channel can have, StorageError.
         """
@@ -135,7 +135,7 @@ class Pops:
     # --- looking -------------------------------------------------------------------------------
 
     def waiting(self, topic: str, group: str) -> list[Waiting]:
-        """What waits for a group on a topic, in the order of the log: first, next, attempts.
+        """Ranges of messages that wait for a group on a topic, in log order: first, next, attempts.
 
         Raises StorageError.
         """

@@ -1,4 +1,4 @@
-"""What the broker does with requests: it looks up who answers, and sees to failures."""
+"""The broker's dispatch of requests: it looks up who answers, and sees to failures."""
 
 from __future__ import annotations
 

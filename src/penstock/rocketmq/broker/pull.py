@@ -45,7 +45,7 @@ def pull(controller: Controller, connection: Connection, request: Command) -> Co
 def checked_subscription(
     controller: Controller, connection: Connection, header: PullHeader
 ) -> Subscription:
-    """What the pull wants of the topic. Raises RefusedError when it may not have it."""
+    """The subscription by which a pull is filtered. Raises RefusedError when it is not allowed."""
     permissions.need_broker(controller, READ)
     group = controller.groups.get(header.group) or group_topics.need_group(controller, header.group)
     if not group.consume_enable:
@@ -83,7 +83,7 @@ def _own_subscription(header: PullHeader) -> Subscription:
 def _known_subscription(
     controller: Controller, header: PullHeader, may_broadcast: bool
 ) -> Subscription:
-    """What the group's heartbeats say of the topic."""
+    """The subscription to the topic in the group's heartbeats."""
     group = controller.clients.consumers.get(header.group)
     if group is None:
         remark = "the consumer's group info not exist"

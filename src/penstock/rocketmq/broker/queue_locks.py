@@ -19,7 +19,7 @@ class _Lock(NamedTuple):
 
 
 class QueueLocks:
-    """Who holds which queue; times are monotonic ns."""
+    """Locks of queues, each held by one client of a group; times are monotonic ns."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
@@ -53,7 +53,7 @@ class QueueLocks:
         self._drop_if_empty(group)
 
     def holds(self, group: str, client: str, queue: MessageQueue, now: int) -> bool:
-        """Whether the client holds the queue, and has renewed that in time."""
+        """True if the client holds the queue, and has renewed the lock in time."""
         lock = self._groups.get(group, {}).get(queue)
         return lock is not None and lock.client == client and now - lock.renewed <= EXPIRY_NS
 

@@ -1,6 +1,6 @@
 """The broker's side of name servers: say who we are and which topics we have.
 
-Each name server has a link with a connection of its own, so that a slow one delays nobody; its end
+Each name server has a link with a separate connection, so that a slow one delays nobody; its end
 tells the name server that the broker is gone (RocketMQ spec 2.6). Everything is registered at the
 start, every half a minute, and at once when a topic changes.
 """
@@ -41,14 +41,14 @@ RETRY_S: Final = 0.5
 RETRY_S_MAX: Final = 10.0
 FAREWELL_S: Final = 1.0
 PATIENCE_S: Final = 3.0
-"""How long a request waits for name servers to know what it changed."""
+"""The longest wait of a request until name servers know what it changed."""
 
 _log = logging.getLogger("penstock.mqbroker")
 
 
 @dataclass(slots=True)
 class Introduction:
-    """What a broker tells name servers, made when it is needed."""
+    """The broker's registration for name servers, made when it is needed."""
 
     settings: BrokerSettings
     topics: TopicTable
@@ -141,7 +141,7 @@ class NameServers:
             await asyncio.wait(links, timeout=PATIENCE_S)
 
     async def ask(self, code: int, fields: dict[str, str], *, seconds: float) -> Command | None:
-        """What the first one says that can be reached; None when there is none.
+        """The answer of the first name server that can be reached; None if none can.
 
         Raises NoAnswerError.
         """
@@ -195,7 +195,7 @@ class _Link:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the newest try went wrong; not so before the first one."""
+        """True if the newest try went wrong; False before the first one."""
         return bool(self._failures)
 
     async def ask(self, code: int, fields: dict[str, str], seconds: float) -> Command | None:

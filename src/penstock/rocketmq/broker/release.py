@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HOLDER: Final = f"{ROCKETMQ_PREFIX}waiting"
 """The group of a topic that holds what waits there."""
 PROPERTIES_MAX: Final = properties.BYTES_MAX - 128
-"""What waits gets more properties later: how often it was asked for, where it was before."""
+"""Bytes of properties that a waiting message may have; it gets more later: checks made, origin."""
 
 _log = logging.getLogger("penstock.mqbroker")
 

@@ -1,7 +1,7 @@
-"""Which groups pop and which pull, and what that gives each member (RocketMQ spec 2.7: 400 to 402).
+"""The choice of groups to pop or pull, and each member's queues (RocketMQ spec 2.7: 400 to 402).
 
-Only a client that leaves the sharing of queues to its broker asks. Who pulls gets queues of its
-own. Who pops needs none: each member may pop all queues, or those of a few members beside its own.
+Only a client that leaves the sharing of queues to its broker asks. Who pulls gets its own queues.
+Who pops needs none: each member may pop all queues, or those of a few members beside its own.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ async def _queues(controller: Controller, topic: str) -> list[MessageQueue]:
 
 
 async def _route(controller: Controller, topic: str) -> dict[str, int]:
-    """How many queues name servers say the topic's brokers have; nothing when none answers."""
+    """The number of queues by broker of the topic, from name servers; empty if none answers."""
     try:
         answer = await controller.name_servers.ask(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, seconds=_ROUTE_S
@@ -150,7 +150,7 @@ def _share(
 def _popped(
     queues: Sequence[MessageQueue], members: Sequence[str], own: str, share: int, strategy: str
 ) -> list[MessageQueue]:
-    """What one member pops: all, or its own queues and those of the ``share`` next members."""
+    """The queues that one member pops: all, or its own and those of the ``share`` next members."""
     if share <= 0 or share >= len(members) - 1:
         return [queue._replace(queueId=_ANY_QUEUE) for queue in queues]
     if own not in members:

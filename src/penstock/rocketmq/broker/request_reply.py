@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("penstock.mqbroker")
 
 PUSH_S: Final = 10.0
-"""How long the producer may take."""
+"""The time that the producer has to answer."""
 _NOT_STORED: Final = "0"
 """The id of a reply that is not stored; clients want to read a number."""
 

@@ -1,4 +1,4 @@
-"""How long messages stay: RocketMQ's for a time, NSQ's until everybody has them.
+"""Retention of messages: RocketMQ's stay for a time, NSQ's until everybody has them.
 
 A topic that RocketMQ's side has made keeps its messages for ``fileReservedTime``, read or not, and
 longer while channels or replaying groups still want them. A topic that NSQ's side has made keeps
@@ -24,7 +24,7 @@ HOLD_S: Final = 5.0
 
 
 class TopicRetention:
-    """Who made the topics of a broker, and what follows for their messages."""
+    """The side that made each topic of a broker, and the retention that follows from it."""
 
     def __init__(self, tables: Tables) -> None:
         """Raises ConfigError, StorageError."""

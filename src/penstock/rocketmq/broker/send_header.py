@@ -22,7 +22,7 @@ _LONG_CODES = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAG
 
 
 class SendHeader(Struct, frozen=True, gc=False):
-    """What a producer says of a message. ``queue`` is -1 where the broker may choose."""
+    """The fields of a producer's send request. ``queue`` is -1 where the broker may choose."""
 
     producer_group: str
     topic: str
@@ -40,7 +40,7 @@ class SendHeader(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, request: Command) -> SendHeader:
-        """Raises BodyError for a number that is none; a blank topic is for the caller to refuse."""
+        """Raises BodyError for a malformed number; a blank topic is for the caller to refuse."""
         ext = request.ext
         if ext is None:
             raise BodyError("a send without fields")

@@ -1,7 +1,7 @@
 """Physical offsets: one number that finds a message without the name of its topic.
 
-Java has one log, where that is a position. Here each topic has a log and a serial number of its
-own, and ``physical offset = serial << 40 | log offset``. A serial is durable before the first
+Java has one log, where that is a position. Here each topic has a log and its own serial number,
+and ``physical offset = serial << 40 | log offset``. A serial is durable before the first
 message that needs it, and is never given twice.
 """
 

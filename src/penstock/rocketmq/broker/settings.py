@@ -23,7 +23,7 @@ from penstock.rocketmq.tls_settings import TlsSettings
 from penstock.storage.durability import Durability
 
 _FRAME_ROOM: Final = 64 * 1024
-"""What a frame may need beside the body of its message: header, properties."""
+"""Room that a frame may need beside the body of its message: header, properties."""
 
 
 class BrokerSettings(TlsSettings):
@@ -50,7 +50,7 @@ class BrokerSettings(TlsSettings):
     register_broker_timeout_mills: int = 6000
     compressed_register: bool = False
     use_tls: bool = False
-    """Whether name servers are spoken to in TLS."""
+    """True if connections to name servers use TLS."""
     tls_client_trust_cert_path: str = ""
     tls_client_auth_server: bool = False
 
@@ -132,7 +132,7 @@ class BrokerSettings(TlsSettings):
             "aclDirectory",
         )
     )  # fmt: skip
-    """What stands for the life of the process: no command changes it, only the file."""
+    """Properties fixed for the life of the process: no command changes them, only the file."""
     fixed: ClassVar[frozenset[str]] = (
         TlsSettings.fixed
         | at_start_only
@@ -146,7 +146,7 @@ class BrokerSettings(TlsSettings):
         "fileReservedTime", "maxTransferBytesOnMessageInMemory",
         "maxTransferCountOnMessageInMemory", "messageIndexEnable", "brokerRole", "flushDiskType",
     )  # fmt: skip
-    """What ``mqbroker -m`` prints."""
+    """The properties that ``mqbroker -m`` prints."""
     without_effect: ClassVar[frozenset[str]] = frozenset(
         (
             # Where things are: all is below storePathRootDir, and nothing needs RocketMQ's home.
@@ -224,7 +224,7 @@ class BrokerSettings(TlsSettings):
         )
 
     def check(self) -> list[str]:
-        """What the user should know, in one line each. Raises ConfigError."""
+        """Warnings for the user, in one line each. Raises ConfigError."""
         self.check_values()
         if self.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER"):
             raise ConfigError("brokerRole must be ASYNC_MASTER or SYNC_MASTER, not "
@@ -311,7 +311,7 @@ class BrokerSettings(TlsSettings):
 
     @property
     def durability_level(self) -> Durability:
-        """What an acknowledged message has survived."""
+        """The durability that a message has when it is acknowledged."""
         if self.durability:
             return Durability(self.durability)
         return Durability.FSYNC if self.flush_disk_type == "SYNC_FLUSH" else Durability.WRITE

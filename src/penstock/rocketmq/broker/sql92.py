@@ -41,7 +41,7 @@ class ExpressionError(PenstockError):
 
 
 class Expression:
-    """A parsed expression. Raises ExpressionError when made of a text that is none."""
+    """A parsed expression. Raises ExpressionError when made of a text that is not one."""
 
     def __init__(self, text: str) -> None:
         if len(text) > LENGTH_MAX:
@@ -50,7 +50,7 @@ class Expression:
         self._evaluate = _Parser(text).parse()
 
     def matches(self, properties: Properties) -> bool:
-        """Whether a message with these properties passes."""
+        """True if a message with these properties passes."""
         return self._evaluate(properties) is True
 
 

@@ -77,7 +77,7 @@ class State:
         self._files[name].save()
 
     async def save_aside(self, name: str) -> None:
-        """The same, but the writing itself is done in a thread. Raises StorageError."""
+        """Write a file unless nothing changed; a thread does the writing. Raises StorageError."""
         file = self._files[name]
         await asyncio.to_thread(file.write, *file.take())
 

@@ -1,4 +1,4 @@
-"""What a broker counts by topic and group, over the last minute, hour and day (RocketMQ spec 2.4).
+"""A broker's statistics by topic and group, over a minute, hour and day (RocketMQ spec 2.4).
 
 Counting is a look-up and a few additions, once for a batch. ``Stats.tick`` samples all counters
 every 10 seconds, 10 minutes and hour; a window is what lies between its oldest and newest sample.
@@ -19,9 +19,9 @@ from penstock.rocketmq.broker.totals import Totals
 from penstock.storage.batch import Batch
 
 KEYS_MAX: Final = 10_000
-"""So many keys of one statistic are told apart; further ones count in the totals only."""
+"""The number of keys that one statistic tells apart; further ones count in the totals only."""
 TIMED_EVERY: Final = 16
-"""The time of one send, and of one pull, in so many is taken."""
+"""One send, and one pull, in this many has its time taken."""
 
 _Sample = tuple[int, int, int]
 _NOTHING: Final[_Sample] = (0, 0, 0)
@@ -43,7 +43,7 @@ _DAY: Final = 2
 
 
 class Counter:
-    """How often something happened, and how much: messages or milliseconds, and bytes."""
+    """Counts of events and their amounts: messages or milliseconds, and bytes."""
 
     __slots__ = ("amount", "nbytes", "samples", "times")
 
@@ -71,7 +71,7 @@ class Counter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing has happened for a day."""
+        """True if nothing has happened for a day."""
         day = self.samples[_DAY]
         return len(day) == _WINDOWS[_DAY].length and day[0] == day[-1]
 
@@ -162,7 +162,7 @@ class Stats:
         return self._clock.monotonic_ns()
 
     def get_ends(self, topic: str, group: str, began_ns: int) -> None:
-        """What a pull found is read, and the time of that is taken."""
+        """Count the time that a pull took to read the messages it found."""
         ms = (self._clock.monotonic_ns() - began_ns) // MILLISECOND
         key = f"{topic}@{group}"
         self._counter(self._get_times, key).add(ms)
@@ -227,7 +227,7 @@ class Stats:
     # --- reading -------------------------------------------------------------------------------
 
     def view(self, name: str, key: str) -> dict[str, Any] | None:
-        """One statistic as BrokerStatsData prints it; None when there is none of that name."""
+        """One statistic as BrokerStatsData prints it; None when no statistic has that name."""
         table, part = self._named.get(name, ({}, 0))
         counter = table.get(key)
         if counter is None:

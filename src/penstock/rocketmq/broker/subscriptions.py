@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: tags or an SQL92 expression (RocketMQ spec 4.1, 4.13).
+"""A consumer's filter on a topic: tags or an SQL92 expression (RocketMQ spec 4.1, 4.13).
 
 A broker compares hashes of tags only; that two tags share one is for the client to notice.
 """
@@ -79,7 +79,7 @@ class Subscription:
             return cls(value["topic"], kept, kind or TAG, version, problem=str(error))
 
     def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it."""
+        """The subscription as the Java classes print it."""
         return {
             "classFilterMode": False,
             "codeSet": [java_hash(tag) for tag in self.tags],
@@ -104,7 +104,7 @@ class Subscription:
         return self.kind == TAG and not self.tags and self.problem is None
 
     def matches(self, text: str) -> bool:
-        """Whether a message with these properties (as text) is wanted."""
+        """True if a message with these properties (as text) is wanted."""
         if self.problem is not None:
             return False
         if self.kind == SQL92:

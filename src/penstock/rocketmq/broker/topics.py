@@ -24,7 +24,7 @@ TEMPLATE_QUEUES: Final = 8
 
 @dataclass(slots=True)
 class DataVersion:
-    """How often a table has changed, and when last (ms); what name servers compare."""
+    """The number of changes of a table and the time of the last (ms); name servers compare them."""
 
     counter: int = 0
     timestamp_ms: int = 0
@@ -103,7 +103,7 @@ class TopicTable:
         return config
 
     def set_template(self, queues: int, now_ms: int, *, inherited: bool) -> None:
-        """Let senders make topics, of at most so many queues, or not."""
+        """Let senders make topics, of at most this number of queues, or not."""
         known = self.configs.get(names.TEMPLATE_TOPIC)
         if known is None and not inherited:
             return
@@ -121,7 +121,7 @@ class TopicTable:
         trace: bool,
         template_queues: int = TEMPLATE_QUEUES,
     ) -> None:
-        """What every broker has from its start; topics that are there stay as they are."""
+        """Make the topics that every broker has; those that are there stay as they are."""
         wanted = [
             TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
             TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
@@ -153,7 +153,7 @@ class TopicTable:
         return changed
 
     def as_json(self) -> dict[str, Any]:
-        """As the Java classes print it; also what is kept in the topics file."""
+        """The table as the Java classes print it; also the content of the topics file."""
         return {
             "dataVersion": self.version.as_json(),
             "topicConfigTable": {name: config.as_json() for name, config in self.configs.items()},

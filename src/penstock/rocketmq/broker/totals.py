@@ -1,4 +1,4 @@
-"""What a broker stored and delivered in all, and how fast just now (RocketMQ spec 2.5).
+"""Totals of messages stored and delivered by a broker, and current rates (RocketMQ spec 2.5).
 
 Plain numbers that are added to once for a batch; ``Totals.tick`` samples them every second.
 """
@@ -16,7 +16,7 @@ from penstock.core.clock import Clock
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
 
 SPANS_S: Final = (10, 60, 600)
-"""The rates are those of so many last seconds."""
+"""The spans, in seconds up to now, over which rates are taken."""
 
 _SLOWEST_MS: Final = 10_000
 _BOUNDS_MS: Final = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, _SLOWEST_MS)
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 class Day(NamedTuple):
-    """How many messages had been put and got when a day began."""
+    """The numbers of messages that had been put and got when a day began."""
 
     put: int = 0
     got: int = 0
@@ -98,7 +98,7 @@ class Totals:
         return self.put_bytes / self.put_messages if self.put_messages else 0.0
 
     def rates(self, count: Callable[[Sample], int]) -> str:
-        """How much ``count`` grew each second, over each of the spans, as ``a b c``."""
+        """The growth of ``count`` per second, over each of the spans, as ``a b c``."""
         return " ".join(str(self._rate(count, span)) for span in SPANS_S)
 
     def _rate(self, count: Callable[[Sample], int], seconds: int) -> float:
@@ -118,7 +118,7 @@ class Totals:
         return 0.0
 
     def put_time_distribution(self) -> str:
-        """How many puts of the last whole minute took how long, as ``[0~10ms]:5 [10~50ms]:0 …``."""
+        """Counts of puts in the last whole minute by time taken: ``[0~10ms]:5 [10~50ms]:0 …``."""
         counts = [0] * len(_BOUND_NAMES)
         for ms, count in self._last_put_times.items():
             counts[bisect_right(_BOUNDS_MS, ms)] += count

@@ -70,7 +70,7 @@ class Route:
         return cls(topic, tuple(readable), tuple(writable), brokers)
 
     def of_topic(self, topic: str, queues_max: int) -> Route:
-        """The same brokers for a topic that will be made after this one's example."""
+        """The route of a topic that will be made after this one's example: the same brokers."""
         readable, writable = (
             tuple(queue._replace(topic=topic) for queue in queues if queue.queueId < queues_max)
             for queues in (self.readable, self.writable)

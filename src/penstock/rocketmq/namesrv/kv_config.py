@@ -31,7 +31,7 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """All values of a namespace; None when there is none of that name."""
+        """All values of a namespace; None when there is no such namespace."""
         return self._table.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:

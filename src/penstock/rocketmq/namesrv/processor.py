@@ -1,4 +1,4 @@
-"""What the name server answers to each request code (RocketMQ spec 2.6)."""
+"""The name server's answers to each request code (RocketMQ spec 2.6)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Who has which topic: what brokers register and clients ask for (RocketMQ spec 2.6).
+"""Routes of topics: brokers register them and clients ask for them (RocketMQ spec 2.6).
 
-A broker is a name with addresses by id, 0 being the master. Only a master's registration tells of
+A broker is a name with addresses by id, 0 being the master. Only a master's registration lists
 topics. A broker that is silent for too long, or whose connection ends, is taken out, and topics go
 with their last broker. All of it is memory: brokers register again and again.
 """
@@ -74,7 +74,7 @@ class LiveBroker:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """How a broker introduces itself."""
+    """A broker's identity as it registers."""
 
     cluster: str
     name: str
@@ -151,8 +151,8 @@ class Routes:
     def query_version(
         self, address: str, data_version: dict[str, Any]
     ) -> tuple[bool, dict[str, Any] | None]:
-        """Whether a broker's topics are not known as of this version, and the version that is
-        known.
+        """A flag, True if a broker's topics are not known as of this version, and the version
+        that is known.
 
         The question is a sign of life.
         """
@@ -287,6 +287,6 @@ class Routes:
 
 
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether these are two versions; brokers before 5.0 have no ``stateVersion``."""
+    """True if two versions differ; brokers before 5.0 have no ``stateVersion``."""
     parts = ("counter", "timestamp", "stateVersion")
     return any(one.get(part, 0) != other.get(part, 0) for part in parts)

@@ -24,7 +24,7 @@ from penstock.storage.batch import Batch
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
 """No client sends a larger one: they check before they compress."""
 BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
-"""What the bodies of one batch may become together."""
+"""The limit for all decompressed bodies of one batch together, in bytes."""
 
 _COMPRESSION_BITS: Final = 0x700
 _ZLIB: Final = (0x000, 0x300)  # older clients do not say how
@@ -54,7 +54,7 @@ def queue_offset(batch: Batch) -> int | None:
 
 
 def body_of(frame: bytes) -> tuple[bytes, int]:
-    """The body and the sysFlag of a stored message; all of it and 0 when it is none."""
+    """The body and the sysFlag of a stored message; all of it and 0 when it is not one."""
     try:
         (sys_flag,) = _int.unpack_from(frame, SYS_FLAG_AT)
         place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """The code of a request, which says what it asks for."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -120,7 +120,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended (RocketMQ spec 2.8)."""
+    """The result code of a response (RocketMQ spec 2.8)."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

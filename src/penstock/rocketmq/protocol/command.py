@@ -27,14 +27,14 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class Serialization(IntEnum):
-    """How a header is written; the top byte of a frame's second word."""
+    """The encoding of a header; the top byte of a frame's second word."""
 
     JSON = 0
     BINARY = 1
 
 
 class Language(IntEnum):
-    """What a peer is written in (RocketMQ spec 1.5)."""
+    """The programming language of a peer (RocketMQ spec 1.5)."""
 
     JAVA = 0
     CPP = 1
@@ -75,7 +75,7 @@ class Command(Struct):
 
     @property
     def is_one_way(self) -> bool:
-        """Whether no response may be written, not even to say that the request failed."""
+        """True if no response may be written, not even to say that the request failed."""
         return bool(self.flag & ONE_WAY)
 
     def answer(
@@ -108,11 +108,11 @@ class Command(Struct):
         return (self.ext.get(name) or None) if self.ext else None
 
     def int32(self, name: str, default: int | None = None) -> int:
-        """An integer of 32 bits; BodyError when it is missing without default, or is none."""
+        """An integer of 32 bits; BodyError when it is missing without default, or is not one."""
         return self._integer(name, default, _INT_MIN, _INT_MAX)
 
     def int64(self, name: str, default: int | None = None) -> int:
-        """An integer of 64 bits; BodyError when it is missing without default, or is none."""
+        """An integer of 64 bits; BodyError when it is missing without default, or is not one."""
         return self._integer(name, default, _LONG_MIN, _LONG_MAX)
 
     def boolean(self, name: str) -> bool:

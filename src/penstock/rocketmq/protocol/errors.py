@@ -1,4 +1,4 @@
-"""What can be wrong with the bytes of a peer."""
+"""Errors in the bytes of a peer."""
 
 from __future__ import annotations
 

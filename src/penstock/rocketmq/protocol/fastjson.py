@@ -97,7 +97,7 @@ def _write_key(key: Any, parts: list[str], quoted_keys: bool) -> None:
 
 
 def loads(data: bytes | memoryview) -> Any:
-    """What these bytes say; standard JSON and what fastjson takes beyond it. Raises BodyError.
+    """The value of these bytes: JSON, with fastjson's extensions. Raises BodyError.
 
     Bare integer keys become ints (quoted ones stay strings, for the caller to convert), object keys
     ``ObjectKey``.
@@ -247,7 +247,7 @@ def _number(text: str) -> int | float:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether it is nested more than DEPTH_MAX deep, which reading alone need not notice."""
+    """True if it is nested more than DEPTH_MAX deep, which reading alone need not notice."""
     level = [value]
     for _ in range(DEPTH_MAX + 1):
         level = [

@@ -36,7 +36,7 @@ def encode(command: Command) -> bytes:
 
 
 def encode_head(command: Command, body_length: int) -> bytes:
-    """A frame up to its body, for a body that is sent in pieces of its own."""
+    """A frame up to its body, for a body that is sent in separate pieces."""
     if command.serialization is Serialization.JSON:
         header = header_json.encode(command)
     else:
@@ -47,7 +47,7 @@ def encode_head(command: Command, body_length: int) -> bytes:
 
 
 def prefix(serialization: int, header_length: int, body_length: int) -> bytes:
-    """What stands before a header."""
+    """The bytes before a header."""
     return _LENGTHS.pack(*lengths(serialization, header_length, body_length))
 
 
@@ -121,7 +121,7 @@ class FrameReader:
         return command
 
     def next_commands(self, count: int) -> list[Command]:
-        """The next commands, up to so many; none when more bytes are needed.
+        """The next commands, up to ``count``; none when more bytes are needed.
 
         Raises FrameError when what comes next makes no sense: those before it were given then.
         """

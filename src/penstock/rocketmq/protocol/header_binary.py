@@ -13,7 +13,7 @@ from penstock.rocketmq.protocol.known_fields import BYTES_MAX, KnownRequests
 FIXED: Final = struct.Struct(">hBhiii")
 """Code, language, version, opaque, flag, length of the remark, which follows."""
 _HEAD = struct.Struct(">hBhiiii")
-"""The same where there is no remark: the last number is the length of the fields."""
+"""The fixed part of a header without a remark: the last number is the length of the fields."""
 _HEAD_BYTES: Final = _HEAD.size
 _LENGTH = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">H")
@@ -49,7 +49,7 @@ def encode_name(name: str) -> bytes:
 
 
 def decode(header: bytes, known: KnownRequests | None = None) -> Command:
-    """What a header says; ``known`` is what was read from the same client before.
+    """Decode a header; ``known`` holds what was read from the same client before.
 
     Raises FrameError when its lengths do not fit together.
     """

@@ -74,7 +74,7 @@ def encode(command: Command) -> bytes:
 
 
 def decode(header: bytes) -> Command:
-    """What a header says. Raises FrameError when that cannot be told."""
+    """Decode a header. Raises FrameError when that is not possible."""
     try:
         return _command(_decode(header))
     except RecursionError:
@@ -98,7 +98,7 @@ def _command(found: _Header) -> Command:
 
 
 def _as_texts(fields: dict[str, Any]) -> dict[str, str]:
-    """The same fields, all strings; those that are null are left out."""
+    """The fields with all values as strings; those that are null are left out."""
     for value in fields.values():
         if type(value) is not str:
             return {name: _as_text(value) for name, value in fields.items() if value is not None}

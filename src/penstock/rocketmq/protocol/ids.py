@@ -76,7 +76,7 @@ class OffsetId(NamedTuple):
 
 @lru_cache(maxsize=256)
 def host_digits(host: Host) -> str:
-    """How the ids of all messages of this broker begin; 16 digits follow."""
+    """The first digits of the ids of all messages of this broker; 16 digits follow."""
     return (host.ip + (host.port & 0xFFFFFFFF).to_bytes(4)).hex().upper()
 
 

@@ -111,7 +111,7 @@ def _fields(data: bytes) -> list[_Field]:
 
 
 class KnownRequests:
-    """What is remembered of one connection, by request code."""
+    """The fields remembered of one connection, by request code."""
 
     __slots__ = ("_known",)
 
@@ -119,7 +119,7 @@ class KnownRequests:
         self._known: dict[int, KnownFields] = {}
 
     def of(self, code: int) -> KnownFields | None:
-        """What is known of this code; None when nothing shall be."""
+        """The fields remembered for this code; None if such requests must be read in full."""
         known = self._known.get(code)
         if known is None:
             if len(self._known) >= CODES_MAX:

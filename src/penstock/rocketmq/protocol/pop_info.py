@@ -1,4 +1,4 @@
-"""How popped messages are told apart: the texts of POP's headers (RocketMQ spec 2.7).
+"""The texts of POP's headers, which tell popped messages apart (RocketMQ spec 2.7).
 
 A popped message has a receipt, its *extra info*: ``ckQueueOffset popTime invisibleTime reviveQid
 retryFlag brokerName queueId [queueOffset]``, times in ms. Clients make it of the answer's fields.
@@ -21,11 +21,11 @@ _FIELDS_MIN: Final = 4
 IN_ORDER: Final = 999
 """The revive queue in receipts of messages that were popped in order."""
 BITS_MAX: Final = 64 * 1024
-"""A client may acknowledge so many messages of a queue at once."""
+"""The number of messages of a queue that a client may acknowledge at once."""
 
 
 class Receipt(NamedTuple):
-    """What an acknowledgement says about when the message was popped. Times in ms."""
+    """The part of an acknowledgement that says when the message was popped. Times in ms."""
 
     pop_ms: int
     invisible_ms: int
@@ -122,7 +122,7 @@ def message_offset_info(offsets: Mapping[int, Iterable[int]]) -> str:
 
 
 class QueueCounts(NamedTuple):
-    """How often messages of a queue were popped in order before.
+    """The number of times that messages of a queue were popped in order before.
 
     ``least`` is that of all messages that were popped; ``counts`` has those above 0 by offset.
     """

@@ -57,7 +57,7 @@ def join(properties: Mapping[str, str]) -> str:
 
 
 def without(text: str, name: str) -> str:
-    """The same text less one property, of which there is one at most."""
+    """The text without one property, which it has at most once."""
     found = _find(text, name)
     if found < 0:
         return text

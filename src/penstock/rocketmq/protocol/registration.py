@@ -1,4 +1,4 @@
-"""What a broker tells name servers about its topics: the body of REGISTER_BROKER.
+"""A broker's report of its topics to name servers: the body of REGISTER_BROKER.
 
 See RocketMQ spec 2.6.
 
@@ -124,7 +124,7 @@ def encode_compressed(registration: Registration, version: int) -> bytes:
 
 
 def decode(body: bytes) -> Registration:
-    """What a plain body says. Raises BodyError."""
+    """Decode a plain body. Raises BodyError."""
     value = fastjson.loads(body) if body else {}
     wrapper = value.get("topicConfigSerializeWrapper") if isinstance(value, dict) else None
     if not isinstance(wrapper, dict):
@@ -138,7 +138,7 @@ def decode(body: bytes) -> Registration:
 
 
 def decode_compressed(body: bytes) -> Registration:
-    """What a compressed body says, but for the mappings at its end. Raises BodyError."""
+    """Decode a compressed body, but for the mappings at its end. Raises BodyError."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(body, INFLATED_MAX)

@@ -19,11 +19,11 @@ _Ranges = tuple[tuple[int, int], ...]
 
 _EVERY: Final = ("*", "*.*.*.*", "*:*:*:*:*:*:*:*")
 _PARTS: Final = {".": (4, 10, 255), ":": (8, 16, 0xFFFF)}
-"""How many parts an address has, their base, and the largest."""
+"""The number of parts in an address, their base, and the largest value of a part."""
 
 
 class AddressPattern:
-    """What an account's or the global list of trusted addresses says."""
+    """An address pattern of an account or of the global list of trusted addresses."""
 
     __slots__ = ("_alternatives", "_is_every")
 
@@ -36,7 +36,7 @@ class AddressPattern:
             self._alternatives = [_ranges(each) for each in _expanded(text)]
 
     def matches(self, address: str) -> bool:
-        """Whether it covers an IP address. What is none is covered by ``*`` alone."""
+        """True if it covers an IP address. Text that is no IP address matches only ``*``."""
         if self._is_every:
             return True
         if not self._alternatives:

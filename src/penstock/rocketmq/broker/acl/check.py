@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
 WATCH_S: Final = 1.0
-"""How often the files are looked at."""
+"""The interval at which the files are checked for changes."""
 _SHOWN: Final = 100
 """Characters of a key that nobody knows, in the refusal."""
 _MARK: Final = "_UNIQUE_KEY_QUERY"
@@ -105,7 +105,7 @@ def _ip(address: str) -> str:
 
 
 def is_signed(request: Command, secret_key: str) -> bool:
-    """Whether the signature is right. Java's client signs the mark of a search for a unique key,
+    """True if the signature is right. Java's client signs the mark of a search for a unique key,
     though Java's broker does not count it, nor do older clients: both are right.
     """
     given = (request.optional(SIGNATURE) or "").encode("utf-8", "replace")

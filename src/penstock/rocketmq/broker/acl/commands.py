@@ -72,7 +72,7 @@ def set_trusted(controller: Controller, connection: Connection, request: Command
 
 @answers(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
 def versions(controller: Controller, connection: Connection, request: Command) -> Command:
-    """How often the rules were changed by commands, in all and by file."""
+    """The versions of the rules: the number of changes made by commands, in all and by file."""
     acl = _acl(controller, ResponseCode.SYSTEM_ERROR)
     found = acl.files.versions()
     return request.answer(
@@ -94,7 +94,7 @@ def _acl(controller: Controller, failed: ResponseCode) -> Acl:
 
 @contextmanager
 def _refusing(failed: ResponseCode) -> Iterator[None]:
-    """What goes wrong with the files is the answer."""
+    """Turn errors of the files into refusals of the command, with this code."""
     try:
         yield
     except (ConfigError, StorageError) as error:

@@ -1,7 +1,7 @@
 """The files with the access rules: ``plain_acl.yml``, and ``acl/*.yml`` beside it.
 
 Everything in them is read as text, so that a key of digits stays what it is. Commands that change
-rules write the file anew: its comments are lost.
+rules rewrite the file: its comments are lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AclFiles:
     # --- reading -------------------------------------------------------------------------------
 
     def contents(self) -> Contents:
-        """What the files hold. Raises ConfigError when the main one is missing, StorageError."""
+        """The files' contents. Raises ConfigError when the main one is missing, StorageError."""
         found: dict[str, bytes] = {}
         names = [name for name in self._disk.list(self._more) if name.endswith((".yml", ".yaml"))]
         for path in (self.main, *(f"{self._more}/{name}" for name in names)):
@@ -70,7 +70,7 @@ class AclFiles:
         return rules
 
     def versions(self) -> dict[str, dict[str, int]]:
-        """How often each file was changed by commands, and when last (ms).
+        """The number of changes made to each file by commands, and the time of the last (ms).
 
         Raises ConfigError, StorageError.
         """
@@ -110,7 +110,7 @@ class AclFiles:
     def set_trusted(self, addresses: Sequence[str], path: str | None) -> None:
         """Replace the trusted addresses of a file, the main one if None.
 
-        Raises ConfigError, also when ``path`` is none of the files, StorageError.
+        Raises ConfigError, also when ``path`` is not one of the files, StorageError.
         """
         contents = self.contents()
         path = path or self.main

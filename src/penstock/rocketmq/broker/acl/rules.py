@@ -1,4 +1,4 @@
-"""Who may do what, as ``plain_acl.yml`` says: accounts, their permissions, trusted addresses.
+"""Permissions of ``plain_acl.yml``: accounts, what they may do, trusted addresses.
 
 Values, without I/O. Words stand for permissions: ``PUB``, ``SUB``, ``PUB|SUB``, ``DENY``.
 """
@@ -23,7 +23,7 @@ _TRUE: Final = ("true", "yes", "on")
 
 
 class Permission(IntFlag):
-    """What may be done with a topic; with a group there is only ``SUB``."""
+    """Permissions for a topic; for a group there is only ``SUB``."""
 
     DENY = 0
     PUB = 1
@@ -133,7 +133,7 @@ def elements(value: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def texts(value: Mapping[str, Any], name: str) -> list[str]:
-    """The same, of texts."""
+    """A list of a file with each element as text, empty when it is missing. Raises ConfigError."""
     return ["" if each is None else str(each) for each in elements(value, name)]
 
 

@@ -1,1 +1,1 @@
-"""What the tools of administrators ask for and change."""
+"""Requests by which administrators' tools query and change the broker."""

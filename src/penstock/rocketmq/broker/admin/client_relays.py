@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection
 
 ANSWER_S: Final = 10.0
-"""How long the consumer may take."""
+"""The time that the consumer has to answer."""
 _RELAYS_SINCE: Final = 62
 """V3_1_8_SNAPSHOT: such clients answer these questions."""
 
@@ -60,7 +60,7 @@ def _member(controller: Controller, request: Command) -> Member[Connection]:
 async def _relay(
     member: Member[Connection], request: Command, ext: dict[str, str], body: bytes
 ) -> Command:
-    """What the consumer answers, as it is. Raises RefusedError when it does not."""
+    """The consumer's answer, unchanged. Raises RefusedError when it does not answer."""
     who = f"consumer <{request.text('consumerGroup')}> <{member.client_id}>"
     try:
         answer = await member.peer.invoke(request.code, ext, body, seconds=ANSWER_S)

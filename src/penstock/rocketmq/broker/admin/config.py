@@ -53,7 +53,7 @@ def _check_allowed(settings: BrokerSettings, values: dict[str, str]) -> None:
 
 
 async def _take_effect(controller: Controller, values: dict[str, str]) -> None:
-    """What does not look at its property each time hears of the change."""
+    """Tell the parts that do not read their property at each use about the change."""
     settings = controller.settings
     if "namesrvAddr" in values:
         controller.name_servers.set_addresses(settings.name_servers())

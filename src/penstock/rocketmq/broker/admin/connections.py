@@ -1,4 +1,4 @@
-"""Who is connected, as the tools show it (RocketMQ spec 2.4, 10)."""
+"""Lists of connected clients, as the tools show them (RocketMQ spec 2.4, 10)."""
 
 from __future__ import annotations
 

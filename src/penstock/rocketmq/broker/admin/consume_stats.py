@@ -1,4 +1,4 @@
-"""How far consumer groups are, and how far behind (RocketMQ spec 2.4, 4.11)."""
+"""The progress of consumer groups, and how far behind they are (RocketMQ spec 2.4, 4.11)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def consume_stats(controller: Controller, connection: Connection, request: Comma
 def broker_consume_stats(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
-    """The same of all groups, a list for each; ``isOrder`` leaves only ordered topics."""
+    """The offsets of all groups, a list for each; ``isOrder`` leaves only ordered topics."""
     request.text("isOrder")
     only_ordered = request.boolean("isOrder")
     groups, behind = [], 0
@@ -93,7 +93,7 @@ def consume_time_span(controller: Controller, connection: Connection, request: C
 def _span(controller: Controller, topic: str, group: str, queue: int) -> dict[str, Any]:
     """Times in ms, -1 for those of messages that are not there.
 
-    ``delayTime`` is the age of the first message that was not consumed; 0 when there is none. (The
+    ``delayTime`` is the age of the first message that was not consumed; 0 without one. (The
     Java broker gives the time since 1970 where a group has no offset.)
     """
     low, high = controller.store.bounds(topic, queue)
@@ -116,7 +116,7 @@ def _span(controller: Controller, topic: str, group: str, queue: int) -> dict[st
 
 
 def _date_and_time(ms: int) -> str:
-    """As the Java classes print a time, in the local zone: ``2026-11-20#23:45:54:882``."""
+    """A time in local time as the Java classes print it: ``2026-11-20#23:45:54:882``."""
     moment = datetime.fromtimestamp(ms // 1000)
     return f"{moment:%Y-%m-%d#%H:%M:%S}:{ms % 1000:03d}"
 

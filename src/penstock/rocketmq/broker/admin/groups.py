@@ -30,7 +30,7 @@ def update_group(controller: Controller, connection: Connection, request: Comman
 
 @answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
 def update_groups(controller: Controller, connection: Connection, request: Command) -> Command:
-    """The same for several, all or none."""
+    """Make or change several groups, all or none of them."""
     value = fastjson.loads(request.body)
     listed = value.get("groupConfigList") if isinstance(value, dict) else None
     if not isinstance(listed, list):

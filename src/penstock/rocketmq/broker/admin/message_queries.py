@@ -81,7 +81,7 @@ def view_message(controller: Controller, connection: Connection, request: Comman
 
 
 def need_frame(controller: Controller, physical: int) -> bytes:
-    """The stored message at a physical offset. Raises RefusedError when there is none."""
+    """The stored message at a physical offset. Raises RefusedError when it is not there."""
     frame = controller.store.frame(physical)
     if frame is None:
         remark = f"can not find message by the offset, {physical}"

@@ -28,7 +28,7 @@ _log = logging.getLogger("penstock.mqbroker")
 
 LATEST: Final = -1
 STATUS_S: Final = 5.0
-"""How long a member may take to say where it is."""
+"""The time that a member has to say where it is."""
 _RESETS_SINCE: Final = 28
 """V3_0_7_SNAPSHOT: such clients understand what is asked of them here."""
 

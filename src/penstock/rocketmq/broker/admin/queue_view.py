@@ -81,7 +81,7 @@ def _tags_code(controller: Controller, stored: StoredMessage) -> int:
 
 
 def _filter(controller: Controller, group: str, topic: str) -> dict[str, Any]:
-    """What a group subscribes, and how that is filtered, as text."""
+    """The subscription of a group and how it is filtered, as text."""
     online = controller.clients.consumers.get(group)
     subscription = online.subscriptions.get(topic) if online is not None else None
     if subscription is None:

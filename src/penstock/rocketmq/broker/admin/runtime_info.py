@@ -1,4 +1,4 @@
-"""What the broker is doing: versions, rates, totals, disk, delays; and single statistics.
+"""The broker's state: versions, rates, totals, disk, delays; and single statistics.
 
 The names are those of the Java broker, 4.9's and 5.x's, and so are the forms: all values are texts
 (RocketMQ spec 2.5). What this broker does not have says so: no request waits in the queue of a
@@ -76,7 +76,7 @@ def view_statistic(controller: Controller, connection: Connection, request: Comm
 
 
 def _store(controller: Controller) -> dict[str, object]:
-    """What the store holds. Offsets are physical ones: they tell messages apart, not bytes."""
+    """Figures of the store. Offsets are physical ones: they tell messages apart, not bytes."""
     topics = controller.node.broker.topics.values()
     logs = [topic.log for topic in topics if isinstance(topic.log, Log)]
     oldest = [log.oldest_ns for log in logs]
@@ -128,7 +128,7 @@ def _duration(ms: int) -> str:
 
 
 def _disk(path: str) -> dict[str, object]:
-    """How full the disk is; one disk holds logs and queues. -1 when it cannot be asked."""
+    """The used share of the disk, which holds logs and queues; -1 when it cannot be asked."""
     space = DiskSpace.of(path)
     share = space.used_share if space is not None else -1.0
     table: dict[str, object] = {
@@ -153,7 +153,7 @@ def _readable(nbytes: int) -> str:
 
 
 def _delays(controller: Controller) -> dict[str, object]:
-    """How far each delay level has come in its queue: ``delivered,stored``."""
+    """The progress of each delay level in its queue: ``delivered,stored``."""
     return {
         f"scheduleMessageOffset_{level}": f"{delivered},{stored}"
         for level, (delivered, stored) in controller.schedule.progress().items()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def known_topic(controller: Controller, name: str) -> TopicConfig:
-    """The configuration of a topic. Raises RefusedError when there is none."""
+    """The configuration of a topic. Raises RefusedError when it does not exist."""
     config = controller.topics.get(name)
     if config is None:
         raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
@@ -24,7 +24,7 @@ def known_topic(controller: Controller, name: str) -> TopicConfig:
 
 
 def stored_ms(controller: Controller, topic: str, queue: int, offset: int) -> int:
-    """When the message at a queue offset was stored; -1 when there is none."""
+    """The time when the message at a queue offset was stored; -1 when it is not there."""
     found = controller.store.stored_ms(topic, queue, offset)
     return found if found is not None else -1
 
@@ -65,7 +65,7 @@ def topics_of_consumer(controller: Controller, connection: Connection, request: 
 def subscription_of_consumer(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
-    """What a group subscribes of a topic; without ``subscriptionData`` when nothing."""
+    """The subscription of a group to a topic; without ``subscriptionData`` if it has none."""
     name, topic = request.text("group"), request.optional("topic")
     group = controller.clients.consumers.get(name)
     found = group.subscriptions.get(topic) if group is not None and topic else None

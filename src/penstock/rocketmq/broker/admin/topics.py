@@ -57,7 +57,7 @@ async def update_topic(controller: Controller, connection: Connection, request: 
 async def update_topics(
     controller: Controller, connection: Connection, request: Command
 ) -> Command:
-    """The same for several, all or none."""
+    """Make or change several topics, all or none of them."""
     value = fastjson.loads(request.body)
     listed = value.get("topicConfigList") if isinstance(value, dict) else None
     if not isinstance(listed, list):

@@ -77,7 +77,7 @@ class Schedule:
         await self._loop.close()
 
     def offsets(self) -> dict[str, Any]:
-        """How far each level has come, as in the file and for GET_ALL_DELAY_OFFSET."""
+        """The offset each level has reached, as in the file and for GET_ALL_DELAY_OFFSET."""
         return {"offsetTable": {each.queue + 1: each.offset for each in self._levels
                                 if each.offset}}  # fmt: skip
 

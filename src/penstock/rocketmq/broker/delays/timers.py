@@ -161,7 +161,7 @@ class Timers:
         await self._loop.close()
 
     def __len__(self) -> int:
-        """How many messages wait."""
+        """The number of messages that wait."""
         _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
         return len(self._waiting) + end - min(self._read, end)
 

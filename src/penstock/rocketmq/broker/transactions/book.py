@@ -1,4 +1,4 @@
-"""Which transactions are open and how the others ended, as far as it still matters; no I/O.
+"""Open transactions, and the outcomes of others as far as they still matter; no I/O.
 
 A transaction is known by its root: the offset, in the queue of half messages, at which its half
 message was stored first. Each check stores a copy of it at a new offset, which is the newest half
@@ -17,11 +17,11 @@ from typing import Final
 WINDOW_MAX: Final = 500_000
 """Half messages that may be open at once, or stand behind one that is."""
 RECENT_MAX: Final = 16_384
-"""So many transactions that have ended are remembered beyond the window, to answer repetitions."""
+"""The number of ended transactions remembered beyond the window, to answer repetitions."""
 
 
 class Outcome(StrEnum):
-    """How a transaction ended. One that was given up may still be committed or rolled back."""
+    """The outcome of a transaction. One that was given up may still be committed or rolled back."""
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
@@ -63,16 +63,16 @@ class Book:
         return self._newest.get(root, root)
 
     def decision(self, root: int) -> Decision | None:
-        """What was decided, while a half of the transaction is in the window."""
+        """The decision on a transaction while a half of it is in the window, if there is one."""
         return self._decided.get(root)
 
     def outcome(self, root: int) -> Outcome | None:
-        """How a transaction ended; None while it is open, or if that is forgotten."""
+        """The outcome of a transaction; None while it is open, or if that is forgotten."""
         found = self._decided.get(root)
         return found.outcome if found is not None else self._recent.get(root)
 
     def is_forgotten(self, root: int) -> bool:
-        """Whether a transaction has ended so long ago that nobody knows how."""
+        """True if a transaction has ended so long ago that its outcome is forgotten."""
         return self.newest(root) < self.first and root not in self._recent
 
     def is_open(self, offset: int) -> bool:
@@ -118,7 +118,7 @@ class Book:
             self.decide(self.root_of(offset), Decision(Outcome.GIVE_UP, offset, done=True))
 
     def remember(self, root: int, outcome: Outcome) -> None:
-        """How a transaction ended that has left the window."""
+        """Remember the outcome of a transaction that has left the window."""
         self._recent.pop(root, None)
         self._recent[root] = outcome
         if len(self._recent) > RECENT_MAX:
@@ -151,5 +151,5 @@ class Book:
         self.remember(root, decision.outcome)
 
     def first_op(self, end: int) -> int:
-        """No op message below this offset tells of a decision in the window; at most ``end``."""
+        """An offset; no op message below it records a decision in the window; at most ``end``."""
         return min(next((each.op for each in self._decided.values() if each.op >= 0), end), end)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 INTERVAL_S_MIN: Final = 0.1
 SLICE: Final = 64
 IMMUNE_WINDOW: Final = 10_000
-"""A half that may not be checked yet is stored again when it holds up so many behind it."""
+"""A half that may not be checked yet is stored again when it holds up this many behind it."""
 _HOUR_MS: Final = 3600 * 1000
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -102,7 +102,7 @@ class TransactionChecks:
         transactions.advance()
 
     async def _look_at(self, half: StoredMessage, copies: list[_Copy]) -> bool:
-        """What becomes of an open half; False when those behind it are too young as well."""
+        """Check, delay or give up an open half; False when those behind it are too young too."""
         controller, settings = self._controller, self._controller.settings
         times = _number(half, properties.CHECK_TIMES) or 0
         too_old = self._time.age_ms(half, half.store_ms) > settings.file_reserved_time * _HOUR_MS
@@ -199,5 +199,5 @@ def _since_ms(half: StoredMessage) -> int:
 
 
 def _number(half: StoredMessage, name: str) -> int | None:
-    """A property that is a whole number; None when it is missing, or is none."""
+    """A property that is a whole number; None when it is missing, or is not one."""
     return properties.number(properties.value_of(half.properties, name))

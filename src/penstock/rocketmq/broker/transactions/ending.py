@@ -5,7 +5,7 @@ back (RocketMQ spec 4.7). If the producer does neither, ``checks`` asks. The rul
   committed message goes to its topic. The first outcome wins; asking for it once more succeeds and
   changes nothing, asking for the opposite is refused. So no crash leads to both.
 - A committed message tells which half it was made of. A start looks, for each commit that the op
-  topic tells of and that is not known to be delivered, whether the message is in its topic; if not,
+  topic records and that is not known to be delivered, whether the message is in its topic; if not,
   it is put there. So no crash loses it, and it is doubled only where it cannot be found.
 - All copies of a half, made by checks, are one transaction: they tell the queue offset of the first
   one. The producer may end it by the offsets of any of them.
@@ -71,7 +71,7 @@ class Transactions:
 
     @property
     def window(self) -> int:
-        """How many halves are open, or stand behind one that is."""
+        """The number of halves that are open, or stand behind one that is."""
         return self._tables.store.bounds(names.HALF_TOPIC, QUEUE)[1] - self.book.first
 
     def half(self, draft: Draft) -> Draft:
@@ -87,7 +87,7 @@ class Transactions:
             self._owed = {}
 
     def is_under_way(self, root: int) -> bool:
-        """Whether somebody is about to end this transaction."""
+        """True if somebody is about to end this transaction."""
         return root in self._acting
 
     @contextmanager

@@ -70,7 +70,7 @@ def copy_of(half: StoredMessage, check_times: int) -> Draft:
 def final(
     tables: Tables, publisher: Publisher, half: StoredMessage, outcome: Outcome
 ) -> Draft | None:
-    """What an outcome puts where, if anything; it tells the half it was made of.
+    """The message, if any, that an outcome stores; it names the half it was made of.
 
     Raises RefusedError, BodyError when a delay asks for what is not possible.
     """
@@ -89,7 +89,7 @@ def final(
 
 
 class Op(NamedTuple):
-    """What an op message records."""
+    """The content of an op message."""
 
     root: int
     outcome: Outcome

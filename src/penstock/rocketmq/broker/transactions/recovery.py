@@ -1,4 +1,4 @@
-"""What a start finds out about transactions, from the half and op topics.
+"""Recovery of transactions at a start, from the half and op topics.
 
 The half topic tells which copies belong together, the op topic how transactions ended. Whether a
 message that was committed lately is in its topic is looked up there, see ``ending``.
@@ -23,7 +23,7 @@ _CLOCK_BACK_MS: Final = 1000
 
 
 def settled(tables: Tables, topic: str) -> int:
-    """How far a topic was settled when that was written down last."""
+    """The offset up to which a topic was settled when that was last written down."""
     low, end = tables.store.bounds(topic, QUEUE)
     known = tables.offsets.query(topic, names.TRANSACTION_GROUP, QUEUE)
     return min(max(low, known or 0), end)
