@@ -155,7 +155,7 @@ Handler = Callable[[Request], Response | Later]
 
 
 def _checked(handler: Handler) -> Handler:
-    """The same handler, with wrong parameters answered in words."""
+    """Wrap a handler so that wrong parameters are answered in words."""
 
     def answer(request: Request) -> Response | Later:
         try:

@@ -1,4 +1,4 @@
-"""How NSQ's daemons speak HTTP: the V1 envelope, its error codes and Go's reading of queries.
+"""The HTTP of NSQ's daemons: the V1 envelope, its error codes and Go's reading of queries.
 
 A V1 handler returns None (empty answer), a string (sent as it is), anything else that JSON can say,
 a `Response`, a `Later`, or an awaitable of these; or it raises `ApiError`.

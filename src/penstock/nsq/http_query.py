@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
 """The header `Accept`: an answer without the wrapping of versions before 1.0."""
 LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-"""What Go says of a request that took too long."""
+"""Go's words for a request that took too long."""
 
 
 class Timeouts(NamedTuple):
@@ -19,7 +19,7 @@ class Timeouts(NamedTuple):
 
 
 def status_text(status: int) -> str:
-    """As in a status line: `404 Not Found`; a status that has no name stays a number."""
+    """A status as in a status line: `404 Not Found`; one that has no name stays a number."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""How many messages go into one multi-publish."""
+"""The division of messages into multi-publishes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MessageT = TypeVar("MessageT", bound=_HasBody)
 
 
 def pieces(messages: Sequence[MessageT], most: int) -> Iterator[Sequence[MessageT]]:
-    """Messages in pieces of at most so many, and of 1 MiB unless one alone is longer."""
+    """Messages in pieces of at most ``most``, and of 1 MiB unless one alone is longer."""
     begin = size = 0
     for place, message in enumerate(messages):
         full = place - begin == most or size + len(message.body) > PIECE_BYTES

@@ -11,7 +11,7 @@ ANSWER_MAX = 1 << 20
 
 
 class NotNsq(ClientError):
-    """What answered is no nsqd; the text says what it seems to be. ``Wire`` adds the address."""
+    """A peer that is no nsqd; the text says what it seems to be. ``Wire`` adds the address."""
 
 
 class AnswerReader:
@@ -42,7 +42,7 @@ class AnswerReader:
         return reader.events()[0]
 
     def rest(self) -> bytes:
-        """What came after the last frame; it is not kept."""
+        """The bytes that came after the last frame; they are not kept."""
         rest = bytes(self._held)
         self._held.clear()
         return rest

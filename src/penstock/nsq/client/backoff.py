@@ -1,4 +1,4 @@
-"""How a consumer slows down when messages fail, and comes back (NSQ spec 7.4).
+"""A consumer's backoff: slowing down when messages fail, and coming back (NSQ spec 7.4).
 
 The state is a level and perhaps a period that runs. Each failure outside a period raises the level
 by one, each success lowers it by one; while the level is above 0 every outcome starts a period, in
@@ -15,7 +15,7 @@ from penstock.nsq.client.config import Config
 
 
 class Step(Enum):
-    """What an outcome means for the connections."""
+    """The meaning of an outcome for the connections."""
 
     NONE = auto()
     """Nothing changes."""
@@ -33,7 +33,7 @@ class Backoff:
     def __init__(self, config: Config, chance: Chance) -> None:
         self.level = 0
         self.period = 0
-        """How long the last period was to be."""
+        """The length that was set for the last period."""
         self.until: int | None = None
         """When the period that runs ends."""
         self._unit = int(config.backoff_multiplier * SECOND)
@@ -43,7 +43,7 @@ class Backoff:
 
     @property
     def is_on(self) -> bool:
-        """Whether messages come slower than they could."""
+        """True if messages come slower than they could."""
         return self.level > 0
 
     def length(self, level: int) -> int:
@@ -73,7 +73,7 @@ class Backoff:
         return self._begin(now)
 
     def is_due(self, now: int) -> bool:
-        """Whether a period runs and is over."""
+        """True if a period runs and is over."""
         return self.until is not None and now >= self.until
 
     def test_the_waters(self) -> None:

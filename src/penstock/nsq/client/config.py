@@ -1,7 +1,7 @@
-"""What a client tells a node about itself, how patient it is, and how it takes setbacks.
+"""A client's settings: the facts it tells a node, its time-outs, and its response to failures.
 
 The names are those of go-nsq's options (NSQ spec 7.1), which every NSQ tool accepts too; so
-are the defaults and the ranges, but for those that the comments tell of.
+are the defaults and the ranges, but for those that the comments name.
 """
 
 from __future__ import annotations

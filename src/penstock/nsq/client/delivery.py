@@ -34,12 +34,12 @@ class Delivery:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the connection that brought them is still there to take answers."""
+        """True if the connection that brought them is still there to take answers."""
         return self._replies.is_open
 
     @property
     def is_answered(self) -> bool:
-        """Whether all of them were finished or requeued at once."""
+        """True if all of them were finished or requeued at once."""
         return self._answered
 
     def bodies(self) -> list[bytes]:
@@ -72,5 +72,5 @@ class Delivery:
         return self._replies.requeue(messages, delay, backoff)
 
     def touch(self) -> bool:
-        """Start the time-outs of all of them anew."""
+        """Restart the time-outs of all of them."""
         return not self._answered and self._replies.touch(self.block.ids())

@@ -27,7 +27,7 @@ def local_target(local_addr: str) -> tuple[str, int] | None:
 
 
 def dial_reason(address: str, error: OSError) -> str:
-    """Such as ``dial tcp 127.0.0.1:4150: connect: connection refused``."""
+    """Describe a failed dial like ``dial tcp 127.0.0.1:4150: connect: connection refused``."""
     if isinstance(error, socket.gaierror):
         host, _ = split_host_port(address)
         known = "no such host" if error.errno == socket.EAI_NONAME else str(error.strerror).lower()

@@ -1,6 +1,6 @@
-"""What can go wrong between a client and a node, as exceptions.
+"""The errors that can occur between a client and a node, as exceptions.
 
-Every error code of the server has an exception of its own, named for it: ``E_BAD_TOPIC`` is
+Every error code of the server has its own exception, named for it: ``E_BAD_TOPIC`` is
 ``BadTopic``. ``server_error`` finds it. All of them are ``ClientError``.
 """
 
@@ -27,7 +27,7 @@ class TimedOut(NotConnected):
 
 
 class HandshakeFailed(ClientError):
-    """What answers at an address is no node that this client can, or may, talk to."""
+    """A failed handshake: the peer is no node that this client can, or may, talk to."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""What a client has to say while it works, as lines for people and as fields for programs.
+"""A client's log of its work, as lines for people and as fields for programs.
 
 Every record of the logger ``penstock.nsq.client`` has an attribute ``nsq``, a dictionary: ``event``
 (one of the words of ``EVENTS``), ``topic``, ``channel`` and ``address`` where they make sense, and

@@ -24,7 +24,7 @@ Tell = Callable[..., None]
 
 
 class Flow(Generic[Key]):
-    """How many messages each connection may send; made for one consumer."""
+    """Control of the number of messages that each connection may send; made for one consumer."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Flow(Generic[Key]):
 
     @property
     def max_in_flight(self) -> int:
-        """How much RDY there is for all connections together."""
+        """The RDY that all connections may have together."""
         return self._table.max_in_flight
 
     @property
     def total(self) -> int:
-        """How much of it is given."""
+        """The RDY that is given, over all connections."""
         return self._table.total
 
     @property
@@ -113,7 +113,7 @@ class Flow(Generic[Key]):
         return self._after(self.backoff.continued(now), now)
 
     def tick(self) -> Orders[Key]:
-        """What is due by now."""
+        """The orders that are due by now."""
         now = self._clock.monotonic_ns()
         if self._closed:
             return []

@@ -1,4 +1,4 @@
-"""How a connection begins, without I/O: magic, IDENTIFY, upgrades, AUTH where asked, SUB.
+"""The start of a connection, without I/O: magic, IDENTIFY, upgrades, AUTH where asked, SUB.
 
 The conversation is written down once, as a generator; ``Wire`` sends what it asks and hands it the
 answers (NSQ spec 1.4 to 1.6, 1.10).
@@ -45,16 +45,16 @@ class Handshake:
 
     @property
     def awaited(self) -> str:
-        """What the node has not answered yet."""
+        """The request that the node has not answered yet."""
         return self._ask.what
 
     def begin(self) -> Ask:
-        """What to ask first."""
+        """The first request."""
         self._ask = next(self._conversation)
         return self._ask
 
     def receive(self, frame: Frame) -> Ask | None:
-        """What to ask after this answer; None when there is nothing more, or not yet.
+        """The request that follows this answer; None when there is nothing more, or not yet.
 
         Raises the ServerError of a refusal, and HandshakeFailed.
         """
@@ -101,8 +101,10 @@ class Handshake:
             self._without_tls()
 
     def _without_tls(self) -> None:
-        """As in go-nsq ``tls_v1`` alone means TLS where it is offered; who says whom to trust, or
-        has a secret to keep, wants no less.
+        """Accept a server without TLS, with a warning, or raise HandshakeFailed.
+
+        As in go-nsq ``tls_v1`` alone means TLS where it is offered; a configuration that says whom
+        to trust, or has a secret to keep, wants no less.
         """
         config = self._config
         text = "the server offers no TLS"

@@ -1,4 +1,4 @@
-"""Which of several hosts is next: in turn, in turn among the living, or the quicker more often.
+"""The choice among several hosts: in turn, in turn among the living, or the quicker more often.
 
     hosts = hosts_of("hostpool", ["a:4150", "b:4150"], clock, chance)
     turn = hosts.take()
@@ -29,7 +29,7 @@ EPSILON: Final = 0.3
 """The part of the choices that explores, to begin with."""
 EPSILON_MIN: Final = 0.01
 EPSILON_DECAY: Final = 0.9
-"""What an exploration leaves of that part."""
+"""The factor by which an exploration reduces that part."""
 BUCKETS: Final = 120
 BUCKET: Final = 5 * MINUTE // BUCKETS
 
@@ -87,7 +87,7 @@ class ResponseTimes:
         return self._older + (self._sum / self._count if self._count else self._last)
 
     def turn(self, steps: int) -> None:
-        """So many buckets are over."""
+        """Move on by ``steps`` buckets."""
         for _ in range(min(steps, BUCKETS)):
             self._buckets.append(self._sum / self._count if self._count else 0.0)
             del self._buckets[0]

@@ -1,4 +1,4 @@
-"""What has come to a consumer and nobody has taken yet."""
+"""Messages that have come to a consumer and were not taken yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to take."""
+        """True if there is nothing to take."""
         return self._opened is None and not self._blocks
 
     def put(self, replies: Replies, block: MessageBlock) -> None:

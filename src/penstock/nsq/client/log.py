@@ -50,7 +50,7 @@ class NoDialect(LogError):
 
 
 class TlsNeeded(LogError):
-    """Plain HTTP is closed there; ``https_port`` is the port that is open, 0 if there is none."""
+    """Plain HTTP is closed there; ``https_port`` is the port that is open, 0 without one."""
 
     def __init__(self, node: str, https_port: int) -> None:
         super().__init__(node, 403, "TLS_REQUIRED")

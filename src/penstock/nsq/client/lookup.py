@@ -104,7 +104,7 @@ def _of_those_that_answer(
 
 
 def lookup_url(address: str, topic: str) -> str:
-    """The URL to ask; an address may be host:port or a URL with a path and query of its own."""
+    """The URL to ask; an address may be host:port or a URL with its own path and query."""
     parts = urlsplit(address if "://" in address else "http://" + address)
     path = parts.path if parts.path not in ("", "/") else "/lookup"
     query = f"{parts.query}&" if parts.query else ""

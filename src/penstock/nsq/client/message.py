@@ -49,17 +49,17 @@ class Message:
         return self._replies.requeue([(self.id, self.attempts)], delay, backoff)
 
     def touch(self) -> bool:
-        """Start its time-out anew, because it takes longer than expected."""
+        """Restart its time-out, because it takes longer than expected."""
         return not self._answered and self._replies.touch([self.id])
 
     @property
     def is_alive(self) -> bool:
-        """Whether the connection that brought it is still there to take an answer."""
+        """True if the connection that brought it is still there to take an answer."""
         return self._replies.is_open
 
     @property
     def is_answered(self) -> bool:
-        """Whether it was finished or requeued here."""
+        """True if it was finished or requeued here."""
         return self._answered
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a producer sends, gathers and tries again, without I/O; both producers are built on it.
+"""The producer's sending, gathering and retrying, without I/O; both producers are built on it.
 
 A ``Request`` is one command and waits for one answer. Single messages of a topic that come while
 the way is not free are gathered (``Pile``) into one MPUB, which costs client and server a fraction
@@ -24,11 +24,11 @@ from penstock.nsq.client.names import checked_topic
 from penstock.nsq.protocol import encode
 
 GATHERED_BYTES_MAX: Final = 512 * 1024
-"""How large an MPUB of single messages becomes."""
+"""The size in bytes up to which single messages are gathered into one MPUB."""
 WAITING_BYTES_MAX: Final = 64 * 1024
 """More than this does not wait for company."""
 BODY_BYTES_MAX: Final = 5_000_000
-"""How large an MPUB becomes; nodes take 5,123,840 bytes (``--max-body-size``) unless told."""
+"""The largest body of an MPUB; nodes take 5,123,840 bytes (``--max-body-size``) unless told."""
 
 _SIZE_BYTES: Final = 4
 _OF_THE_NODE: Final = (PubFailed, MpubFailed, DpubFailed)
@@ -36,7 +36,7 @@ _OF_THE_NODE: Final = (PubFailed, MpubFailed, DpubFailed)
 
 
 class Promise(Protocol):
-    """What is told how a publish ended: a future."""
+    """The receiver of a publish's outcome: a future."""
 
     def done(self) -> bool: ...
 
@@ -109,7 +109,7 @@ class Pile:
 
     @property
     def may_grow(self) -> bool:
-        """Whether more could still be gathered: only single messages, and not many, lie here."""
+        """True if more could still be gathered: only single messages, and not many, lie here."""
         return self._size < WAITING_BYTES_MAX and not self._is_urgent
 
     def add(self, topic: str, body: bytes, promise: Promise) -> None:
@@ -126,7 +126,7 @@ class Pile:
             self._requests.append(request)
 
     def put(self, request: Request) -> None:
-        """A command of its own, behind what came before it."""
+        """A separate command, behind what came before it."""
         self._is_urgent = True
         self._open.pop(request.topic, None)
         self._requests.append(request)

@@ -1,4 +1,4 @@
-"""Who gets which RDY: how a consumer shares ``max_in_flight`` among its connections.
+"""The RDY of each connection: how a consumer shares ``max_in_flight`` among its connections.
 
 The sum over all connections is never above ``max_in_flight``, and no connection gets more than its
 node allows. Whoever gets less is told first, so that this holds at every moment.
@@ -24,7 +24,7 @@ class Peer(Generic[Key]):
     def __init__(self, key: Key, most: int, now: int) -> None:
         self.key = key
         self.most = most
-        """What the node allows."""
+        """The most RDY that the node allows."""
         self.ready = 0
         self.since = now
         """When ``ready`` was set."""
@@ -45,7 +45,7 @@ class Table(Generic[Key]):
 
     @property
     def is_scarce(self) -> bool:
-        """Whether not every connection can have a message."""
+        """True if not every connection can have a message."""
         return len(self.peers) > self.max_in_flight > 0
 
     def add(self, key: Key, most: int, now: int) -> Peer[Key]:
@@ -95,7 +95,7 @@ class Table(Generic[Key]):
         self.spread(self.max_in_flight - self.total, now)
 
     def spread(self, count: int, now: int, last: frozenset[Key] = frozenset()) -> None:
-        """RDY 1 for so many connections that have none, those of ``last`` only if it must be."""
+        """RDY 1 for ``count`` connections that have none, those of ``last`` only if it must be."""
         idle = [peer for peer in self.peers.values() if not peer.ready]
         fresh = self.pick([peer for peer in idle if peer.key not in last], count)
         rest = self.pick([peer for peer in idle if peer.key in last], count - len(fresh))
@@ -103,14 +103,14 @@ class Table(Generic[Key]):
             self.give(peer, 1, now)
 
     def pick(self, peers: list[Peer[Key]], count: int) -> list[Peer[Key]]:
-        """So many of them at random, or all."""
+        """Pick ``count`` of them at random, or all if there are no more."""
         chosen: list[Peer[Key]] = []
         while peers and len(chosen) < count:
             chosen.append(peers.pop(self._chance.below(len(peers))))
         return chosen
 
     def take_orders(self) -> Orders[Key]:
-        """What has changed since the last time."""
+        """The changes since the last time."""
         orders, self.orders = self.orders, []
         return orders
 

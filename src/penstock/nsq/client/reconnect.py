@@ -1,8 +1,8 @@
-"""Which nodes to connect to, and when to try again (client guide, "Reconnection").
+"""The nodes to connect to, and the times of further attempts (client guide, "Reconnection").
 
 A node given directly is tried for ever, with delays that double up to ``lookupd_poll_interval``.
 One that nsqlookupd named is tried a few times and then left until nsqlookupd names it again; and so
-it is left when its connection ends, because that may be meant: whoever subscribes anew makes a
+it is left when its connection ends, because that may be meant: whoever subscribes again makes a
 topic that was deleted there. No connection ends because an answer does not name its node.
 """
 
@@ -53,11 +53,11 @@ class Reconnect:
         return min(due, default=None)
 
     def is_direct(self, address: str) -> bool:
-        """Whether the address was given, not found."""
+        """True if the address was given, not found."""
         return address in self._direct
 
     def is_proven(self, address: str) -> bool:
-        """Whether it was ever connected."""
+        """True if it was ever connected."""
         return self._nodes[address].is_proven
 
     def found(self, addresses: Iterable[str]) -> list[str]:

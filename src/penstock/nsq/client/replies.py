@@ -1,4 +1,4 @@
-"""What a consumer answers over one connection: in order, in few pieces, and counted.
+"""A consumer's answers over one connection: in order, in few pieces, and counted.
 
 FINs are the many: their ids are gathered until the end of a pass of the loop and become one
 command line after the other at once. What an outcome means for RDY goes out before the answer that
@@ -22,7 +22,7 @@ _MILLISECONDS = 1000
 
 
 class Outcome(Enum):
-    """How it went with one message, or with several that were answered together."""
+    """The outcome of one message, or of several that were answered together."""
 
     SUCCESS = auto()
     FAILURE = auto()
@@ -37,12 +37,12 @@ class Link(Protocol):
 
     @property
     def server(self) -> ServerInfo:
-        """What the node said of itself."""
+        """The node's description of itself."""
         ...
 
     @property
     def state(self) -> ConnectionState:
-        """What can be seen of it."""
+        """The visible state of the connection."""
         ...
 
     @property
@@ -55,11 +55,11 @@ class Link(Protocol):
         ...
 
     def add_in_flight(self, count: int) -> None:
-        """So many messages in flight more."""
+        """Count ``count`` more messages in flight."""
         ...
 
     def settled(self, count: int = 1) -> None:
-        """So many messages in flight less."""
+        """Count ``count`` fewer messages in flight."""
         ...
 
     def set_ready(self, count: int) -> None:
@@ -147,7 +147,7 @@ class Replies:
             self._settle(b"".join(lines), len(lines))
 
     def touch(self, identifiers: Iterable[bytes]) -> bool:
-        """Start the time-outs of these anew."""
+        """Restart the time-outs of these."""
         self.flush()
         return self.is_open and self._sent(b"".join(map(encode.touch, identifiers)))
 

@@ -1,4 +1,4 @@
-"""What a node says of itself in its answer to IDENTIFY (NSQ spec 1.5)."""
+"""The description that a node gives of itself in its answer to IDENTIFY (NSQ spec 1.5)."""
 
 from __future__ import annotations
 

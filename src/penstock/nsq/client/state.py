@@ -1,4 +1,4 @@
-"""What can be seen of a connection while it lives."""
+"""The visible state of a connection while it lives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConnectionState:
     last_heartbeat: float | None = None
     """When the node's last sign of life came."""
     last_heartbeat_monotonic: float | None = None
-    """The same on the clock that never goes back."""
+    """The time of the node's last sign of life, on the clock that never goes back."""
     last_error: str = ""
     """The error frame that came last."""
     left: bool = False

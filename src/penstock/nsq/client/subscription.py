@@ -50,7 +50,7 @@ LinkT = TypeVar("LinkT", bound=Link)
 
 
 class BackoffState(NamedTuple):
-    """How slow a consumer has become, because messages failed."""
+    """The state of a consumer's backoff, which failed messages cause."""
 
     level: int
     """0 for as quick as can be; one more for each failure, one less for each success."""
@@ -82,7 +82,7 @@ class Subscription(Generic[LinkT]):
         self.on_give_up: GiveUp | None = None
         """Called with a message that was tried too often, before it is finished."""
         self.last_error: ClientError | None = None
-        """What went wrong last with a node or an nsqlookupd."""
+        """The last error of a node or an nsqlookupd."""
         self._config = (config or Config()).validate()
         self._required = required
         self._clock = clock
@@ -119,7 +119,7 @@ class Subscription(Generic[LinkT]):
 
     @property
     def is_starved(self) -> bool:
-        """Whether a node is about to send no more, because too many messages are unanswered.
+        """True if a node is about to send no more, because too many messages are unanswered.
 
         For who gathers messages: this is the time to handle them (client guide, "Starvation").
         """
@@ -130,14 +130,14 @@ class Subscription(Generic[LinkT]):
 
     @property
     def backoff(self) -> BackoffState:
-        """How slow it has become, because messages failed."""
+        """The state of the backoff, which failed messages cause."""
         backoff = self._flow.backoff
         waits = 0 if backoff.until is None else backoff.until - self._clock.monotonic_ns()
         return BackoffState(backoff.level, max(0, waits) / SECOND)
 
     @property
     def max_in_flight(self) -> int:
-        """How many messages may be unanswered, over all connections; 0 pauses. Can be set."""
+        """The most messages that may be unanswered, over all connections; 0 pauses. Can be set."""
         return self._flow.max_in_flight
 
     @max_in_flight.setter
@@ -162,7 +162,7 @@ class Subscription(Generic[LinkT]):
         raise NotImplementedError
 
     def _arrived(self, count: int) -> None:
-        """So many of those who wait may look again."""
+        """Let ``count`` of those who wait look again."""
 
     def _rescheduled(self) -> None:
         """``_deadline`` may have changed."""
@@ -306,7 +306,7 @@ class Subscription(Generic[LinkT]):
             replies.set_ready(count)
 
     def _given_up(self, message: Message) -> object:
-        """Tell of a message that was tried too often; what ``on_give_up`` returns."""
+        """Report a message that was tried too often; return what ``on_give_up`` returns."""
         identifier = message.id.decode("ascii", "replace")
         text = f"msg {identifier} attempted {message.attempts} times, giving up"
         node, attempts = message.address, message.attempts

@@ -72,7 +72,7 @@ class Wire:
         self.server = ServerInfo()
         self.state = ConnectionState(address)
         self.is_ready = False
-        """Whether the handshake is done."""
+        """True if the handshake is done."""
         self.pending = 0
         """Bytes of the commands that ``take_output`` would give; layers may change that."""
         self._config = config
@@ -122,7 +122,7 @@ class Wire:
             raise HandshakeFailed(self.address, str(error)) from error
 
     def lost(self, reason: str = "") -> NotConnected:
-        """What to report when the connection ends, by itself when there is no reason."""
+        """The error to report when the connection ends, by itself when there is no reason."""
         if not reason:
             reason = _CLOSED
             error = self.state.last_error
@@ -134,7 +134,7 @@ class Wire:
 
     @property
     def awaited(self) -> str:
-        """What the handshake waits for."""
+        """The step that the handshake waits for."""
         return "TLS handshake" if self._shaking else self._handshake.awaited
 
     def _next_piece(self) -> bytes:
@@ -261,11 +261,11 @@ class Wire:
 
     @property
     def has_output(self) -> bool:
-        """Whether there is, or may be, something to send."""
+        """True if there is, or may be, something to send."""
         return bool(self._said or self._sealed or self._stack)
 
     def take_output(self) -> bytes:
-        """What is to be sent, all of it in one piece; perhaps nothing."""
+        """The bytes to be sent, all of them in one piece; perhaps none."""
         self._seal()
         sealed = self._sealed
         output = sealed[0] if len(sealed) == 1 else b"".join(sealed)

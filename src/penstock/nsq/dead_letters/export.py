@@ -24,4 +24,4 @@ def _raw(node: str, topic: str, letter: Stored) -> bytes:
 
 
 FORMS: Final[dict[str, Callable[[str, str, Stored], bytes]]] = {"json": _json, "raw": _raw}
-"""What makes a letter its line: JSON with where it came from, or the body alone."""
+"""Functions that turn a letter into a line: JSON with where it came from, or the body alone."""

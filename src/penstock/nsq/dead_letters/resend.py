@@ -17,9 +17,9 @@ from penstock.nsq.client.message import Message
 from penstock.nsq.pieces import PIECE_MESSAGES, pieces
 
 IN_FLIGHT_S: Final = 30.0
-"""How long a letter stays in flight, and so when those of a run that crashed come again."""
+"""The seconds that a letter stays in flight; after them, those of a crashed run come again."""
 HOLD_S: Final = 600.0
-"""How long a letter that was not chosen stays away, should nobody release it at the end."""
+"""The delay in seconds of a letter that was not chosen, should nobody release it at the end."""
 
 
 class ResendError(PenstockError):
@@ -28,7 +28,7 @@ class ResendError(PenstockError):
 
 @dataclass(slots=True)
 class Result:
-    """What became of one topic's letters; ``sent`` counts by the topic they went to."""
+    """The outcome for one topic's letters; ``sent`` counts by the topic they went to."""
 
     sent: Counter[str] = field(default_factory=Counter)
     orphans: int = 0
@@ -49,7 +49,7 @@ class Resending:
         self._sent: set[bytes] = set()
 
     def was_sent(self, identifier: str) -> bool:
-        """Whether this letter is sent: when it comes again, it is only finished."""
+        """True if this letter is sent: when it comes again, it is only finished."""
         return identifier.encode() in self._sent
 
     def to_send(self, letters: Sequence[Message]) -> Iterator[tuple[str, Sequence[Message]]]:

@@ -1,4 +1,4 @@
-"""Which letters are still to be dealt with, as runs of offsets."""
+"""The letters that are still to be dealt with, as runs of offsets."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def newest(runs: Sequence[Run], count: int) -> list[Run]:
 
 
 def count(runs: Sequence[Run]) -> int:
-    """How many offsets."""
+    """The number of offsets."""
     return sum(run.next - run.first for run in runs)

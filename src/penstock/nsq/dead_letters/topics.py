@@ -1,4 +1,4 @@
-"""Which topics have dead letters, and which of their messages are still to be dealt with.
+"""The topics that have dead letters, and those of their messages that are still to be dealt with.
 
 A topic has dead letters when nsqd moves them there, when its name says so, or when it is RocketMQ's
 ``%DLQ%<group>``. Those to be dealt with are what the channel ``penstock-dlq`` has not finished;
@@ -15,12 +15,12 @@ SUFFIXES: Final = (".dead", ".dead#ephemeral")
 
 
 def is_named_so(topic: str) -> bool:
-    """Whether a topic has dead letters by its name."""
+    """True if a topic has dead letters by its name."""
     return is_rocketmq(topic) or topic.endswith(SUFFIXES)
 
 
 def is_rocketmq(topic: str) -> bool:
-    """Whether it is of a RocketMQ group; NSQ's consumers cannot subscribe to it."""
+    """True if the topic is of a RocketMQ group; NSQ's consumers cannot subscribe to it."""
     return topic.startswith(ROCKETMQ_PREFIX)
 
 

@@ -1,7 +1,7 @@
 """A connection of an nsqd that has auth servers: AUTH first, then what they allow (NSQ 1.10).
 
-The answer to AUTH is kept for as long as it says; the first SUB or publish after that asks anew and
-waits, with everything behind it, for the new answer. RDY, FIN, REQ and TOUCH are not checked: a
+The answer to AUTH is kept for as long as it says; the first SUB or publish after that asks again,
+and waits, with everything behind it, for the new answer. RDY, FIN, REQ and TOUCH are not checked: a
 subscribed consumer goes on.
 """
 
@@ -99,7 +99,7 @@ class GuardedSession(Session):
         return allowed
 
     def _may(self, event: Event, command: str, topic: str, channel: str) -> bool:
-        """Whether to go on with a command; otherwise it failed, or is to come again later."""
+        """True if a command may go on; otherwise it has failed, or will be handled again later."""
         if self.authorizations is None:
             self._fail_in_turn(f"E_AUTH_FIRST AUTH required before {command}")
         elif self._heard_ns >= self._expires_ns:

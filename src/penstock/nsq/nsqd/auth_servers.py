@@ -78,7 +78,7 @@ class AuthServers:
                    tls)  # fmt: skip
 
     async def ask(self, credentials: Credentials, client: str) -> Authorizations | None:
-        """What the client may do; None when no server says, and the log then has the reasons.
+        """The client's permissions; None if no server gives them: the log then has the reasons.
 
         ``client`` is its address, for the log.
         """

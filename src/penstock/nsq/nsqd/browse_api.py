@@ -79,7 +79,7 @@ class BrowseApi:
     # --- peeking -------------------------------------------------------------------------------
 
     def _peek_topic(self, request: Request) -> Any:
-        """What the log holds, consumed or not; ``waiting`` is what no channel was given yet.
+        """List what the log holds, consumed or not; ``waiting`` is what no channel was given yet.
 
         Also of topics with names that are not NSQ's, such as RocketMQ's dead letters.
         """
@@ -107,7 +107,7 @@ class BrowseApi:
             yield Found(offset, "waiting" if waiting else "distributed")
 
     def _peek_channel(self, request: Request) -> Any:
-        """What a channel still needs, in the order of the log, with its state."""
+        """List the messages that a channel still needs, in the log's order, with their state."""
         query = Query.parse(request.query)
         topic, channel = existing_channel(self._topics, query)
         page = _Page(query, topic)

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 LINGER_S = 1.0
 ABORT_S = 30.0
-"""How long a connection that is to close may take to send what is written."""
+"""The time in seconds that a closing connection may take to send what is written."""
 WRITE_HIGH_WATER = 1024 * 1024
 _UNSENT_BYTES_MAX = 2 * WRITE_HIGH_WATER
 _HELD_BYTES_MAX = 8 * 1024 * 1024
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_tls(self) -> bool:
-        """Whether TLS protects the connection."""
+        """True if TLS protects the connection."""
         return self.tls is not None
 
     @property
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _waits(self) -> bool:
-        """Whether no command may be handled now."""
+        """True if no command may be handled now."""
         return self._held is not None or self._suspended or self._choked
 
     def _may_hear(self) -> bool:
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
             self._fail(text)
 
     def _fail_in_turn(self, text: str) -> None:
-        """As ``_fail``, but after the answers that are owed."""
+        """Fail like ``_fail``, but after the answers that are owed."""
         if self._owed:
             self._held = Failure(text.partition(" ")[0], text, True, "")
         else:
@@ -353,7 +353,7 @@ class Connection(asyncio.Protocol):
         self._schedule_beat(interval)
 
     def _beats_late(self) -> bool:
-        """Whether we were held up ourselves: then the client may have answered, or had no cause."""
+        """True if nsqd itself was held up: the client may have answered, or had no cause to."""
         assert self._beat is not None
         late_s = asyncio.get_running_loop().time() - self._beat.when()
         return late_s * SECOND > self.identity.heartbeat_interval / 2

@@ -27,7 +27,7 @@ class Layering:
     """Puts on a connection the layers that were agreed on. ``tls`` is there if TLS is among them.
 
     As upstream, a later IDENTIFY that agrees on a compression replaces the one there was, and one
-    that agrees on TLS begins anew, on the bare connection.
+    that agrees on TLS begins again, on the bare connection.
     """
 
     def __init__(self, connection: Connection, outcome: Negotiated, tls: ServerTls | None) -> None:

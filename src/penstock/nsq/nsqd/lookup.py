@@ -1,7 +1,7 @@
 """nsqd's side of nsqlookupd: say who we are and which topics and channels we have.
 
-Each nsqlookupd has a peer task with a connection of its own, so that a slow one delays nobody. A
-lost connection is opened anew with the next command, or soon without one, and everything is
+Each nsqlookupd has a peer task with its own connection, so that a slow one delays nobody. A
+lost connection is reopened with the next command, or soon without one, and everything is
 registered again (NSQ spec 3.9).
 """
 
@@ -65,7 +65,7 @@ class LookupPeer:
         self._task = spawn(self._run(), f"lookupd {address}")
 
     def send(self, command: bytes) -> None:
-        """Queue a command line; when too many wait, the connection is made anew instead."""
+        """Queue a command line; when too many wait, the connection is reopened instead."""
         try:
             self._commands.put_nowait(command)
         except asyncio.QueueFull:

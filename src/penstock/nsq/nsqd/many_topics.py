@@ -1,4 +1,4 @@
-"""Requests of the log API that name many topics: each gets an answer or an error of its own.
+"""Requests of the log API that name many topics: each topic gets its own answer or error.
 
 A reader of hundreds of topics would otherwise make as many requests, one after the other.
 """

@@ -55,7 +55,7 @@ class TopicEntry(NamedTuple):
 
 
 def read(store: Store) -> list[TopicEntry]:
-    """What the file of a data path says; nothing when there is none.
+    """The topics in the metadata file of a data path; empty when there is no such file.
 
     Raises ConfigError when the file is not what nsqd writes, StorageError when it cannot be read.
     """

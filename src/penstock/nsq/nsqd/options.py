@@ -254,7 +254,7 @@ class NsqdOptions(WebOptions):
 
     @property
     def tls_needed(self) -> TlsRequired:
-        """Who must use TLS: a policy for client certificates alone asks it of all."""
+        """The clients that must use TLS; all if only a policy for client certificates is set."""
         if self.tls_client_auth_policy and self.tls_required is TlsRequired.NO:
             return TlsRequired.YES
         return self.tls_required
@@ -294,7 +294,7 @@ class NsqdOptions(WebOptions):
         return self.e2e_processing_latency_window_time if asked else 0
 
     def limits(self) -> Limits:
-        """What a client may ask for."""
+        """The limits on what a client may ask for."""
         return Limits(
             max_msg_size=self.max_msg_size,
             max_body_size=self.max_body_size,

@@ -1,4 +1,4 @@
-"""What goes out to one client, and when: NSQ's output buffering (NSQ spec 1.9).
+"""The output to one client, and when it is sent: NSQ's output buffering (NSQ spec 1.9).
 
 Message frames wait until the buffer is full, the client takes no more, or its time is over; any
 other frame goes out at once and takes the waiting ones along.

@@ -91,7 +91,7 @@ def _latencies(
 
 
 def _groups(sources: StatSources, topic: Topic) -> dict[str, Any]:
-    """The groups of a topic; empty when there is none."""
+    """The groups of a topic; empty if it has no groups."""
     found = {
         "consumer_groups": group_stats.consumer_groups(
             sources.node.dialects, topic.name, "", with_clients=False

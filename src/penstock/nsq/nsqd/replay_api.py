@@ -29,7 +29,7 @@ class ReplayApi:
         router.v1("POST", "/channel/seek", self._seek)
 
     def _create(self, request: Request) -> Any:
-        """As NSQ has it; with a position the channel must be a new one, and starts there."""
+        """Create a channel as NSQ does; with a position it must be a new one, and starts there."""
         query = Query.parse(request.query)
         _, name = query.topic_and_channel()
         topic = existing_topic(self._topics, query)

@@ -1,4 +1,4 @@
-"""What the commands of a connection do: the protocol's events meet the broker (NSQ protocol V2).
+"""The effects of a connection's commands: the protocol's events meet the broker (NSQ protocol V2).
 
 The protocol itself is in ``penstock.nsq.protocol``, reading and flow in ``connection``. A publish
 is answered when its pass of the loop has committed it.
@@ -57,7 +57,7 @@ class Session(Connection):
     """A client's connection, and what it is to the broker."""
 
     authorizations: Authorizations | None = None
-    """What the auth servers said; None before AUTH, or without such servers."""
+    """The answer of the auth servers; None before AUTH, or without such servers."""
 
     def __init__(self, context: Context, sessions: dict[Session, None]) -> None:
         """While it is connected it is among the ``sessions``."""
@@ -305,8 +305,8 @@ class Session(Connection):
         return self.topic, self.channel, self.consumer
 
     def _offset(self, message_id: bytes) -> int:
-        """The offset that an id stands for; -1, which is never in flight, when it is none of
-        ours.
+        """The offset that an id stands for; -1, which is never in flight, when it is not
+        one of ours.
         """
         assert self.topic is not None
         value = id_value(message_id)

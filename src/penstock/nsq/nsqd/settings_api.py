@@ -1,6 +1,6 @@
 """Settings of single topics and channels: /topic/config and /channel/config.
 
-GET shows what holds, and under ``set`` what was set here; POST sets all of it anew: a field that is
+GET shows what holds, and under ``set`` what was set here; POST replaces all of it: a field that is
 left out, or null, is as the flags say, 0 switches off.
 """
 

@@ -42,7 +42,7 @@ def handle(sources: StatSources, request: Request) -> Response:
 
 
 def collect(sources: StatSources, query: Query) -> dict[str, Any]:
-    """What the parameters ask for, in the order of NSQ's keys."""
+    """The statistics that the parameters ask for, in the order of NSQ's keys."""
     wanted, channel = query.get("topic") or "", query.get("channel") or ""
     with_clients = query.get("include_clients") not in _FALSE
     known = sources.node.broker.topics
@@ -184,7 +184,7 @@ def _channel(
 
 
 def _delivered(channel: Channel) -> dict[str, int]:
-    """How many messages went to consumers, by how near those are; none of a kind, no key."""
+    """The messages delivered to consumers, counted by proximity; a count of zero has no key."""
     names = ("zone_local_msg_count", "region_local_msg_count", "global_msg_count")
     counts = zip(names, channel.delivered_counts, strict=True)
     return {name: count for name, count in counts if count}
@@ -223,7 +223,7 @@ def _client(session: Session, topic: str = "") -> dict[str, Any]:
 
 
 def _authorized(session: Session) -> dict[str, Any]:
-    """What auth servers said of a connection; as in Go's, false and empty values are left out."""
+    """The auth servers' answer on a connection; as in Go's, without false and empty values."""
     granted = session.authorizations
     if granted is None:
         return {}
@@ -243,7 +243,7 @@ def _producers(sources: StatSources, topic: str) -> list[dict[str, Any]]:
 
 
 def as_text(sources: StatSources, stats: dict[str, Any], query: Query) -> str:
-    """The same as lines for people."""
+    """The statistics as lines of text for people."""
     now = sources.node.clock.wall_ns()
     started = datetime.fromtimestamp(sources.node.started_ns / SECOND).astimezone()
     start_time = started.strftime("%Y-%m-%dT%H:%M:%S%z")

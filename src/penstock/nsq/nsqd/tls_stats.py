@@ -1,4 +1,4 @@
-"""What /stats tells of a connection's TLS, in the words of Go's nsqd (NSQ spec 2.5)."""
+"""The fields of /stats about a connection's TLS, in the words of Go's nsqd (NSQ spec 2.5)."""
 
 from __future__ import annotations
 

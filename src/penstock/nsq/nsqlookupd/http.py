@@ -14,7 +14,7 @@ from penstock.nsq.version import NSQ_VERSION
 
 _PONG = plain_response("OK")
 _NEVER = -6795364578871345152
-"""What Go prints for the nanoseconds of a time that was never set."""
+"""The number that Go prints for the nanoseconds of a time that was never set."""
 
 
 class LookupApi:

@@ -1,4 +1,4 @@
-"""What can be set of nsqlookupd."""
+"""The options of nsqlookupd."""
 
 from __future__ import annotations
 

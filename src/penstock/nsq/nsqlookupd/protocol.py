@@ -36,12 +36,12 @@ _PEER_FIELDS = {
 
 
 class LookupProtocolError(PenstockError):
-    """What a peer sent is wrong; the text is the answer, and the connection ends."""
+    """Invalid input from a peer; the text is the answer, and the connection ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """How an nsqd describes itself."""
+    """The description that an nsqd gives of itself."""
 
     hostname: str
     broadcast_address: str

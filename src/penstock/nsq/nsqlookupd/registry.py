@@ -1,4 +1,4 @@
-"""Who has which topic and channel: the whole state of nsqlookupd, kept in memory only.
+"""The producers of each topic and channel: the whole state of nsqlookupd, kept in memory only.
 
 A key (a topic, or a channel of one) outlives its producers, so that what once existed stays listed;
 it goes by HTTP delete, or when the last producer of an ephemeral one unregisters.
@@ -134,7 +134,7 @@ class Registry:
         self._channels.pop(topic, None)
 
     def delete_channel(self, topic: str, channel: str) -> bool:
-        """Forgets a channel; False when there is none."""
+        """Forgets a channel; False when there is no such channel."""
         return self._channels.get(topic, {}).pop(channel, None) is not None
 
     def tombstone(self, topic: str, node: str) -> int:
@@ -166,7 +166,7 @@ class Registry:
         return sorted(self._channels.get(topic, {}))
 
     def topic_producers(self, topic: str) -> list[Producer]:
-        """Who can be asked for a topic: the active producers without a tombstone."""
+        """The producers that can be asked for a topic: the active ones without a tombstone."""
         return [
             registration.producer
             for registration in self._topics.get(topic, {}).values()
@@ -182,7 +182,7 @@ class Registry:
         ]
 
     def is_hidden(self, registration: Registration) -> bool:
-        """Whether a tombstone is in force."""
+        """True if a tombstone is in force."""
         since = registration.tombstoned_at
         now = self._clock.monotonic_ns()
         return since is not None and now - since < self._tombstone_lifetime

@@ -23,15 +23,15 @@ from penstock.nsq.nsqlookupd.protocol import (
 from penstock.nsq.nsqlookupd.registry import Producer, Registry
 
 UNIDENTIFIED_LIMIT_S = 300.0
-"""How long a connection may stay without saying who it is; an identified one may be silent."""
+"""The time in seconds until a connection must identify itself; an identified one may be silent."""
 LINGER_S = 0.5
-"""How long input is read away after an error, so that the error's text arrives."""
+"""The seconds for which input is discarded after an error, so that the error's text arrives."""
 
 _log = logging.getLogger("penstock.nsqlookupd")
 
 
 class LookupServer:
-    """What the connections share; its instance is the protocol factory for `net.tcp.listen`."""
+    """State that connections share; its instance is the protocol factory for `net.tcp.listen`."""
 
     def __init__(self, registry: Registry, describe: Callable[[], bytes], turns: Turns) -> None:
         self.registry = registry

@@ -31,7 +31,7 @@ class AuthError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What an auth server is told about a client.
+    """The facts about a client that an auth server is told.
 
     ``remote_ip`` is empty on a unix socket, ``common_name`` without a client certificate.
     """
@@ -68,7 +68,7 @@ class Question:
 
 
 def question(address: str, credentials: Credentials, method: str) -> Question:
-    """What to ask ``address`` (``host:port``, or a URL to be used as it is) by "get" or "post"."""
+    """A request to ``address`` (``host:port``, or a URL to be used as is) by "get" or "post"."""
     url = address if "://" in address else f"http://{address}/auth"
     parameters = credentials.parameters()
     if method == "post":
@@ -126,7 +126,7 @@ def _over_https(asked: Question, body: bytes) -> Question | None:
 
 
 def grants(status: int, body: bytes) -> Authorizations:
-    """What an answer that sends us nowhere allows. Raises AuthError unless it is 200 and valid."""
+    """Permissions in an answer that is no redirect. Raises AuthError unless it is 200 and valid."""
     if status != 200:
         rest = "..." if len(body) > _SHOWN_MAX else ""
         raise AuthError(f"got response {status} {quote(body[:_SHOWN_MAX])}{rest}")

@@ -1,4 +1,4 @@
-"""What a client may do: the answer of an auth server (NSQ spec 1.10).
+"""The permissions of a client: the answer of an auth server (NSQ spec 1.10).
 
 The answer's patterns are RE2, as in Go: matching takes linear time whatever the pattern, which is
 why Python's ``re`` would not do. They are searched for anywhere in the name, not anchored.
@@ -28,7 +28,7 @@ _COMPILED_BYTES_MAX = 1024 * 1024
 _INSTRUCTIONS_MAX = 200_000
 """Of all compiled patterns of an answer; ``^name.*$`` has 15. Bounds time and memory."""
 _INSTRUCTIONS_LEAST = 20
-"""What a pattern counts at least, which makes 10,000 patterns the most of an answer."""
+"""The least that a pattern counts, which makes 10,000 patterns the most of an answer."""
 
 
 class Pattern(Protocol):
@@ -86,7 +86,7 @@ class Authorizations:
         return cls(answer["ttl"] * SECOND, entries, answer["identity"], answer["identity_url"])
 
     def allows(self, topic: str, channel: str = "") -> bool:
-        """Whether a client may subscribe to the channel or, without one, publish to the topic.
+        """True if a client may subscribe to the channel or, without one, publish to the topic.
 
         A publisher's entry needs a channel pattern too: one that is found in the empty string.
         """

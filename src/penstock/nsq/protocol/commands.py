@@ -1,4 +1,4 @@
-"""What a server hears: bytes in, one command at a time out.
+"""A server's reader of commands: bytes in, one command at a time out.
 
 The reader is pulled (``next_event``), because the session's answer to one command decides what the
 next one may be, and after an IDENTIFY perhaps even what its bytes mean. It checks everything about
@@ -91,7 +91,7 @@ __all__ = [
 _int32 = struct.Struct(">i").unpack_from
 
 _APPEND_FROM = 64 * 1024
-"""Left-over bytes from which on data is appended in place instead of joined anew at each read."""
+"""Left-over bytes from which on data is appended in place instead of joined again at each read."""
 
 
 class CommandReader:
@@ -99,7 +99,7 @@ class CommandReader:
 
     The session sets ``state`` and ``heartbeats_disabled`` as the connection's life goes on, and
     ``tls_required`` while nothing but IDENTIFY is welcome. With ``announce_mpub`` the line of an
-    MPUB is an event of its own, because nsqd authorises and creates the topic before the body.
+    MPUB is a separate event, because nsqd authorises and creates the topic before the body.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class CommandReader:
 
     @property
     def greeted(self) -> bool:
-        """Whether the magic has come, or something else in its place."""
+        """True once the magic has come, or something else in its place."""
         return self._resume != self._magic
 
     @property

@@ -80,5 +80,5 @@ def requeue(message_id: bytes, delay_ms: int) -> bytes:
 
 
 def touch(message_id: bytes) -> bytes:
-    """TOUCH: start this message's time-out anew."""
+    """TOUCH: restart this message's time-out."""
     return b"TOUCH %b\n" % message_id

@@ -1,7 +1,7 @@
-"""What can be wrong with the bytes of a peer.
+"""Errors in the bytes of a peer.
 
 A broken rule of the protocol is a value with the exact text the peer is to see, so that whoever
-notices it (the TCP session, HTTP's /mpub, a client) can pass it on without composing it anew.
+notices it (the TCP session, HTTP's /mpub, a client) can pass it on without composing it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a client asked for: the events that ``CommandReader`` hands to a session."""
+"""The requests of a client: the events that ``CommandReader`` hands to a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.nsq.protocol.finishes import Ids
 
 
 class State(IntEnum):
-    """What a connection is at the moment; the numbers appear in /stats."""
+    """The current state of a connection; the numbers appear in /stats."""
 
     INIT = 0
     SUBSCRIBED = 3

@@ -69,7 +69,7 @@ class Response:
 
     @property
     def is_heartbeat(self) -> bool:
-        """Whether the server wants a sign of life (any command, by custom NOP)."""
+        """True if the server wants a sign of life (any command, by custom NOP)."""
         return self.data == b"_heartbeat_"
 
 
@@ -86,7 +86,7 @@ class Error:
 
     @property
     def is_fatal(self) -> bool:
-        """Whether the server closes the connection after this error."""
+        """True if the server closes the connection after this error."""
         return self.code not in ("E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED")
 
 

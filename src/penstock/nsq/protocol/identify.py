@@ -60,7 +60,7 @@ class Identity:
 
     @classmethod
     def unknown(cls, remote_ip: str, limits: Limits) -> Identity:
-        """Who a connection is before it says so."""
+        """The identity of a connection that has not sent IDENTIFY yet."""
         return cls(
             client_id=remote_ip,
             hostname=remote_ip,
@@ -73,7 +73,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the server can do and wants its clients to know."""
+    """The server's features, as announced to its clients."""
 
     version: str
     tls_v1: bool = False

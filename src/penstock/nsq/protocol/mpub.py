@@ -52,7 +52,7 @@ class MpubScanner:
         return self._walk(data, start)
 
     def end_of_data(self, available: int) -> ProtocolError:
-        """What to tell a client that ended after ``available`` bytes of an unfinished body."""
+        """The error for a client that ended after ``available`` bytes of an unfinished body."""
         if not self.count:
             return ProtocolError("E_BAD_BODY", "MPUB failed to read message count")
         index = len(self.bodies)

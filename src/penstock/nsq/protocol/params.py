@@ -35,7 +35,7 @@ def parse_number(raw: bytes) -> int | None:
 
 
 def signed(number: int) -> int:
-    """As a signed 64-bit register would show it: wrapped, and negative from 2^63 on."""
+    """The number in a signed 64-bit register: wrapped, and negative from 2^63 on."""
     number &= _REGISTER
     return number - (1 << 64) if number >> 63 else number
 

@@ -1,7 +1,7 @@
 """The snappy layer: snappy's framing format, both ways (NSQ spec 1.6).
 
 The stream is a run of chunks: one byte of type, three of length, then the content. What is sent
-together becomes chunks of its own. ``cramjam`` does the coding and the checksums, for as many whole
+together becomes separate chunks. ``cramjam`` does the coding and the checksums, for as many whole
 chunks at once as there are; here they are counted out, so that no more is decoded at a time than
 was asked for.
 """
@@ -61,7 +61,7 @@ class SnappyLayer(Layer):
         return plain
 
     def _next_run(self) -> tuple[int, int]:
-        """How many bytes are whole chunks that decode to no more than a piece, and to how many."""
+        """The size of the whole chunks that decode to at most one piece, and their decoded size."""
         size = plain_size = 0
         while True:
             if self._to_skip and (size or not self._skip()):
@@ -112,7 +112,7 @@ class SnappyLayer(Layer):
         return not self._to_skip
 
     def _check(self, kind: int, length: int) -> None:
-        """Whether there may be such a chunk here, as soon as its header is known."""
+        """Raise LayerError if no such chunk may be here, as soon as its header is known."""
         if kind == _IDENTIFIER:
             allowed = length == len(STREAM_ID) - _HEADER
         else:
@@ -124,7 +124,7 @@ class SnappyLayer(Layer):
 
 
 def _plain_size(held: bytearray, kind: int, content: int, end: int) -> int:
-    """What a chunk of data says that it decodes to, in bytes."""
+    """The decoded size that a chunk of data declares, in bytes."""
     content += _CHECKSUM
     size = end - content if kind == _UNCOMPRESSED else _varint(held, content, end)
     if size > _PLAIN_MAX:

@@ -13,7 +13,7 @@ from penstock.core.ranges import RangeSet
 
 
 class Queued:
-    """Which of the imported offsets a channel had in its queue."""
+    """The imported offsets that a channel had in its queue."""
 
     def __init__(self) -> None:
         self.fresh = RangeSet()
@@ -31,7 +31,7 @@ class Queued:
             self.unfinished.append((first, next_, attempts))
 
     def skips(self, first: int, next_: int) -> list[Range]:
-        """What of ``[first, next_)`` the cursor must not deliver by itself."""
+        """The parts of ``[first, next_)`` that the cursor must not deliver by itself."""
         gaps = []
         for start, end in self.fresh:
             if start > first:
@@ -51,7 +51,7 @@ def records(
     start: int,
     paused: bool,
 ) -> list[Record]:
-    """What to add to a journal that stood at ``progress``.
+    """The records to add to a journal that stood at ``progress``.
 
     The messages of the channel queues are ``[first, next_)``, those of the topic queue follow. The
     log starts at ``start``. ``channels`` has every channel that there is to be, queued or not.

@@ -20,7 +20,7 @@ _META = re.compile(rb"\s*(-?\d{1,19})\s+(\d{1,19}),(\d{1,19})\s+(\d{1,19}),(\d{1
 
 @dataclass(slots=True)
 class QueueFiles:
-    """What there is of one queue. ``channel`` is None for the queue of a topic."""
+    """The files of one queue. ``channel`` is None for the queue of a topic."""
 
     topic: str
     channel: str | None
@@ -74,7 +74,7 @@ def _queue(name: str) -> QueueFiles | None:
 
 
 class Meta(NamedTuple):
-    """What a meta file says; positions in bytes, as of the last sync of that nsqd."""
+    """The content of a meta file; positions in bytes, as of the last sync of that nsqd."""
 
     depth: int
     read_file: int
@@ -84,7 +84,7 @@ class Meta(NamedTuple):
 
 
 def parse_meta(data: bytes) -> Meta | None:
-    """The content of a meta file; None when it is none, or says that reading is past writing."""
+    """The content of a meta file; None when it is invalid, or says that reading is past writing."""
     match = _META.fullmatch(data)
     if match is None:
         return None
@@ -100,7 +100,7 @@ class Piece(NamedTuple):
 
 
 def pieces(files: QueueFiles, meta: Meta | None) -> list[Piece]:
-    """What is to be read of a queue: everything behind the read position.
+    """The pieces of a queue that are to be read: everything behind the read position.
 
     Like Go's nsqd this salvages what was written behind the last synced position. It also reads
     what Go's leaves behind: files without a meta file, as a kill before the first sync makes them,

@@ -53,7 +53,7 @@ _OLD_METADATA = re.compile(r"nsqd\.\d+\.dat")
 
 @dataclass(slots=True)
 class _Topic:
-    """What Go's nsqd has of one topic."""
+    """The data that Go's nsqd has of one topic."""
 
     name: str
     paused: bool | None = None  # None: nsqd.dat does not say
@@ -195,7 +195,7 @@ class _Import:
         return [], log, 0
 
     def _continued(self, topic: _Topic) -> tuple[list[bytes], Log, int]:
-        """The same for one that we have: a log that goes on where the other ends."""
+        """Journal records, log and its start for a known topic: the log goes on where ours ends."""
         logger.warning("IMPORT: topic %s is in our log too; what Go's nsqd has of it is appended",
                        topic.name)  # fmt: skip
         log, journal, _ = self._store.open_queue(topic.name, 0, 0)
@@ -264,7 +264,7 @@ class _Progress:
         self._started = self._told = clock.monotonic_ns()
 
     def add(self, messages: int, nbytes: int) -> bool:
-        """So much more was read; whether it is time to sync."""
+        """Count messages and bytes that were read; True if it is time to sync."""
         self.messages += messages
         self._nbytes += nbytes
         if self._clock.monotonic_ns() - self._told >= _PROGRESS_NS:

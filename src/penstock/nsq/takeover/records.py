@@ -63,7 +63,7 @@ class Records:
         return self._column(_TIMESTAMP_AT, ">i8")
 
     def attempts(self) -> npt.NDArray[np.int64]:
-        """How often each was delivered."""
+        """The number of deliveries of each message."""
         return self._column(_ATTEMPTS_AT, ">u2")
 
     def _column(self, at: int, kind: str) -> npt.NDArray[np.int64]:
@@ -92,7 +92,7 @@ class Records:
 
 @dataclass(slots=True)
 class Cut:
-    """What ``cut`` found: whole records, where they end, and the length that cannot be, if any."""
+    """The result of ``cut``: whole records, where they end, and the invalid length, if any."""
 
     records: Records
     end: int
@@ -126,7 +126,7 @@ def cut(buffer: bytes, message_max: int) -> Cut:
 
 
 def _cut_equal(buffer: bytes, message_max: int) -> Cut | None:
-    """The same for a buffer full of records of one size; None when it is not."""
+    """The whole records of a buffer if all have one size; None when they do not."""
     if len(buffer) < LENGTH_BYTES:
         return None
     (length,) = _length.unpack_from(buffer)
@@ -143,7 +143,7 @@ def _cut_equal(buffer: bytes, message_max: int) -> Cut | None:
 
 
 def looks_whole(buffer: bytes, position: int, length: int) -> bool:
-    """Whether a record that is too large by its length is one all the same, by its id."""
+    """True if a record that is too large by its length is one all the same, judging by its id."""
     identifier = buffer[position + _ID_AT : position + _BODY_AT]
     return length >= MESSAGE_MIN and len(identifier) == 16 and _HEX.issuperset(identifier)
 

@@ -1,4 +1,4 @@
-"""What the tools ask of nsqd and nsqlookupd over HTTP, and Go's words when it fails.
+"""The tools' queries to nsqd and nsqlookupd over HTTP, and Go's words when they fail.
 
 Several daemons are asked at the same time. One that fails spoils the whole answer, because a sum
 over the others would be wrong without saying so.
@@ -143,7 +143,7 @@ class Cluster:
 
 
 async def _together(kind: str, asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of them answer. Raises QueryFailed with every failure, in order."""
+    """The answers of all of them. Raises QueryFailed with every failure, in order."""
     answers = await asyncio.gather(*(_understanding(each) for each in asking))
     failures = [str(each) for each in answers if isinstance(each, QueryFailed)]
     good = [each for each in answers if not isinstance(each, QueryFailed)]

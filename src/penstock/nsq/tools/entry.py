@@ -21,5 +21,5 @@ def enter(tool: str, module: str) -> None:
 
 
 def version_text(tool: str) -> str:
-    """What --version prints."""
+    """The text that --version prints."""
     return f"{tool} v{NSQ_VERSION}"

@@ -1,4 +1,4 @@
-"""How a tool ends when something is wrong: one line on stderr and an exit code.
+"""The end of a tool when something is wrong: one line on stderr and an exit code.
 
 Go's programs write `2009/01/23 01:23:23 text` and leave with 1. No traceback reaches a user.
 """
@@ -29,7 +29,7 @@ class ToolError(PenstockError):
 
 
 class OutputClosed(PenstockError):
-    """Who reads the tool's output has gone, as `head` does when it has enough."""
+    """The end of the output: its reader has gone, as `head` does when it has enough."""
 
 
 def say(text: str) -> None:

@@ -83,13 +83,13 @@ def client_options(flag: str, to: str, see: str = "", hidden: bool = False) -> A
 
 
 class ToolFlags(Flags):
-    """What every tool takes."""
+    """The flags of every tool."""
 
     version: bool = option(default=False, help="print version string")
 
 
 class ConsumerFlags(ToolFlags):
-    """What every tool that consumes takes."""
+    """The flags of every tool that consumes."""
 
     nsqd_tcp_addresses: tuple[str, ...] = option(
         (), "nsqd TCP address (may be given multiple times)", flag="nsqd-tcp-address"
@@ -116,7 +116,7 @@ def parse(flags_class: type[FlagsT], argv: Sequence[str], tool: str) -> FlagsT:
 
 
 def parse_unchecked(flags_class: type[FlagsT], argv: Sequence[str]) -> FlagsT:
-    """As `parse`, for a tool that checks something before --version counts."""
+    """Parse like `parse`, for a tool that checks something before --version counts."""
     return options.parse(flags_class, argv, sys.argv[0])
 
 
@@ -128,7 +128,7 @@ def leave_after_version(flags: ToolFlags, tool: str) -> None:
 
 
 def user_agent(tool: str) -> str:
-    """What the tool calls itself to a node."""
+    """The name that the tool gives itself to a node."""
     from penstock import __version__
 
     return f"{tool}/{NSQ_VERSION} penstock/{__version__}"
@@ -144,7 +144,7 @@ def check_sources(flags: ConsumerFlags, full_stop: str = "") -> None:
 def check_addresses(
     nsqd_flag: str, nsqds: Sequence[str], lookupds: Sequence[str], full_stop: str = ""
 ) -> None:
-    """As `check_sources`, for a tool that calls its nsqds otherwise."""
+    """Check like `check_sources`, for a tool whose flag for its nsqds has another name."""
     if not nsqds and not lookupds:
         raise ToolError(f"--{nsqd_flag} or --lookupd-http-address required{full_stop}")
     if nsqds and lookupds:

@@ -1,4 +1,4 @@
-"""What nsq_to_http and nsq_to_nsq share: whose turn it is, and how long forwarding took."""
+"""The common parts of nsq_to_http and nsq_to_nsq: the choice of a host, and timing reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools log: the client's events as go-nsq writes them, on stderr.
+"""The log lines of the tools: the client's events as go-nsq writes them, on stderr.
 
     2009/01/23 01:23:23 INF    1 [topic/channel] (127.0.0.1:4150) connecting to nsqd
 

@@ -25,7 +25,7 @@ from penstock.nsq.tools import lines
 from penstock.nsq.tools.errors import die_of, exit_code
 
 GRACE_S: Final = 30.0
-"""How long messages in flight may take to be finished after a signal."""
+"""The time in seconds that messages in flight may take to be finished after a signal."""
 
 _LINGER_S: Final = 1.0
 
@@ -33,14 +33,14 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """Whether the tool was asked to end."""
+    """The flag that the tool was asked to end."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     @property
     def requested(self) -> bool:
-        """Whether it was."""
+        """True if the tool was asked to end."""
         return self._event.is_set()
 
     def request(self) -> None:

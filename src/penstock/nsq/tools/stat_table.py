@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, before: Figures, now: Figures, seconds: float) -> Row:
-        """What became of the channel in so many seconds."""
+        """The row of a channel, from its figures now and ``seconds`` earlier."""
         came = now.message_count - before.message_count
         left = came - (now.depth - before.depth)
         return cls(

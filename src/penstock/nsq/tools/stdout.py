@@ -49,7 +49,7 @@ class Stdout:
         raise OutputClosed
 
     async def _write_beside(self, data: bytes) -> None:
-        """In a thread of its own, that does not keep the process when the reader never reads."""
+        """Write in a separate thread, which does not keep the process if the reader never reads."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
 

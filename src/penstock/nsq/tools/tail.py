@@ -87,7 +87,7 @@ class Tail:
                 return
 
     async def _show_some(self, delivery: Delivery) -> None:
-        """As many as are wanted; the others are for somebody else."""
+        """Show as many messages as are wanted; the others are for somebody else."""
         messages = list(delivery.messages())
         wanted = self._limit - self._shown
         await self._write([message.body for message in messages[:wanted]])

@@ -1,4 +1,4 @@
-"""How nsq_tail shows messages: their bytes as they are, or coloured for a person at a terminal."""
+"""The output of nsq_tail: messages as they are, or coloured for a person at a terminal."""
 
 from __future__ import annotations
 

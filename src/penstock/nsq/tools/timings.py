@@ -1,4 +1,4 @@
-"""How long forwarding took, as a line for every so many messages (NSQ spec 6.5).
+"""Timings of forwarding: a line after each given number of messages (NSQ spec 6.5).
 
     [aggregate]: finished 250 - 99th: 1.23ms - 95th: 1.00ms - avg: 0.80ms
 
@@ -17,7 +17,7 @@ _MILLISECOND = 1_000_000
 
 
 class Timings:
-    """The last `every` durations, and a line about them whenever so many have come again.
+    """The last `every` durations, and a line about them each time that as many have come.
 
     As upstream, the first line comes one message late: it takes one more than `every` to see that
     the round is full.

@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.address = wire.address
         self.state = wire.state
-        """What can be seen of it; live."""
+        """The visible state of the connection; live."""
         self.left = asyncio.Event()
         """The server has said CLOSE_WAIT, or is gone."""
         self.idle = asyncio.Event()
@@ -119,12 +119,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether commands can be sent."""
+        """True if commands can be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def server(self) -> ServerInfo:
-        """What the node said of itself."""
+        """The node's description of itself."""
         return self._wire.server
 
     @property
@@ -212,12 +212,12 @@ class Connection(asyncio.Protocol):
         return True
 
     def add_in_flight(self, count: int) -> None:
-        """So many messages in flight more."""
+        """Count ``count`` more messages in flight."""
         self.state.in_flight += count
         self.idle.clear()
 
     def settled(self, count: int = 1) -> None:
-        """So many messages in flight less."""
+        """Count ``count`` fewer messages in flight."""
         self.state.in_flight -= count
         if not self.state.in_flight:
             self.idle.set()

@@ -25,7 +25,7 @@ Taken = TypeVar("Taken")
 _TURN_NS: Final = 5 * MILLISECOND
 """For so long messages are handed out before the loop gets its turn, and the nodes their FINs."""
 _LEAVE_S: Final = 1.0
-"""How long a node may take to say that it sends no more."""
+"""The time in seconds that a node may take to say that it sends no more."""
 
 
 class Consumer(Subscription[Connection]):
@@ -153,7 +153,7 @@ class Consumer(Subscription[Connection]):
                 message.finish()
 
     async def _next(self, take: Callable[[], Taken | None]) -> Taken | None:
-        """What ``take`` gives as soon as it does; None when the consumer is closed."""
+        """The result of ``take`` as soon as it has one; None when the consumer is closed."""
         self.start()
         if self._clock.monotonic_ns() >= self._turn_ends:
             if not self._inbox.is_empty:

@@ -25,7 +25,7 @@ from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, Frame, Response
 
 RETRY_DELAY: Final = SECOND // 20
-"""How long a node that could not be reached is left alone; then twice as long, and so on."""
+"""The delay before an unreachable node is tried again; each further failure doubles it."""
 RETRY_DELAY_MAX: Final = SECOND
 
 
@@ -46,11 +46,11 @@ class Node:
     ) -> None:
         self.address = address
         self.error: ClientError | None = None
-        """Why the last connection ended, or could not be had."""
+        """The reason why the last connection ended, or could not be had."""
         self.waiting: deque[Request] = deque()
-        """What was sent and is not answered."""
+        """The requests that were sent and are not answered."""
         self.unsent: list[Request] = []
-        """What waits for the connection."""
+        """The requests that wait for the connection."""
         self._config = config
         self._clock = clock
         self._router = router
@@ -64,7 +64,7 @@ class Node:
 
     @property
     def is_connected(self) -> bool:
-        """Whether requests go out at once."""
+        """True if requests go out at once."""
         return self._connection is not None and self._connection.is_open
 
     def send(self, requests: Sequence[Request]) -> None:

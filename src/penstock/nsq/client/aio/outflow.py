@@ -1,4 +1,4 @@
-"""Whether a node takes what is sent to it, and the end of a connection whose node does not."""
+"""Detection of a node that does not take what is sent to it, and the end of its connection."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from penstock.nsq.client.publishing import (
 )
 
 UNANSWERED_MAX: Final = 8
-"""So many commands are sent before single messages wait, and gather, for an answer."""
+"""The number of unanswered commands from which on single messages wait, and gather."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class NodeState:
     unanswered: int
     """Commands sent that wait for their answers."""
     error: ClientError | None
-    """Why the last connection ended, or could not be had."""
+    """The reason why the last connection ended, or could not be had."""
 
 
 class Producer:
@@ -217,7 +217,7 @@ class Producer:
     async def _alone(
         self, topic: str, bodies: list[bytes], delay_ms: int | None = None
     ) -> asyncio.Future[None]:
-        """Put a command of its own on the pile, once there is room."""
+        """Put a separate command on the pile, once there is room."""
         if self._is_full:
             await self._wait_for_room()
         size = sum(map(len, bodies))
@@ -227,7 +227,7 @@ class Producer:
         return future
 
     def _enter(self, count: int, size: int) -> None:
-        """So much more is under way; the pile is sent at the end of this pass of the loop."""
+        """Count what is now under way; the pile is sent at the end of this pass of the loop."""
         if self._stopped:
             raise Stopped
         self._pending += count

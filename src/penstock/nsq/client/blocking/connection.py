@@ -80,12 +80,12 @@ class Connection:
 
     @property
     def state(self) -> ConnectionState:
-        """What can be seen of it; live."""
+        """The visible state of the connection; live."""
         return self._wire.state
 
     @property
     def server(self) -> ServerInfo:
-        """What the node said of itself."""
+        """The node's description of itself."""
         return self._wire.server
 
     @property
@@ -100,7 +100,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection was not lost or closed as far as is known."""
+        """True if the connection was not lost or closed as far as is known."""
         return self._socket is not None
 
     def fileno(self) -> int:
@@ -140,7 +140,7 @@ class Connection:
         return True
 
     def _read(self, opened: socket.socket) -> bytes | None:
-        """What has come by now; None if nothing has."""
+        """The bytes that have come by now; None if there are none."""
         try:
             data = opened.recv(_READ_SIZE)
         except BlockingIOError:
@@ -190,11 +190,11 @@ class Connection:
         self._flush()
 
     def add_in_flight(self, count: int) -> None:
-        """So many messages in flight more."""
+        """Count ``count`` more messages in flight."""
         self.state.in_flight += count
 
     def settled(self, count: int = 1) -> None:
-        """So many messages in flight less."""
+        """Count ``count`` fewer messages in flight."""
         self.state.in_flight -= count
 
     def close(self) -> None:

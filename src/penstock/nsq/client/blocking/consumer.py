@@ -28,7 +28,7 @@ _TURN_NS: Final = 5 * MILLISECOND
 _QUICK_NS: Final = MILLISECOND
 """Whoever takes longer over a message has its FIN sent before the next."""
 _LEAVE_S: Final = 2.0
-"""How long nodes may take to say that they send no more."""
+"""The time in seconds that nodes may take to say that they send no more."""
 
 
 class Consumer(Subscription[Connection]):

@@ -28,14 +28,14 @@ from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, Frame, Response
 
 GATHERED_MAX: Final = 200
-"""So many messages of ``publish_soon`` are gathered before they are sent."""
+"""The number of messages of ``publish_soon`` that are gathered before they are sent."""
 
 FAILURES_MAX: Final = 100
-"""So many failures are kept for ``flush``, which raises the first."""
+"""The number of failures kept for ``flush``, which raises the first."""
 
 
 class Outcome:
-    """What becomes of a publish: not known yet, done, or an error."""
+    """The outcome of a publish: not known yet, done, or an error."""
 
     __slots__ = ("_done", "_error", "_owner")
 
@@ -102,7 +102,7 @@ class Producer:
         self._pending = 0
         self._stopped = False
         self.failures: list[BaseException] = []
-        """What went wrong since the last ``flush``."""
+        """The errors since the last ``flush``."""
 
     def __enter__(self) -> Producer:
         return self
@@ -299,7 +299,7 @@ class Producer:
 
 
 def _is_alive(connection: Connection) -> bool:
-    """Whether it can still be used; what a node says to a silent producer is that it closes."""
+    """True if it can still be used; a node sends a silent producer only the news that it closes."""
     try:
         return not connection.receive_ready() and connection.is_open
     except NotConnected:

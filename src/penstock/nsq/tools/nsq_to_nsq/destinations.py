@@ -72,7 +72,7 @@ class Destinations:
             await producer.close()
 
     def _took(self, turn: Turn, started: int, count: int) -> None:
-        """As upstream, every message that was answered counts, refusals as well."""
+        """Record a duration; as upstream, every answered message counts, refusals as well."""
         duration = self._clock.monotonic_ns() - started
         self._report.of[turn.address].add(duration, count)
         self._report.all.add(duration, count)

@@ -58,7 +58,7 @@ class Forwarder:
             run.messages.finish()
 
     def _filtered(self, delivery: Delivery) -> Run | None:
-        """What passes the filter; what does not is answered."""
+        """The messages that pass the filter; those that do not are answered."""
         picked, bodies = [], []
         for message in delivery.messages():
             try:

@@ -1,4 +1,4 @@
-"""Which JSON messages pass, and what of them, as upstream decides (NSQ spec 6.6).
+"""The filter for JSON messages, and for their fields, as upstream decides (NSQ spec 6.6).
 
 What Go's encoding/json makes of a message shows: numbers become 64-bit floats, keys are sorted,
 `<`, `>` and `&` are escaped, half a surrogate pair is U+FFFD, `null` is an object without fields.
@@ -58,11 +58,11 @@ class JsonFilter:
 
     @property
     def is_needed(self) -> bool:
-        """Whether messages must be looked at: a `value` alone is no reason."""
+        """True if messages must be looked at: a `value` alone is no reason."""
         return bool(self._field or self._kept)
 
     def apply(self, body: bytes) -> bytes | None:
-        """What is to be passed on; None when the message does not pass.
+        """The body that is to be passed on; None when the message does not pass.
 
         Raises NoObject, and Missing where `field` must have a value and is not there.
         """

@@ -77,7 +77,7 @@ class Run:
         return self.messages.first_id.decode("ascii", "replace")
 
     def shares(self, count: int) -> Iterator[Run]:
-        """At least so many runs of about as many messages each, if there are enough of them."""
+        """At least ``count`` runs of about as many messages each, if there are enough of them."""
         bounds = [len(self) * number // count for number in range(count + 1)]
         for first, last in pairwise(bounds):
             if last > first:

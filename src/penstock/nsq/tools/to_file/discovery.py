@@ -1,4 +1,4 @@
-"""Which topics are written: those that were named, or those that nsqlookupd knows."""
+"""The topics that are written: those that were named, or those that nsqlookupd knows."""
 
 from __future__ import annotations
 

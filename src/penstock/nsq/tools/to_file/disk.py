@@ -20,7 +20,7 @@ FILE_MODE: Final = 0o666
 
 _COPIED_AT_A_TIME: Final = 1 << 20
 _NO_LINKS: Final = frozenset((errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
-"""What file systems without hard links answer."""
+"""The errors of file systems without hard links."""
 
 
 class DiskError(PenstockError):
@@ -52,7 +52,7 @@ def join(directory: str, name: str) -> str:
 
 
 def same_directory(one: str, other: str) -> bool:
-    """Whether two paths, of directories that need not exist yet, lead to the same place."""
+    """True if two paths, of directories that need not exist yet, lead to the same place."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -97,7 +97,7 @@ def _open(path: str, how: int) -> int:
 
 
 def exists(path: str) -> bool:
-    """Whether something has this name. Raises DiskError when that cannot be known."""
+    """True if something has this name. Raises DiskError when that cannot be known."""
     with _told(f"stat {path}"):
         try:
             os.stat(path)
@@ -113,8 +113,9 @@ def size_of(fd: int, path: str) -> int:
 
 
 def ends_in_line(path: str) -> bool:
-    """Whether the last byte of a file is a line's end; True as well for an empty file, and for one
-    that must not be read.
+    """True if the last byte of a file is a line's end.
+
+    True as well for an empty file, and for one that must not be read.
     """
     with suppress(OSError), open(path, "rb") as file:
         if file.seek(0, os.SEEK_END):
@@ -182,7 +183,7 @@ def move(source: str, target: str) -> None:
 
 
 def is_elsewhere(error: DiskError) -> bool:
-    """Whether a move failed because the target is on another file system."""
+    """True if a move failed because the target is on another file system."""
     return error.number == errno.EXDEV
 
 

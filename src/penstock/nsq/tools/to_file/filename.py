@@ -25,7 +25,7 @@ def with_revision(name: str, revision: int) -> str:
 
 
 def host_name(identifier: str, hostname: str) -> str:
-    """What `<HOST>` stands for: the short host name, or the identifier with its tokens replaced."""
+    """The text for `<HOST>`: the short host name, or the identifier with its tokens replaced."""
     short = hostname.partition(".")[0]
     if not identifier:
         return short

@@ -76,17 +76,17 @@ class ToFileFlags(ConsumerFlags):
 
     @property
     def exclusive(self) -> bool:
-        """Whether a file that exists is never written to."""
+        """True if a file that exists is never written to."""
         return self.gzip or self.rotate_interval > 0
 
     @property
     def moves(self) -> bool:
-        """Whether files move to another directory when they are finished."""
+        """True if files move to another directory when they are finished."""
         return self.work_dir != self.output_dir
 
     @property
     def has_revisions(self) -> bool:
-        """Whether names must tell revisions apart."""
+        """True if names must tell revisions apart."""
         return self.exclusive or self.rotate_size > 0 or self.moves
 
     @property
@@ -100,7 +100,7 @@ class ToFileFlags(ConsumerFlags):
 
     @property
     def suffix(self) -> str:
-        """What every name ends in."""
+        """The ending of every name."""
         return ".gz" if self.gzip else ""
 
 

@@ -44,7 +44,7 @@ class Output:
         self.size += len(data)
 
     def sync(self) -> None:
-        """What was written so far is readable, and on stable storage, when this returns."""
+        """Make what was written so far readable, and put it on stable storage, before returning."""
         disk.sync(self._fd, self.path)
 
     def finish(self) -> None:

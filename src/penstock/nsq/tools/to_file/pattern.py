@@ -1,4 +1,4 @@
-"""Which topics ``--topic-pattern`` means: those in which RE2 finds it, anywhere."""
+"""The topics that ``--topic-pattern`` selects: those in which RE2 finds it, anywhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.nsq.tools.errors import ToolError
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a topic matches; all of them do without a pattern."""
+    """A function that says if a topic matches; without a pattern, all of them do."""
     if not pattern:
         return lambda topic: True
     compiled = _compiled(pattern)

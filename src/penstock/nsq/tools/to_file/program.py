@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.nsq.client import Config
 
 NSQD_MSG_TIMEOUT: Final = MINUTE
-"""How long nsqd waits for FIN when neither it nor the consumer was told otherwise."""
+"""The time that nsqd waits for FIN when neither it nor the consumer was told otherwise."""
 
 _log = logging.getLogger("penstock.nsq.tools.to_file")
 
@@ -53,7 +53,7 @@ async def _serve(flags: ToFileFlags, config: Config, stop: Stop) -> int:
 
 
 def _warn_of_timeouts(flags: ToFileFlags, config: Config) -> None:
-    """What is not finished in time is delivered, and written, once more."""
+    """Warn that messages not finished in time are delivered, and written, once more."""
     timeout = round(config.msg_timeout * SECOND) or NSQD_MSG_TIMEOUT
     if flags.sync_interval >= timeout:
         _log.warning(

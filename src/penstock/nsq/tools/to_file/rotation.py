@@ -30,7 +30,7 @@ class Rotation:
         return None
 
     def room(self, nbytes: int, bodies: Sequence[bytes], first: int) -> int:
-        """How many of the bodies from ``first`` on go into a file of ``nbytes``, a line each.
+        """The number of bodies from ``first`` on that go into a file of ``nbytes``, a line each.
 
         A file ends with the message that makes it larger than the limit; so at least one goes in.
         """

@@ -28,7 +28,7 @@ class WriteFailed(PenstockError):
 
 
 class Settings(Protocol):
-    """What the writer needs of the options."""
+    """The options that the writer needs."""
 
     output_dir: str
     work_dir: str
@@ -44,7 +44,7 @@ class Settings(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """Whether a file that exists is never written to."""
+        """True if a file that exists is never written to."""
         ...
 
 
@@ -136,7 +136,7 @@ class Writer:
         return output, False
 
     def _is_done(self, output: Output) -> bool:
-        """Whether it is time for another file."""
+        """True if it is time for another file."""
         age = self._clock.monotonic_ns() - self._opened_ns
         reason = self._rotation.reason(
             self._name, self._current_name(), age, output.path, output.size
@@ -233,7 +233,7 @@ class Writer:
         return True
 
     def _moved_far(self, source: str, target: str) -> bool:
-        """As ``_moved``, onto another file system."""
+        """Move like ``_moved``, onto another file system."""
         if disk.exists(target):
             return False
         self._say(logging.INFO, f"copying {source} to another file system")

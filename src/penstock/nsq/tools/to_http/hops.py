@@ -71,7 +71,7 @@ class Hop:
 
 
 class Endpoint:
-    """What messages are sent to: an address of --post, or a template of --get."""
+    """The destination of messages: an address of --post, or a template of --get."""
 
     def __init__(self, method: str, address: str, fields: Mapping[str, str]) -> None:
         self.address = address
@@ -94,7 +94,7 @@ class Endpoint:
         return without_secrets(text)
 
     def accepts(self, status: int) -> bool:
-        """Whether the message has arrived."""
+        """True if the message has arrived."""
         return 200 <= status < 300 if self.is_post else status == 200
 
     def _filled_in(self, data: str) -> Url:
@@ -119,7 +119,7 @@ class Endpoint:
 
 
 def is_template(address: str) -> bool:
-    """Whether there is exactly one place for the data."""
+    """True if there is exactly one place for the data."""
     return address.count(_DATA) == 1 and address.replace("%%", "").count(_DATA) == 1
 
 
@@ -149,7 +149,7 @@ def header_fields(user_agent: str, content_type: str, custom: Mapping[str, str])
 
 
 def failure(method: str, url: str, reason: str) -> str:
-    """How Go's client tells that a request failed."""
+    """The words of Go's client for a failed request."""
     return f"{method.capitalize()} {quote(url)}: {reason}"
 
 
@@ -158,7 +158,7 @@ def _escaped(body: bytes) -> str:
 
 
 def _is_within(url: Url, of: Url) -> bool:
-    """Whether one goes to the host of the other, or to a part of its domain."""
+    """True if one goes to the host of the other, or to a part of its domain."""
     host, parent = url.origin.host.lower(), of.origin.host.lower()
     return host == parent or host.endswith(f".{parent}")
 

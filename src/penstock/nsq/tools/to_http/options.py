@@ -65,7 +65,7 @@ class ToHttpFlags(ConsumerFlags):
 
     @property
     def is_to_all(self) -> bool:
-        """Whether every message goes to every address: what upstream makes of an unknown mode."""
+        """True if every message goes to every address: what upstream makes of an unknown mode."""
         return self.mode not in MODES
 
 

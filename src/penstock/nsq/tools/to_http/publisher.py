@@ -79,7 +79,7 @@ class _Journey:
 
     @property
     def last_status(self) -> int:
-        """The status of the answer under way; 0 when there is none, or it sends us on."""
+        """The status of the answer under way; 0 without an answer, or if it sends us on."""
         status = self._reader.status if self._reader is not None else 0
         return status if status // 100 != 3 else 0
 

@@ -45,7 +45,7 @@ class Url(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As it may be logged."""
+        """The URL in a form that may be logged."""
         return without_secrets(self.text)
 
 

@@ -111,7 +111,10 @@ async def _records(splitter: Splitter) -> AsyncIterator[list[bytes]]:
 
 @contextmanager
 def _progress(shares: int) -> Iterator[Callable[[int], None]]:
-    """What to tell how many bytes one of so many addresses has; a bar where people see it."""
+    """Yield a function to report how many bytes one of ``shares`` addresses has.
+
+    It moves a bar where people see one, and does nothing elsewhere.
+    """
     status = os.fstat(0)
     if not stat.S_ISREG(status.st_mode) or not sys.stderr.isatty():
         yield lambda _: None

@@ -18,7 +18,7 @@ from rich.progress import (
 
 @contextmanager
 def bar(total: int) -> Iterator[Callable[[float], None]]:
-    """While inside: a bar of ``total`` bytes; what it yields moves it on by so many."""
+    """Show a bar of ``total`` bytes while inside, and yield a function that moves it on."""
     columns = (
         BarColumn(bar_width=None),
         TaskProgressColumn(),

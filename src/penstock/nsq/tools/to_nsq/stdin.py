@@ -16,7 +16,7 @@ _AHEAD: Final = 4
 
 
 async def blocks(descriptor: int = 0) -> AsyncIterator[bytes]:
-    """What there is to read, at most ``BLOCK_BYTES`` at once. Raises ToolError.
+    """The bytes that come on ``descriptor``, at most ``BLOCK_BYTES`` at once. Raises ToolError.
 
     The thread that reads does not keep the process, whatever it waits for.
     """

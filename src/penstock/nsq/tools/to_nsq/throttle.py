@@ -12,7 +12,7 @@ class Throttle:
         self._seen = now
 
     def grant(self, wanted: int, now: float) -> int:
-        """How many of these may go now; at 0, ask again after ``wait`` seconds."""
+        """The number of these that may go now; at 0, ask again after ``wait`` seconds."""
         earned = (now - self._seen) * self._rate
         self._allowed = min(self._allowed + earned, max(1.0, self._rate))
         self._seen = now
