@@ -6,7 +6,7 @@ import heapq
 from itertools import count
 from typing import Final, Protocol
 
-_STALE_MIN: Final = 1000
+_STALE_MIN: Final = 100
 
 
 class Sleeper(Protocol):
@@ -30,6 +30,10 @@ class Alarms:
             heapq.heappush(self._heap, (at, next(self._serial), sleeper))
             if len(self._heap) > self._compact_at:
                 self._compact()
+
+    def cancel(self, sleeper: Sleeper) -> None:
+        """Never wake it. It is let go of with the next hundred entries that are stale at most."""
+        sleeper.wake_at = None
 
     def _compact(self) -> None:
         """Forget the times that were replaced by earlier ones, or came twice."""

@@ -332,6 +332,7 @@ class Topic:
         channel = self.channels.pop(name)
         self.channel_settings.pop(name, None)
         channel.empty()
+        self._alarms.cancel(channel)  # else its time-outs would keep it for a minute
         if not channel.ephemeral:
             self._news.append(GoneRecord(name, None))
             self._save_now()
@@ -685,6 +686,7 @@ class Topic:
         self.exiting = True
         for channel in self.channels.values():
             channel.empty()
+            self._alarms.cancel(channel)
         if self._journal is not None:
             self._journal.close()
         self.queues.close()

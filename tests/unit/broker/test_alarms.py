@@ -77,3 +77,14 @@ def test_thousands_of_replaced_times_are_forgotten_and_none_that_counts() -> Non
     assert alarms.due(10_001) == [busy]
     assert alarms.due(60_000) == sorted(rest, key=lambda sleeper: rest.index(sleeper) * 7 % 300)
     assert alarms.next_at() is None
+
+
+def test_those_that_are_cancelled_are_let_go_of() -> None:
+    alarms, kept = Alarms(), Sleeper()
+    alarms.wake(kept, 10_000)
+    for at in range(1000):
+        gone = Sleeper()
+        alarms.wake(gone, 20_000 + at)
+        alarms.cancel(gone)
+    assert len(alarms._heap) < 150
+    assert alarms.due(50_000) == [kept]

@@ -120,7 +120,7 @@ class Routes:
         return self._known.get(topic) or await self.ask(topic)
 
     async def to_send(self, topic: str) -> Route:
-        """Likewise; a topic that is not there may be made by sending to it. Raises NoRoute."""
+        """The route for a send, which may make a topic that is not there. Raises NoRoute."""
         known = self._known.get(topic)
         if known is not None and known.writable:
             return known

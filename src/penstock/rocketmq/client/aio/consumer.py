@@ -97,7 +97,7 @@ class PushConsumer(ConsumerView):
         await self._run(lambda messages: handler(messages[0]), 1, concurrency)
 
     async def run_batches(self, handler: BatchHandler, concurrency: int | None = None) -> None:
-        """Likewise with lists of up to ``consume_message_batch_max_size`` messages of one queue.
+        """Handle lists of up to ``consume_message_batch_max_size`` messages of one queue.
 
         When it raises, all of them come again.
         """

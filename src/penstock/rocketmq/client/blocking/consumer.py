@@ -83,7 +83,7 @@ class PushConsumer(ConsumerView):
         self._run(lambda messages: handler(messages[0]), 1, threads)
 
     def run_batches(self, handler: BatchHandler, threads: int | None = None) -> None:
-        """Likewise with lists of up to ``consume_message_batch_max_size`` messages of one queue."""
+        """Handle lists of up to ``consume_message_batch_max_size`` messages of one queue."""
         self._run(handler, self._hub.config.consume_message_batch_max_size, threads)
 
     def stop(self) -> None:
