@@ -645,8 +645,7 @@ class Topic:
         if self._journal is None or isinstance(self.log, MemoryLog):
             return
         try:
-            self._journal.append([b""], self.log.extent._replace(start=start))
-            self._journal.sync()
+            self._journal.note(self.log.extent._replace(start=start))
         except StorageError as error:  # on a full disk deleting helps
             logger.warning("TOPIC(%s): cannot write down where the log starts - %s",
                            self.name, error)  # fmt: skip

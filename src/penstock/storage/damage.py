@@ -129,9 +129,7 @@ class DamageRecord:
         if damage.messages:
             return any(first <= damage.first and damage.next <= next_
                        for first, next_ in self.lost_ranges())  # fmt: skip
-        place = damage.file, damage.what, damage.position, damage.nbytes
-        known = ((each.file, each.what, each.position, each.nbytes) for each in self._all())
-        return place in known
+        return _place(damage) in map(_place, self._all())
 
     def keep_torn(self, file: str, position: int, data: bytes) -> bool:
         """Copy the torn tail of a file before it is cut off; True if the tail may now be cut."""
@@ -187,6 +185,11 @@ class DamageRecord:
         if self._changed and self._disk is not None:
             self._disk.replace_file(self._path, msgspec.json.encode(self._recorded))
             self._changed = False
+
+
+def _place(damage: Damage) -> tuple[str, int, int, str]:
+    """The place of the damage; of what has bytes, a later start may know better what it is."""
+    return damage.file, damage.position, damage.nbytes, "" if damage.nbytes else damage.what
 
 
 def _add(damages: list[Damage], damage: Damage) -> None:

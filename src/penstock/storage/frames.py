@@ -10,8 +10,9 @@ A frame, little endian::
     48  record
 
 A frame without a record is a mark: all frames before it were synced. Bad bytes at the end, with no
-whole frame behind them, are a torn tail, which a crash may leave; bad bytes with a whole frame
-behind them are damage.
+whole frame behind them, are a torn tail, which a crash may leave. Bad bytes with a whole frame
+behind them are damage; with no mark behind them, they may also be a sector that a power cut took
+before it was synced.
 
 Journals of earlier versions have ``u32 length, u64 xxh3_64 of the record, record`` instead.
 """
@@ -42,7 +43,8 @@ class Frames:
     """The content of a journal.
 
     ``damage`` lists the damaged places between whole frames, ``gaps`` the numbers of the records
-    that follow damage; ``end`` is the position behind the last whole frame.
+    that follow damage; ``end`` is the position behind the last whole frame, ``synced`` that of the
+    last mark: all before it was synced.
     """
 
     records: list[bytes] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Frames:
     extent: Extent = NOTHING
     strangers: set[int] = field(default_factory=set)  # other queues of which there are frames
     end: int = 0
+    synced: int = 0
     is_old: bool = False
 
     def note_damage(self, end: int) -> None:
@@ -116,6 +119,8 @@ def _read(data: bytes, queue: int, whole: _Whole, starts: _Starts) -> Frames:
             found.note_damage(start)
         if frame.record:
             found.records.append(frame.record)
+        else:
+            found.synced = start
         found.extent = frame.extent
         found.end = end
     if end > found.end:

@@ -70,8 +70,11 @@ class Journal:
     def _report(self, data: bytes, found: Frames, is_expected: bool) -> None:
         name = os.path.basename(self._path)
         what = "records of another queue" if found.strangers else "damaged"
+        is_certain = bool(found.strangers) or found.is_old or not found.records
         for start, end in found.damage:
-            self._damage.report(Damage(name, what, start, end - start), data[start:end])
+            is_loss = is_certain or start == 0 or end <= found.synced
+            damage = Damage(name, what if is_loss else "damaged or never synced", start, end - start)
+            self._damage.report(damage, data[start:end], is_loss=is_loss)
         if is_expected and not found.end:
             self._damage.report(Damage(name, "the file is missing or empty"))
 
@@ -116,6 +119,14 @@ class Journal:
             self._is_marked = True
             with suppress(StorageError):  # without it, damage at the end looks like a torn tail
                 self._file.append(mark(self._queue, self.extent))
+
+    def note(self, extent: Extent) -> None:
+        """Write down durably how far the log reaches. Raises DiskFullError or StorageError."""
+        self._file.sync()  # a mark states that all before it was
+        self._file.append(mark(self._queue, extent))
+        self._file.sync()
+        self.extent = extent
+        self._is_marked = True
 
     def close(self) -> None:
         self._file.close()

@@ -108,8 +108,14 @@ def test_every_flipped_bit_costs_one_record_at_most(disk: FaultyDisk) -> None:
         assert len(disk.content(PATH)) == len(whole), "nothing is cut"
 
 
+def synced(disk: FaultyDisk) -> None:
+    journal = opened(disk)
+    journal.append(RECORDS)
+    journal.sync()
+
+
 def test_damage_goes_when_the_journal_is_written_anew(disk: FaultyDisk) -> None:
-    opened(disk).append(RECORDS)
+    synced(disk)
     disk.flip(PATH, 8 * ends()[0])
     journal = reopened(disk)
     journal.replace(journal.records, EXTENT)
@@ -120,7 +126,7 @@ def test_damage_goes_when_the_journal_is_written_anew(disk: FaultyDisk) -> None:
 
 
 def test_nothing_is_written_anew_before_the_damage_is_written_down(disk: FaultyDisk) -> None:
-    opened(disk).append(RECORDS)
+    synced(disk)
     disk.flip(PATH, 8 * ends()[0])
     disk.crash("written")
     disk.fail("replace", times=2, within="damage.json")
@@ -278,6 +284,39 @@ def test_what_was_synced_survives_a_power_cut(disk: FaultyDisk, seed: int) -> No
     records = opened(disk).records
     assert records[:2] == [b"kept", b"synced"]
     assert set(records[2:]) <= set(unsynced)
+
+
+def test_a_sector_that_was_never_synced_is_no_damage(
+    disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A power cut may take it and leave the whole records behind it."""
+    journal = opened(disk)
+    journal.append(RECORDS[:1])
+    journal.sync()
+    journal.append(RECORDS[1:])
+    hole = ends()[1] + HEADER_BYTES  # behind the mark of the sync
+    disk.overwrite(PATH, bytes(HEADER_BYTES), hole)
+    again = reopened(disk)
+    assert (again.records, again.gaps) == ([RECORDS[0], RECORDS[2]], {1})
+    assert pending(disk) == []
+    assert "damaged or never synced" in caplog.text
+    again.append([b"more"])
+    again.sync()
+    assert reopened(disk).gaps == {1}
+    assert pending(disk) == [], "the mark of a later sync does not make it one"
+
+
+def test_a_note_of_the_extent_is_a_true_mark(disk: FaultyDisk) -> None:
+    for seed in range(20):
+        disk = FaultyDisk("/data")
+        journal = opened(disk)
+        journal.append([bytes(600)])
+        disk.fail("sync", nth=2)
+        with pytest.raises(StorageError):
+            journal.note(EXTENT)
+        disk.crash(SystemChance(seed))
+        assert opened(disk).gaps == set()
+        assert pending(disk) == []
 
 
 def test_a_sync_marks_how_far_it_went_once(disk: FaultyDisk) -> None:
