@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -16,6 +17,9 @@ BUSY = [HealthCheck.too_slow]
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=BUSY)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+# Hypothesis also tries the constants of the project's modules that are loaded, which depend on what
+# ran before in the process; with these taken out, CI's examples are the same in every run.
+providers._get_local_constants = lambda: providers._local_constants
 
 # The optimizing compiler of Spark's JVMs takes longer than these tests; without it they need 40 %
 # less processor time.
