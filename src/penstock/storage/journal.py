@@ -73,7 +73,8 @@ class Journal:
         is_certain = bool(found.strangers) or found.is_old or not found.records
         for start, end in found.damage:
             is_loss = is_certain or start == 0 or end <= found.synced
-            damage = Damage(name, what if is_loss else "damaged or never synced", start, end - start)
+            told = what if is_loss else "damaged or never synced"
+            damage = Damage(name, told, start, end - start)
             self._damage.report(damage, data[start:end], is_loss=is_loss)
         if is_expected and not found.end:
             self._damage.report(Damage(name, "the file is missing or empty"))
