@@ -33,7 +33,13 @@ run: install  ## the main job: a data set through nsqlookupd, nsqd and Spark to 
 up: install  ## nsqlookupd, nsqd, nsqadmin and the archive of every topic until Ctrl-C
 	@$(BIN)/penstock up
 
-test: install  ## all tests, two files at a time
+CLASSES := build/spark-classes.jsa
+
+$(CLASSES): $(STAMP)
+	@echo "archiving Spark's classes, so that it starts in half the time (half a minute, once)"
+	@$(BIN)/python -m tests.spark.class_archive
+
+test: install $(CLASSES)  ## all tests, two files at a time
 	@$(PYTEST) -q -n 2 --dist loadscope
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.

@@ -11,6 +11,8 @@ from hypothesis.internal.conjecture import providers
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.spark.class_archive import java_options
+
 # In CI the same examples every time; `make decoders` looks for new ones, for long.
 # On a busy machine examples are slow to make, which says nothing of the tests.
 BUSY = [HealthCheck.too_slow]
@@ -21,9 +23,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # ran before in the process; with these taken out, CI's examples are the same in every run.
 providers._get_local_constants = lambda: providers._local_constants
 
-# The optimizing compiler of Spark's JVMs takes longer than these tests; without it they need 40 %
-# less processor time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
 SAMPLES = Path(__file__).parent / "conformance" / "samples"
 

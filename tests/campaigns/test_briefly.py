@@ -53,7 +53,7 @@ async def test_calls_that_fail_lose_nothing(rng: random.Random) -> None:
 
 
 async def test_damage_is_never_delivered_nor_silent(rng: random.Random) -> None:
-    holds(await damage.damage(1, rng, cases_max=25))
+    holds(await damage.damage(1, rng, cases_max=16))
 
 
 async def test_a_full_disk_recovers(tmp_path: Path, rng: random.Random) -> None:

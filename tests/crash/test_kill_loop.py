@@ -12,7 +12,7 @@ from penstock.testing.ledger import Ledger
 
 from .load import Load
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "30"))
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 

@@ -17,7 +17,7 @@ from penstock.nsq.stored import Stretch
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, run_nsqd
 
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "30"))
+ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 _SECONDS = 60.0
 TOPICS = ("t", "u")

@@ -153,9 +153,8 @@ class Program:
         command = [sys.executable, "-m", "tests.spark.channel_query", self._given]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, str(self._folder)], stdout=log, stderr=log, start_new_session=True,
-                env=os.environ | {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"},
-            )  # fmt: skip
+                [*command, str(self._folder)], stdout=log, stderr=log, start_new_session=True
+            )
 
     def kill(self) -> None:
         if self._process is not None:
