@@ -227,7 +227,7 @@ class BeyondMachine(BrokerMachine):
             model.give_up(set(taken))
         for offset in taken:
             model.release(offset)
-        self.topic.save_now()
+        self.topic.journal.save_now()
         self.progress_written()
         self.dispatch()
 

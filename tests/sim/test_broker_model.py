@@ -161,7 +161,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def commit_parts(self, sizes: list[int], delays: list[int]) -> None:
         """Commit a batch of parts, each with a delay: all of it or nothing."""
         if not self.topic.writers.begun:
-            self.topic.save_now()  # as the first commit does
+            self.topic.journal.save_now()  # as the first commit does
             self.progress_written()
         batch = self.serial
         groups = [[self.body(size) for size in sizes] for _ in delays]
@@ -187,7 +187,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 self.model.publish(group, due)
             if self.level is not Durability.FSYNC:
                 self.show(self.model.append_offset)
-        self.doubtful = self.doubtful or not self.topic.written
+        self.doubtful = self.doubtful or not self.topic.journal.written
 
     @staticmethod
     def fill_commit(made: Commit, parts: list[tuple[Bodies, int]]) -> None:
@@ -538,7 +538,7 @@ class BrokerMachine(RuleBasedStateMachine):
             self.model.paused = paused
         self.model.groups = dict(self.topic.groups)
         self.model.distribute()
-        assert self.topic.save_now()  # as housekeeping does, before anything else happens
+        assert self.topic.journal.save_now()  # as housekeeping does, before anything else happens
         self.progress_written()
         if bit % 2:
             assert self.topic.accept_damage()

@@ -142,7 +142,7 @@ class Broker:
         """Write down the progress of all channels and groups that changed."""
         for topic in self.topics.values():
             if topic.changed or (topic.name, _SAVE) in self._problems:
-                self._guarded(topic.save, topic, _SAVE)
+                self._guarded(topic.journal.save, topic, _SAVE)
 
     def trim(self) -> None:
         """Delete segments that nobody needs any more."""

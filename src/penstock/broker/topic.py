@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from operator import attrgetter
 from typing import Final
 
@@ -33,11 +32,11 @@ from penstock.broker.progress import (
     TopicRecord,
     TopicSettings,
     WriterRecord,
-    encode_record,
 )
 from penstock.broker.records import Placed, Records
 from penstock.broker.staging import Outcome, Staged, batches_of
 from penstock.broker.steady_time import SteadyTime
+from penstock.broker.topic_journal import TopicJournal
 from penstock.broker.writers import Writers
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
@@ -67,11 +66,10 @@ class Topic:
     """A named log with its channels and groups. ``journal`` is None for an ephemeral topic."""
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
-    __slots__ = ("__weakref__", "_alarms", "_bounds", "_chance", "_changed", "_clock",
-                 "_deleted", "_journal", "_last_queue", "_limiter", "_news", "_noted",
-                 "_options", "_save_failed", "_staged", "_unseen", "appended",
+    __slots__ = ("__weakref__", "_alarms", "_bounds", "_chance", "_clock", "_deleted",
+                 "_last_queue", "_limiter", "_options", "_staged", "_unseen", "appended",
                  "channel_settings", "channels", "dropped_count", "ephemeral", "exiting",
-                 "gated", "group_ages", "groups", "head", "log", "message_bytes",
+                 "gated", "group_ages", "groups", "head", "journal", "log", "message_bytes",
                  "message_count", "name", "paused", "placed", "queues", "refused_count",
                  "retention", "settings", "spread", "time", "writers")  # fmt: skip
 
@@ -112,29 +110,26 @@ class Topic:
         self.channel_settings: dict[str, ChannelSettings] = {}
         self._bounds = bounds
         self._limiter: Limiter | None = None
-        self._journal = journal
         self._staged: list[Staged] = []
         self._unseen: dict[int, int] = {}  # number of messages waiting for a sync, by queue
         self._last_queue = -1
-        self._news: list[Record] = []  # what is written once, not with every save
-        self._changed = False
-        self._save_failed = False  # then the journal is written anew, with all there is
         self.time = SteadyTime(clock)
-        self._noted = 0, 0  # the log's end and synced offset, as written to the journal
         self._deleted: set[str] = set()  # channels that the journal knows to be gone
         self._clock = clock
         self._chance = chance
         self._alarms = alarms
         self._options = options
+        self.journal = TopicJournal(name, log, journal, self._records, self._saved)
         if journal is not None:
             assert isinstance(log, Log)
             progress = Progress.replay(journal.records, journal.gaps)
-            self._save_failed = self.writers.restore(log, journal, progress)
+            if self.writers.restore(log, journal, progress):
+                self.journal.write_whole()
             self._restore(log, progress)
-            self._changed = journal.wants_compaction
+            self.journal.changed = journal.wants_compaction
         self._apply_bounds()
-        if self._save_failed:
-            self._save_now()
+        if not self.journal.written:
+            self.journal.save_now()
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -188,7 +183,7 @@ class Topic:
         """The time of what is appended now (wall ns)."""
         wall_ns = self._clock.wall_ns()
         if self.time.stamped(self.log.append_offset, wall_ns):
-            self._note_setting()
+            self.journal.save_quietly()  # a restart would mistake all ages
         return wall_ns
 
     def _store(self, batches: list[Batch], unseen: dict[int, int]) -> None:
@@ -213,7 +208,7 @@ class Topic:
             raise ExitingError
         if not self.writers.begun:  # else a crash would not look for what they have committed
             self.writers.begun = True
-            if not self.save_now():
+            if not self.journal.save_now():
                 self.writers.begun = False
                 raise StorageError(f"{self.name}: cannot write down that it has writers")
         assert isinstance(self.log, Log)
@@ -309,7 +304,7 @@ class Topic:
         if channel is None:
             channel = self.channels[name] = self._new_channel(name)
             if not channel.ephemeral:
-                self._save_now()
+                self.journal.save_now()
         return channel
 
     def listed_channel(self, name: str) -> Channel:
@@ -324,7 +319,7 @@ class Topic:
             self.damage.report(Damage("cursors.journal", what))
             channel = self.channels[name] = self._new_channel(name)
             channel.seek(start, self.head)
-            self._save_now()
+            self.journal.save_now()
         return self.channel(name)
 
     def delete_channel(self, name: str) -> Channel:
@@ -334,8 +329,8 @@ class Topic:
         channel.empty()
         self._alarms.cancel(channel)  # else its time-outs would keep it for a minute
         if not channel.ephemeral:
-            self._news.append(GoneRecord(name, None))
-            self._save_now()
+            self.journal.note(GoneRecord(name, None))
+            self.journal.save_now()
         return channel
 
     def distribute(self) -> None:
@@ -361,7 +356,7 @@ class Topic:
         self.head = self.log.next_offset
         for channel in self.channels.values():
             channel.advance(self.head, backlog)
-        self._changed = True
+        self.journal.changed = True
 
     def _new_channel(self, name: str) -> Channel:
         channel = Channel(name, self.log, self.head, clock=self._clock, chance=self._chance,
@@ -384,11 +379,11 @@ class Topic:
 
     def pause(self) -> None:
         self.paused = True
-        self._save_now()
+        self.journal.save_now()
 
     def unpause(self) -> None:
         self.paused = False
-        self._save_now()
+        self.journal.save_now()
         self.distribute()
 
     def empty(self) -> None:
@@ -396,7 +391,7 @@ class Topic:
         self.accept_damage()
         if self.log.next_offset > self.head:
             self.skip_to(self.log.next_offset)
-            self._save_now()
+            self.journal.save_now()
 
     def skip_to(self, end: int) -> None:
         """Go on from ``end``, at or behind ``head``; no channel is given what is before it."""
@@ -404,7 +399,7 @@ class Topic:
             if end > channel.head:
                 channel.skip(channel.head, end)
         self.head = end
-        self._changed = True
+        self.journal.changed = True
 
     def seek(self, channel: Channel, offset: int) -> None:
         """Let a channel go on from an offset of the log; what it held is forgotten.
@@ -417,7 +412,7 @@ class Topic:
         channel.seek(offset, self.head)
         if self._limiter is not None:
             self._limiter.reset()
-        self._save_now()
+        self.journal.save_now()
 
     # --- damage --------------------------------------------------------------------------------
 
@@ -441,8 +436,8 @@ class Topic:
         """Bound the topic; what is None is as the flags say. Written down at once."""
         self.settings = settings
         self._apply_bounds()
-        self._news.append(settings)
-        self._save_now()
+        self.journal.note(settings)
+        self.journal.save_now()
 
     def configure_channel(self, settings: ChannelSettings) -> None:
         """Bound the attempts of a channel; what is None is as the flags say. Written down at once.
@@ -453,8 +448,8 @@ class Topic:
         self.channel_settings[channel.name] = settings
         self._apply_attempts(channel)
         if not channel.ephemeral:
-            self._news.append(settings)
-            self._save_now()
+            self.journal.note(settings)
+            self.journal.save_now()
 
     @property
     def bounds(self) -> Bounds:
@@ -487,21 +482,21 @@ class Topic:
             offset = self.groups.get(name, self.log.start_offset)
         self.groups[name] = min(offset, self.log.next_offset)
         self.group_ages.moved(name)
-        self._changed = True
+        self.journal.changed = True
 
     def age_groups(self, *, keep: bool) -> None:
         """Note which groups have nothing to read; with ``keep`` the next save writes all ages."""
         for name, offset in self.groups.items():
             if offset >= self.log.next_offset:
                 self.group_ages.moved(name)
-        self._changed |= keep
+        self.journal.changed |= keep
 
     def delete_group(self, name: str) -> None:
         """Forget a group. Raises KeyError."""
         del self.groups[name]
         self.group_ages.forget(name)
-        self._news.append(GoneRecord(None, name))
-        self._changed = True
+        self.journal.note(GoneRecord(None, name))
+        self.journal.changed = True
 
     # --- keeping progress ----------------------------------------------------------------------
 
@@ -509,77 +504,41 @@ class Topic:
     def changed(self) -> bool:
         """True if there is something to write down."""
         return (
-            self._changed
-            or self._save_failed
+            self.journal.is_due
             or self.time.unwritten
-            or self._noted != (self.log.next_offset, self.log.synced_offset)
             or any(c.changed and not c.ephemeral for c in self.channels.values())
         )
 
     def follow_clock(self) -> None:
         """Note that the system's time was set, also if no message has come since."""
         if self.time.stamped(self.log.append_offset, self._clock.wall_ns()):
-            self._note_setting()
+            self.journal.save_quietly()  # a restart would mistake all ages
 
-    def _note_setting(self) -> None:
-        """Write down at once that the system's time was set: a restart would mistake all ages."""
-        with suppress(StorageError):  # the next save tries again, and tells
-            self.save()
-
-    def save(self) -> None:
-        """Write down the progress since the last time. Raises StorageError; nothing is lost
-        then.
-        """
-        log = self.log
-        if self._journal is None or isinstance(log, MemoryLog):
-            return
-        compact = self._journal.wants_compaction or self._save_failed
-        self._save_failed = True
-        records: list[Record] = self._settings() if compact else list(self._news)
-        records += self.writers.records(log.next_offset, everything=compact)
+    def _records(self, everything: bool) -> list[Record]:
+        """The records of the topic for its journal: all that count, or all but what stays."""
+        records: list[Record] = self._settings() if everything else []
+        records += self.writers.records(self.log.next_offset, everything=everything)
         records.append(TopicRecord(self.head, self.paused))
-        if self.time.unwritten or (compact and self.time.is_uneven):
-            records.append(self.time.record(log.start_offset))
+        if self.time.unwritten or (everything and self.time.is_uneven):
+            records.append(self.time.record(self.log.start_offset))
         records += [
             GroupRecord(name, offset, self.group_ages.age_ns(name) // SECOND)
             for name, offset in self.groups.items()
         ]
         records += [
-            channel.record(everything=compact)
+            channel.record(everything=everything)
             for channel in self.channels.values()
-            if not channel.ephemeral and (compact or channel.changed)
+            if not channel.ephemeral and (everything or channel.changed)
         ]
-        encoded = [encode_record(record) for record in records]
-        if compact:
-            self._journal.replace(encoded, log.extent)
-        else:
-            self._journal.append(encoded, log.extent)
-        self._news = []
-        self.writers.written()
-        self._noted = log.next_offset, log.synced_offset
-        self._changed = self._save_failed = self.time.unwritten = False
+        return records
 
     def _settings(self) -> list[Record]:
         own = [each for each in self.channel_settings.values() if not is_ephemeral(each.name)]
         return [self.settings, *own] if self.settings != TopicSettings() else [*own]
 
-    def save_now(self) -> bool:
-        """Write down at once, durably, what a crash must not undo; if that fails, with ``save``."""
-        self._save_now()
-        return self.written
-
-    @property
-    def written(self) -> bool:
-        """True if no failed write of the journal is waiting to be repeated."""
-        return not self._save_failed
-
-    def _save_now(self) -> None:
-        self._changed = True
-        try:
-            self.save()
-            self.sync_journal()
-        except StorageError as error:
-            logger.error("TOPIC(%s): failed to write down progress - %s", self.name, error)
+    def _saved(self) -> None:
+        self.writers.written()
+        self.time.unwritten = False
 
     def _restore(self, log: Log, progress: Progress) -> None:
         log.skip_to(progress.end())
@@ -629,7 +588,7 @@ class Topic:
         if deleted:
             self.queues.trim()
             self.head = max(self.head, self.log.start_offset)
-            self._changed = True
+            self.journal.changed = True
         return deleted
 
     def _let_go(self, start: int) -> None:
@@ -638,27 +597,7 @@ class Topic:
             self.queues.secure(start)
         except StorageError as error:  # on a full disk deleting helps
             logger.warning("TOPIC(%s): cannot write the index of queues - %s", self.name, error)
-        self._note_start(start)
-
-    def _note_start(self, start: int) -> None:
-        """Write down the log's new start; else recovery would report the deleted part as lost."""
-        if self._journal is None or isinstance(self.log, MemoryLog):
-            return
-        try:
-            self._journal.note(self.log.extent._replace(start=start))
-        except StorageError as error:  # on a full disk deleting helps
-            logger.warning("TOPIC(%s): cannot write down where the log starts - %s",
-                           self.name, error)  # fmt: skip
-
-    def sync_journal(self) -> None:
-        """Make what was saved durable. Raises StorageError; the next save writes all anew then."""
-        if self._journal is None:
-            return
-        try:
-            self._journal.sync()
-        except StorageError:
-            self._save_failed = True
-            raise
+        self.journal.note_start(start)
 
     def close(self) -> None:
         """Write, sync and close the files: the log first, as the journal records how far it is
@@ -669,16 +608,7 @@ class Topic:
             self.queues.close()
             self.log.close()
         finally:
-            self._close_journal()
-
-    def _close_journal(self) -> None:
-        if self._journal is None:
-            return
-        try:
-            self.save()
-            self.sync_journal()
-        finally:
-            self._journal.close()
+            self.journal.close()
 
     def delete(self) -> None:
         """Remove the topic's files."""
@@ -686,7 +616,6 @@ class Topic:
         for channel in self.channels.values():
             channel.empty()
             self._alarms.cancel(channel)
-        if self._journal is not None:
-            self._journal.close()
+        self.journal.abandon()
         self.queues.close()
         self.log.delete()

@@ -71,4 +71,4 @@ class GroupRetention:
                     log.next_offset - offset, log.bytes_from(offset), offset)  # fmt: skip
         topic.delete_group(name)
         self._log_groups.deleted(topic, name)
-        topic.save_now()  # else a kill would restore it
+        topic.journal.save_now()  # else a kill would restore it

@@ -152,7 +152,7 @@ def test_cancelled_messages_never_come(world: World) -> None:
     taken = channel.cancel_deferred([1, 2, 77])
     assert sorted((e.first, e.next) for e in taken) == [(1, 2), (2, 3)]
     assert channel.deferred_count == 2
-    assert world.topic.save_now()
+    assert world.topic.journal.save_now()
     world.kill()
     channel = world.topic.channels["c"]
     reader = Reader(world, channel, 9)
@@ -186,7 +186,7 @@ def test_all_of_them(world: World) -> None:
     assert (channel.depth, channel.deferred_count) == (3, 0)
     world.publish(b"d", delay=2 * HOUR)
     channel.cancel_deferred(None)
-    assert world.topic.save_now()
+    assert world.topic.journal.save_now()
     world.kill()
     assert world.topic.channels["c"].deferred_count == 0
     assert world.topic.channels["c"].depth == 3
@@ -196,7 +196,7 @@ def test_a_deferral_of_centuries_survives(world: World) -> None:
     channel = world.channel()
     longest = (1 << 63) - 1  # ns, what Go's durations can say
     world.publish(b"a", delay=longest)
-    world.topic.save()
+    world.topic.journal.save()
     world.kill()
     channel = world.topic.channels["c"]
     reader = Reader(world, channel, 1)

@@ -112,7 +112,7 @@ def test_a_move_that_ends_after_the_channel_was_emptied(world: World) -> None:
 @pytest.mark.parametrize("restart", [World.restart, World.kill])
 def test_spent_messages_survive_a_restart_as_such(world: World, restart: object) -> None:
     give_up(world, 2)
-    world.topic.save()
+    world.topic.journal.save()
     assert callable(restart)
     restart(world)
     channel = world.topic.channels["c"]

@@ -313,7 +313,7 @@ def test_a_compacted_journal_holds_settings_and_stops(world: World, is_down: boo
     world.broker.save()
     world.disk.fail("sync", within="journal")
     with pytest.raises(StorageError):
-        world.topic.sync_journal()
+        world.topic.journal.sync()
     world.disk.heal()
     assert killed(world).trim(KEPT) == 0
 

@@ -69,19 +69,19 @@ def test_an_idle_channel_of_a_paused_topic_has_what_it_was_given(world: World) -
 
 def test_changed_tells_whether_there_is_something_to_save(world: World) -> None:
     topic, channel = world.topic, world.channel()
-    topic.save()
+    topic.journal.save()
     assert not topic.changed
     world.fill(2)
     assert topic.changed
-    topic.save()
+    topic.journal.save()
     assert not topic.changed
     reader = Reader(world, channel, 1)
     reader.take()
     assert topic.changed
-    topic.save()
+    topic.journal.save()
     topic.commit_group("g", 1)
     assert topic.changed
-    topic.save()
+    topic.journal.save()
     topic.delete_group("g")
     assert topic.changed
 
@@ -89,7 +89,7 @@ def test_changed_tells_whether_there_is_something_to_save(world: World) -> None:
 def test_an_ephemeral_channel_is_not_written_down(world: World) -> None:
     topic, channel = world.topic, world.channel("c#ephemeral")
     world.fill(2)
-    topic.save()
+    topic.journal.save()
     reader = Reader(world, channel, 1)
     reader.finish(*reader.offsets())
     assert channel.changed
@@ -100,11 +100,11 @@ def test_a_save_writes_only_the_channels_that_changed(world: World) -> None:
     topic = world.topic
     busy, _idle = world.channel("busy"), world.channel("idle")
     world.fill(2)
-    topic.save()
+    topic.journal.save()
     before = len(world.disk.content(JOURNAL))
     reader = Reader(world, busy, 1)
     reader.take()
-    topic.save()
+    topic.journal.save()
     added = world.disk.content(JOURNAL)[before:]
     assert b"busy" in added
     assert b"idle" not in added
@@ -115,7 +115,7 @@ def test_a_save_that_failed_is_made_good_by_the_next(world: World) -> None:
     world.fill(4)
     world.publish(b"late", delay=SECOND)
     topic.commit_group("gone", None)
-    topic.save()
+    topic.journal.save()
     reader = Reader(world, channel, 4)
     reader.take()
     reader.finish(0, 1)
@@ -124,9 +124,9 @@ def test_a_save_that_failed_is_made_good_by_the_next(world: World) -> None:
     topic.delete_group("gone")
     world.disk.fail("append", within="journal")
     with pytest.raises(StorageError):
-        topic.save()
+        topic.journal.save()
     assert topic.changed
-    topic.save()
+    topic.journal.save()
     assert not topic.changed
     world.kill()
     channel = world.channel()
@@ -143,9 +143,9 @@ def test_saves_that_fail_again_and_again(world: World) -> None:
     world.disk.fill()
     for _ in range(3):
         with pytest.raises(DiskFullError):
-            topic.save()
+            topic.journal.save()
     world.disk.heal()
-    topic.save()
+    topic.journal.save()
     world.kill()
     assert world.channel().depth == 0
 
@@ -169,16 +169,16 @@ def test_a_journal_whose_sync_failed_is_written_anew(world: World) -> None:
     topic = world.topic
     world.channel()
     world.fill(2)
-    topic.save()
+    topic.journal.save()
     world.disk.fail("sync", within="journal")
     with pytest.raises(StorageError):
-        topic.sync_journal()
+        topic.journal.sync()
     assert topic.changed
-    topic.save()
+    topic.journal.save()
     assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) > 0
     world.publish(b"after")
-    topic.save()
-    topic.sync_journal()
+    topic.journal.save()
+    topic.journal.sync()
     assert world.disk.synced(JOURNAL) == len(world.disk.content(JOURNAL)) - MARK_BYTES
 
 
@@ -192,7 +192,7 @@ def test_the_journal_is_compacted(world: World) -> None:
         world.fill(1)
         for channel in channels:
             channel.changed = True
-        topic.save()
+        topic.journal.save()
         sizes.append(len(world.disk.content(JOURNAL)))
         assert sizes[-1] < 2 * COMPACT_BYTES_MIN
     assert sizes[-2] > COMPACT_BYTES_MIN
@@ -211,8 +211,8 @@ def test_offsets_a_channel_has_seen_are_not_given_out_again(world: World) -> Non
     world.fill(2)
     reader = Reader(world, channel, 9)
     reader.finish(*reader.offsets())
-    world.topic.save()
-    world.topic.sync_journal()
+    world.topic.journal.save()
+    world.topic.journal.sync()
     (path,) = world.disk.paths(".log")
     kept = world.disk.synced(path)
     world.disk.crash("written")
@@ -351,11 +351,11 @@ def test_emptying_accepts_damage(world: World) -> None:
 def test_what_is_synced_later_is_written_down(world: World) -> None:
     """Otherwise damage to the synced end would look like a torn tail."""
     world.fill(2)
-    world.topic.save()
+    world.topic.journal.save()
     assert not world.topic.changed
     log_of(world.topic).sync()
     assert world.topic.changed
-    world.topic.save()
+    world.topic.journal.save()
     (path,) = world.disk.paths(".log")
     world.disk.crash("written")
     world.disk.overwrite(path, bytes(len(world.disk.content(path))))
@@ -367,7 +367,7 @@ def test_what_is_synced_later_is_written_down(world: World) -> None:
 
 def test_what_was_not_synced_is_counted_and_no_damage(world: World) -> None:
     world.fill(2)
-    world.topic.save()
+    world.topic.journal.save()
     (path,) = world.disk.paths(".log")
     world.disk.crash("written")
     world.disk.cut(path, 0)

@@ -131,7 +131,7 @@ def test_a_commit_is_not_deleted_before_the_journal_has_it() -> None:
 def test_the_memory_survives_the_compaction_of_the_journal(world: World) -> None:
     commit(world.topic, 7)
     world.broker.save()
-    world.topic._save_failed = True  # then all is written once more
+    world.topic.journal.write_whole()  # then all is written once more
     world.broker.save()
     world.kill()
     assert world.topic.writers.last("w") == 7
@@ -244,10 +244,10 @@ def test_a_commit_that_a_power_cut_has_taken_is_not_taken_for_done() -> None:
     world = World()
     commit(world.topic, 1)
     log_of(world.topic).sync()
-    assert world.topic.save_now()
+    assert world.topic.journal.save_now()
     size = world.disk.synced(log_of(world.topic).segments[0].file.path)
     commit(world.topic, 2)
-    assert world.topic.save_now()
+    assert world.topic.journal.save_now()
     path = log_of(world.topic).segments[0].file.path
     world.disk.crash("written")
     world.disk.cut(path, size)

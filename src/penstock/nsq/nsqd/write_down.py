@@ -10,7 +10,7 @@ from penstock.nsq.http_api import ApiError
 
 def write_down(topic: Topic) -> None:
     """Sync the changes of a topic. Raises ApiError 500 as ``check_written`` does."""
-    topic.save_now()
+    topic.journal.save_now()
     check_written(topic)
 
 
@@ -19,7 +19,7 @@ def check_written(topic: Topic) -> None:
 
     The change is in effect all the same, and is written later unless the process is killed first.
     """
-    if not topic.written:
+    if not topic.journal.written:
         raise ApiError(500, "INTERNAL_ERROR")
 
 

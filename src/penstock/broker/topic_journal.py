@@ -1,0 +1,149 @@
+"""The journal of a topic: its settings, and the progress of its channels, groups and writers.
+
+What changes often is written with each save, an event once. After a failed write, the next save
+writes the whole journal again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.broker.progress import Record, encode_record
+from penstock.core.errors import StorageError
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log
+from penstock.storage.memory_log import MemoryLog
+
+logger = logging.getLogger(__name__)
+
+Records = Callable[[bool], list[Record]]
+"""The records of a topic: everything that still counts, or only what has changed."""
+
+
+class TopicJournal:
+    """The journal of the topic ``name`` over its log; ``file`` is None for a topic in memory.
+
+    ``changed`` is set by whoever changes what ``records`` gives. ``on_saved`` is called after each
+    successful save.
+    """
+
+    __slots__ = ("_events", "_file", "_log", "_name", "_noted", "_on_saved", "_records",
+                 "_save_failed", "changed")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        log: Log | MemoryLog,
+        file: Journal | None,
+        records: Records,
+        on_saved: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._log = log
+        self._file = file
+        self._records = records
+        self._on_saved = on_saved
+        self._events: list[Record] = []
+        self._noted = 0, 0  # the log's end and synced offset, as written
+        self._save_failed = False
+        self.changed = False
+
+    @property
+    def is_due(self) -> bool:
+        """True if the topic or its log has changed since the last save."""
+        noted = self._log.next_offset, self._log.synced_offset
+        return self.changed or self._save_failed or self._noted != noted
+
+    @property
+    def written(self) -> bool:
+        """True if no failed write is waiting to be repeated."""
+        return not self._save_failed
+
+    def write_whole(self) -> None:
+        """Have the next save write the whole journal again."""
+        self._save_failed = True
+
+    def note(self, event: Record) -> None:
+        """Add an event to the next save, which is not repeated with later ones."""
+        self._events.append(event)
+
+    def save(self) -> None:
+        """Write what has changed since the last save. Raises StorageError; nothing is lost then."""
+        log = self._log
+        if self._file is None or isinstance(log, MemoryLog):
+            return
+        whole = self._file.wants_compaction or self._save_failed
+        self._save_failed = True
+        records = self._records(whole)
+        if whole:
+            self._file.replace([encode_record(each) for each in records], log.extent)
+        else:
+            self._file.append([encode_record(each) for each in self._events + records], log.extent)
+        self._events = []
+        self._noted = log.next_offset, log.synced_offset
+        self.changed = self._save_failed = False
+        self._on_saved()
+
+    def save_quietly(self) -> None:
+        """Save; the next save tries again, and reports, if that fails."""
+        with suppress(StorageError):
+            self.save()
+
+    def save_now(self) -> bool:
+        """Write down at once, durably, what a crash must not undo; if that fails, with ``save``."""
+        self.changed = True
+        try:
+            self.save()
+            self.sync()
+        except StorageError as error:
+            logger.error("TOPIC(%s): failed to write down progress - %s", self._name, error)
+        return self.written
+
+    def sync(self) -> None:
+        """Make what was saved durable. Raises StorageError; the next save writes all of it again
+        then.
+        """
+        if self._file is None:
+            return
+        try:
+            self._file.sync()
+        except StorageError:
+            self._save_failed = True
+            raise
+
+    def note_start(self, start: int) -> None:
+        """Write down the log's new start; else recovery would report the deleted part as lost."""
+        if self._file is None or isinstance(self._log, MemoryLog):
+            return
+        try:
+            self._file.note(self._log.extent._replace(start=start))
+        except StorageError as error:  # on a full disk deleting helps
+            logger.warning("TOPIC(%s): cannot write down where the log starts - %s",
+                           self._name, error)  # fmt: skip
+
+    def close(self) -> None:
+        """Save, sync and close the file. Raises StorageError."""
+        if self._file is None:
+            return
+        try:
+            self.save()
+            self.sync()
+        finally:
+            self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file without another word in it: the topic is deleted."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        self._records, self._on_saved = _nothing, _saved  # else the topic would outlive its end
+
+
+def _nothing(_: bool) -> list[Record]:
+    return []
+
+
+def _saved() -> None:
+    pass
