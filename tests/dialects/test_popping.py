@@ -225,7 +225,7 @@ def test_a_notice_that_there_is_something(both: Both) -> None:
     client.send(frames.encode(client.request(RequestCode.NOTIFICATION, **fields)))
     both.send(other, "t", b"2")
     assert (client.next_command().ext or {})["hasMsg"] == "true"
-    assert not both.controller.store.appended.count(both.controller.arrivals._appended)
+    assert not both.controller.store.on_append.count(both.controller.arrivals._appended)
 
 
 def test_where_a_new_group_begins(both: Both) -> None:

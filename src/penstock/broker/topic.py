@@ -58,7 +58,7 @@ _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
 
 
-Appended = Callable[["Topic", list[Batch]], None]
+OnAppend = Callable[["Topic", list[Batch]], None]
 """Called with the batches that became visible, once for each commit or sync."""
 
 
@@ -67,11 +67,11 @@ class Topic:
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
     __slots__ = ("__weakref__", "_alarms", "_bounds", "_chance", "_clock", "_deleted",
-                 "_last_queue", "_limiter", "_options", "_staged", "_unseen", "appended",
-                 "channel_settings", "channels", "dropped_count", "ephemeral", "exiting",
-                 "gated", "group_ages", "groups", "head", "journal", "log", "message_bytes",
-                 "message_count", "name", "paused", "placed", "queues", "refused_count",
-                 "retention", "settings", "spread", "time", "writers")  # fmt: skip
+                 "_last_queue", "_limiter", "_options", "_staged", "_unseen", "channel_settings",
+                 "channels", "dropped_count", "ephemeral", "exiting", "gated", "group_ages",
+                 "groups", "head", "journal", "log", "message_bytes", "message_count", "name",
+                 "on_append", "paused", "placed", "queues", "refused_count", "retention",
+                 "settings", "spread", "time", "writers")  # fmt: skip
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Topic:
         self.queues = queues or OneQueue(log)
         self.spread = 1  # a publish that names no queue goes to the next one of so many
         self.placed: Placed | None = None
-        self.appended: Appended | None = None
+        self.on_append: OnAppend | None = None
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
         self.group_ages = GroupAges(clock)
@@ -262,8 +262,8 @@ class Topic:
             self.writers.show(self.log.next_offset)
         for batch in batches:
             self.queues.append(batch)
-        if self.appended is not None:
-            self.appended(self, batches)
+        if self.on_append is not None:
+            self.on_append(self, batches)
         self._distribute(batches)
         if self._limiter is not None:
             self._limiter.arrived(batches)

@@ -63,7 +63,7 @@ def test_who_is_told_of_new_messages_is_told_after_the_sync(world: World) -> Non
     def appended(topic: Topic, batches: list[Batch]) -> None:
         told.append((batches[-1].next_offset, topic.log.next_offset))
 
-    topic.appended = appended
+    topic.on_append = appended
     world.publish(b"a")
     world.publish(b"b", b"c")
     assert told == []

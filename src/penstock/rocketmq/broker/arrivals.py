@@ -26,7 +26,7 @@ class Arrivals:
         if self._count >= WAITING_MAX:
             return False
         if not self._count:
-            self._store.appended.append(self._appended)
+            self._store.on_append.append(self._appended)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(topic, set())
         waiting.add(future)
@@ -41,7 +41,7 @@ class Arrivals:
                 del self._waiting[topic]
             self._count -= 1
             if not self._count:
-                self._store.appended.remove(self._appended)
+                self._store.on_append.remove(self._appended)
         return True
 
     def wake(self, topic: str) -> None:

@@ -81,7 +81,7 @@ class Controller(Tables):
 
         keys = KeyIndex(self.state.disk, log_of, self.clock)
         if self.settings.message_index_enable:
-            self.store.appended.append(keys.appended)
+            self.store.on_append.append(keys.appended)
             self.store.deleted.append(keys.deleted)
             for name in topics:  # what was stored while nobody indexed
                 keys.note(name)

@@ -58,7 +58,7 @@ class HeldPulls:
         self._held: dict[Place, dict[tuple[Connection, int], _Held]] = {}
         self._of: dict[Connection, set[tuple[Place, int]]] = {}
         self._count = 0
-        tables.store.appended.append(self._arrived)
+        tables.store.on_append.append(self._arrived)
         tables.store.deleted.append(self._deleted)
 
     def __len__(self) -> int:

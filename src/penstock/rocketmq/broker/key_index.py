@@ -72,7 +72,7 @@ class KeyIndex:
     # --- what the store tells ------------------------------------------------------------------
 
     def appended(self, topic: str, batches: Sequence[Batch]) -> None:
-        """Batches were stored; listens to ``MessageStore.appended``.
+        """Batches were stored; listens to ``MessageStore.on_append``.
 
         They are indexed here and now when there are enough to make that cheap, and few enough to be
         in memory still: to read them again later costs several times as much.

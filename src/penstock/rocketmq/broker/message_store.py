@@ -65,7 +65,7 @@ class MessageStore:
 
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
         """Raises StorageError."""
-        self.appended: list[Listener] = []
+        self.on_append: list[Listener] = []
         self.deleted: list[Callable[[str], None]] = []
         self.address = address
         self.serials = Serials(node.broker.store)
@@ -91,7 +91,7 @@ class MessageStore:
     def adopt(self, topic: Topic) -> None:
         """Look after a topic: be told of its batches, give it its queues. Raises StorageError."""
         topic.placed = encode_together
-        topic.appended = self._appended
+        topic.on_append = self._appended
         self._bases[topic.name] = self.serials.physical(topic.name, 0) - topic.log.id_base
         self.configured(topic.name)
 
@@ -123,7 +123,7 @@ class MessageStore:
             listener(name)
 
     def _appended(self, topic: Topic, batches: list[Batch]) -> None:
-        for listener in self.appended:
+        for listener in self.on_append:
             try:
                 listener(topic.name, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that

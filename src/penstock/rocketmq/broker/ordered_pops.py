@@ -117,7 +117,7 @@ class OrderedPops:
         self._turn = 0
         tables.state.add(FILE, self.table.as_json, self.table.load)
         tables.offset_listeners.append(self._moved)
-        tables.store.appended.append(self._appended)
+        tables.store.on_append.append(self._appended)
         tables.store.deleted.append(self._deleted)
 
     def __len__(self) -> int:

@@ -69,7 +69,7 @@ class Tables:
         state.add(files.OFFSETS, self.offsets.as_json, self.offsets.load)
         self.store = MessageStore(node, self.topics, address)
         self.store.keep_above(self.offsets)
-        self.store.appended.append(self.stats.appended)
+        self.store.on_append.append(self.stats.appended)
         self.store.deleted.append(self.stats.forget_topic)
         self.flush_timeouts: FlushTimeouts | None = None
         if settings.durability_level is Durability.FSYNC:

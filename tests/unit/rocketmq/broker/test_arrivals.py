@@ -11,16 +11,16 @@ from .filling import store
 
 
 async def test_a_message_ends_the_wait_for_its_topic_alone(controller: Controller) -> None:
-    arrivals, listeners = controller.arrivals, len(controller.store.appended)
+    arrivals, listeners = controller.arrivals, len(controller.store.on_append)
     waits = [asyncio.ensure_future(arrivals.wait(topic, 60)) for topic in ("T", "U")]
     await asyncio.sleep(0)
-    assert len(controller.store.appended) == listeners + 1
+    assert len(controller.store.on_append) == listeners + 1
     await store(controller, "T", 0, b"x")
     assert await waits[0]
     assert not waits[1].done()
     arrivals.wake("U")
     assert await waits[1]
-    assert len(controller.store.appended) == listeners  # nobody waits any more
+    assert len(controller.store.on_append) == listeners  # nobody waits any more
 
 
 async def test_a_wait_ends_with_its_time(controller: Controller) -> None:

@@ -55,7 +55,7 @@ def test_access_rules_are_there_where_they_are_wanted(
 def test_without_index_nothing_is_told_of_keys(settings: BrokerSettings, tmp_path: Path) -> None:
     settings.message_index_enable = False
     controller = made(settings, tmp_path)
-    assert controller.keys.appended not in controller.store.appended
+    assert controller.keys.appended not in controller.store.on_append
     controller.node.broker.close()
 
 

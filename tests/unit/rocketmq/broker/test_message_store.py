@@ -163,7 +163,7 @@ def test_messages_of_nsq_are_messages_too(controller: Controller) -> None:
 
 def test_listeners_hear_of_each_commit(controller: Controller) -> None:
     heard: list[tuple[str, list[tuple[int, int]]]] = []
-    controller.store.appended.append(
+    controller.store.on_append.append(
         lambda topic, batches: heard.append((topic, [(b.queue, b.count) for b in batches]))
     )
     put(controller, draft("four", 1, b"x"))

@@ -42,17 +42,17 @@ async def test_there_is_something(topic: Controller) -> None:
 
 
 async def test_something_comes(topic: Controller) -> None:
-    listeners = len(topic.store.appended)
+    listeners = len(topic.store.on_append)
     waiting = [asyncio.ensure_future(ask(topic)) for _ in range(2)]
     for _ in range(5):
         await asyncio.sleep(0)
-    assert len(topic.store.appended) == listeners + 1
+    assert len(topic.store.on_append) == listeners + 1
     await store(topic, "other", 0, b"a")
     assert not any(each.done() for each in waiting)
     await store(topic, "T", 0, b"a")
     for answer in await asyncio.gather(*waiting):
         assert answer.ext == {"hasMsg": "true", "pollingFull": "false"}
-    assert len(topic.store.appended) == listeners
+    assert len(topic.store.on_append) == listeners
 
 
 async def test_nothing_comes(topic: Controller) -> None:

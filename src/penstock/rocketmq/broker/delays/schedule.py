@@ -67,7 +67,7 @@ class Schedule:
         self._loop = DueLoop("delayed messages", tables.clock, self._time.now_ms, self.step,
                              lambda: tables.state.save_aside(FILE))  # fmt: skip
         tables.state.add(FILE, self.offsets, self._load)
-        tables.store.appended.append(self._appended)
+        tables.store.on_append.append(self._appended)
         tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:

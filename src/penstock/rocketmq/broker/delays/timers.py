@@ -151,7 +151,7 @@ class Timers:
                              lambda: tables.state.save_aside(FILE))  # fmt: skip
         tables.state.add(FILE, self._progress, self._load)
         self._read = self._low
-        tables.store.appended.append(self._appended)
+        tables.store.on_append.append(self._appended)
         tables.store.deleted.append(self._deleted)
 
     def start(self) -> None:
