@@ -20,7 +20,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.redaction import without_secrets
 from penstock.net import process
 from penstock.net.http import Later, Request, Response
-from penstock.net.profiles import frames, heap
+from penstock.net.profiles import frames
 from penstock.net.profiles.cpu import CpuProfile
 from penstock.net.profiles.pprof import Profile, ValueType
 from penstock.net.tasks import spawn
@@ -77,6 +77,8 @@ class DebugPages:
 
     def heap(self, request: Request) -> Response | Later:
         """Memory by place of allocation: what is watched already, or watched for `seconds`."""
+        from penstock.net.profiles import heap  # tracemalloc takes a while to import
+
         query = Query.parse(request.query)
         seconds = _seconds(query)
         as_text = _debug(query) > 0

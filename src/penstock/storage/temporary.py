@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import secrets
 from typing import Final, Protocol
 
 from penstock.core.errors import StorageError
@@ -29,7 +28,7 @@ class Directories(Protocol):
 
 def temporary_path(path: str) -> str:
     """A fresh temporary path for the next content of a file."""
-    return f"{path}.{secrets.token_hex(4)}.tmp"
+    return f"{path}.{os.urandom(4).hex()}.tmp"
 
 
 def remove_temporaries(disk: Directories, directory: str, of: str | None = None) -> None:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from penstock.net.layers import Layer
 from penstock.net.tls import ServerTls, TlsError
-from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.frames import OK_FRAME
 from penstock.nsq.protocol.identify import Negotiated
-from penstock.nsq.protocol.snappy import SnappyLayer
 
 if TYPE_CHECKING:
     from penstock.nsq.nsqd.connection import Connection
@@ -63,9 +61,13 @@ class Layering:
         outcome, connection = self._outcome, self._connection
         layer: Layer
         if outcome.snappy:
+            from penstock.nsq.protocol.snappy import SnappyLayer
+
             layer, connection.compression = SnappyLayer(), "snappy"
             self._log("snappy")
         elif outcome.deflate:
+            from penstock.nsq.protocol.deflate import DeflateLayer
+
             layer, connection.compression = DeflateLayer(outcome.deflate_level), "deflate"
             self._log(f"deflate (level {outcome.deflate_level})")
         else:
