@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +90,12 @@ def test_batch_read_between_offsets_of_several_queues(
     assert rows == [(0, o) for o in range(30, 40)] + [(1, o) for o in range(1990, 2000)]
 
 
+def is_runner(pid: int) -> bool:
+    with suppress(OSError):  # it ended meanwhile
+        return b"python_streaming_source_runner" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_process_that_is_killed_beside_the_driver_is_named(
     spark: SparkSession, server: FakeLogServer, tmp_path: Path
@@ -98,9 +106,11 @@ def test_a_process_that_is_killed_beside_the_driver_is_named(
         .writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     )  # fmt: skip
     query.processAllAvailable()
-    for pid in below(os.getpid()):
-        if b"python_streaming_source_runner" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while not (runners := [pid for pid in below(os.getpid()) if is_runner(pid)]):
+        assert time.monotonic() < deadline  # the list of children is not exact while some end
+    for pid in runners:
+        os.kill(pid, signal.SIGKILL)
     with pytest.raises(Exception, match="STREAM_FAILED") as failed:
         query.awaitTermination(60)
     assert explain(failed.value).startswith("a Python process of the query ended before")

@@ -45,7 +45,7 @@ class Stager:
         self._stopping = False
         self._error: SourceError | None = None
         self._alone_since_ns: int | None = None
-        self._quiet_since_ns = SYSTEM_CLOCK.monotonic_ns()
+        self._quiet_since_ns: int | None = SYSTEM_CLOCK.monotonic_ns()
         self._oldest: dict[int, int] = {}
         self._thread = Thread(target=self._run, daemon=True, name=f"staging {settings.where}")
         self._thread.start()
@@ -76,8 +76,11 @@ class Stager:
 
     @property
     def quiet_s(self) -> float:
-        """Seconds since a message came, or nodes could not be reached."""
-        return (SYSTEM_CLOCK.monotonic_ns() - self._quiet_since_ns) / SECOND
+        """Seconds in which a node could have sent messages and has not; 0 until those that came
+        are staged, which takes long on a busy disk.
+        """
+        since = self._quiet_since_ns
+        return 0.0 if since is None else (SYSTEM_CLOCK.monotonic_ns() - since) / SECOND
 
     def stop(self) -> None:
         """Give back what is not staged, and close the connections."""
@@ -111,10 +114,11 @@ class Stager:
         delivery = consumer.get_delivery(_POLL_S)
         now = SYSTEM_CLOCK.monotonic_ns()
         if delivery is not None:
+            self._quiet_since_ns = None
             self._pile.add(delivery, now)
-            self._quiet_since_ns = now
         if self._pile.rows and self._is_due(consumer, now, more=delivery is not None):
             self._stage()
+            self._quiet_since_ns = SYSTEM_CLOCK.monotonic_ns()
         self._watch(consumer, now)
 
     def _has_room(self) -> bool:
@@ -152,14 +156,14 @@ class Stager:
 
         That nsqlookupd knows no node with the topic is no error: it may come.
         """
-        if consumer.connections:
-            self._alone_since_ns = None
-            return
-        self._alone_since_ns = self._alone_since_ns or now
+        links = consumer.connections.values()
+        self._alone_since_ns = None if links else self._alone_since_ns or now
         timeout_s = self._settings.timeout_s
-        if now - self._alone_since_ns < timeout_s * SECOND:
+        is_given_up = now - (self._alone_since_ns or now) >= timeout_s * SECOND
+        may_come = any(each.ready for each in links)
+        if self._quiet_since_ns is not None and not may_come and not is_given_up:
             self._quiet_since_ns = now
-        elif consumer.last_error is not None:
+        if is_given_up and consumer.last_error is not None:
             raise SourceError(
                 f"no node of {self._settings.where} can be reached: {consumer.last_error} (tried "
                 f"for {timeout_s:g} s; option timeout); start it and run the command again"

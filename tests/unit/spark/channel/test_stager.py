@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -73,6 +74,27 @@ def test_messages_are_finished_once_they_are_staged(nsqd: Daemon, tmp_path: Path
         wait_for(nsqd, depth=0, in_flight_count=0, timeout_count=0, requeue_count=0)
         assert staged(folder) == bodies
         assert max(file.rows for file in folder.files.values()) <= 2500
+
+
+def test_a_channel_is_not_quiet_while_messages_are_being_staged(
+    nsqd: Daemon, tmp_path: Path
+) -> None:
+    """A disk that takes long for a file must not end a run of AvailableNow without its rows."""
+    begun, go_on = Event(), Event()
+
+    class Slow(Folder):
+        def write(self, *given: Any) -> int:
+            begun.set()
+            go_on.wait(60)
+            return super().write(*given)
+
+    publish(nsqd, "t", [b"a"])
+    with staging(Slow(str(tmp_path)), settings(tmp_path, nsqd.tcp)) as stager:
+        assert begun.wait(60)
+        assert stager.quiet_s == 0
+        go_on.set()
+        assert stager.staged(0, wait_s=60)
+        wait_until(lambda: stager.quiet_s > 0, lambda: "never quiet")
 
 
 def test_numbers_go_on_where_the_checkpoint_is(nsqd: Daemon, tmp_path: Path) -> None:
