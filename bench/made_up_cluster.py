@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.net import tcp
-from penstock.net.http import HttpServer, Request
-from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, Response
+from penstock.net.http import HttpServer, Request, Response
+from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.packed_stats import FIGURES
 
 ROUNDS = 4

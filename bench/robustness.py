@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import cast
 
 from penstock.nsq.protocol.encode import MAGIC_V2, finish, identify, publish, ready, subscribe
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
@@ -107,7 +108,7 @@ def _receive(consumers: list[socket.socket], found: list[float], done: threading
     while not done.is_set():
         for key, _ in selector.select(0.1):
             now = time.perf_counter()
-            sock: socket.socket = key.fileobj  # type: ignore[assignment]
+            sock = cast(socket.socket, key.fileobj)
             key.data.receive_data(sock.recv(65536))
             for block in key.data.events():
                 if isinstance(block, MessageBlock):

@@ -94,8 +94,8 @@ def compare(libraries: list[str], job: str, count: int, rounds: int, java: str) 
     for library in libraries:
         processor = statistics.median(one for _, one in found[library])
         ratio = rates["penstock"] / rates[library]
-        way = INSTEAD.get((library, job))
-        name = f"{library} ({way})" if way else library
+        instead = INSTEAD.get((library, job))
+        name = f"{library} ({instead})" if instead else library
         print(f"  {name:16} {rates[library]:12,.0f}/s {processor:8.1f} us {ratio:6.2f}", flush=True)
 
 

@@ -24,7 +24,7 @@ def put_off(site: Site, topic: str) -> str:
         assert ask(site.nodes[0], "POST", f"/channel/empty?topic={topic}&channel=c")[0] == 200
         for number in range(NUMBER):
             site.publish(topic, b"later %d" % number, defer_ms=(number + 1) * STEP_MS)
-        return deferred(site, topic)["count"] == NUMBER
+        return bool(deferred(site, topic)["count"] == NUMBER)
 
     until(are_all_put_off)
     return f"/topics/{topic}/c?tab=deferred"

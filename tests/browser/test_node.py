@@ -129,11 +129,12 @@ def test_a_thousand_topics_are_not_all_drawn(page: Page, site: Site) -> None:
 def many_channels(topic: str, node: str) -> dict[str, Any]:
     """A topic as the API tells of it in brief."""
     figures = dict.fromkeys(("depth", "memory_depth", "backend_depth", "message_count"), 1)
-    more = dict.fromkeys(("in_flight_count", "deferred_count", "requeue_count", "timeout_count",
-                          "client_count"), 0)  # fmt: skip
+    more: dict[str, Any] = dict.fromkeys(
+        ("in_flight_count", "deferred_count", "requeue_count", "timeout_count", "client_count"), 0
+    )
     end = {"paused": False, "e2e_processing_latency": None}
     names = [f"channel-{number}" for number in range(CHANNELS)]
-    place = {"node": node, "hostname": "h", "topic_name": topic}
+    place: dict[str, Any] = {"node": node, "hostname": "h", "topic_name": topic}
     channels = [
         {**place, "channel_name": name, **figures, **more, "clients": [], **end} for name in names
     ]

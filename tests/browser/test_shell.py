@@ -98,7 +98,7 @@ def test_links_back_and_forward_load_no_document_again(page: Page) -> None:
 def test_dark_and_light_follow_the_system(page: Page) -> None:
     page.goto("/lookup")
     for scheme in ("dark", "light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert is_dark(page) == (scheme == "dark")
 
 

@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 
 from penstock.net.http_client import request
 from penstock.nsq.client import Config, Consumer, Message, Producer
+from penstock.rocketmq.protocol.batch_body import BatchedMessage
 from tests.crash.rocketmq_client import Connection
 
 SECONDS_MAX = 3600.0
@@ -192,7 +193,7 @@ def trade(connection: Connection) -> Callable[[], Coroutine[Any, Any, None]]:
     async def turn() -> None:
         for queue in range(QUEUES):
             price = b"tea 3.%02d" % (sent[queue] % 100)
-            await connection.send("prices", queue, [(price, "", 0)] * 4)
+            await connection.send("prices", queue, [BatchedMessage(price)] * 4)
             sent[queue] += 4
             await connection.commit("traders", "prices", queue, sent[queue] // 2)
 

@@ -58,7 +58,7 @@ class _Calls:
 
     def apply(self) -> None:
         """Start to watch the calls."""
-        disk.os = self  # type: ignore[assignment]
+        disk.os = self  # type: ignore[assignment,attr-defined]
         disk.open = self.open_file  # type: ignore[attr-defined]
 
 
@@ -135,4 +135,4 @@ class Clock:
         def wall_ns() -> int:
             return time.time_ns() + int(self.file.read_text()) * 10**9
 
-        SystemClock.wall_ns = staticmethod(wall_ns)  # type: ignore[method-assign]
+        SystemClock.wall_ns = staticmethod(wall_ns)

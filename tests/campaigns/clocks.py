@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -27,8 +27,11 @@ LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 class Wall(Protocol):
     """A wall clock that a campaign sets, with the means to start a node that uses it."""
 
-    circumstances: tuple[Circumstance, ...] | None
-    program: Sequence[str]
+    @property
+    def circumstances(self) -> tuple[Circumstance, ...] | None: ...
+
+    @property
+    def program(self) -> Sequence[str]: ...
 
     def set(self, seconds: int) -> None: ...
 
@@ -68,7 +71,7 @@ class Faketime:
         new.rename(self._file)
 
 
-async def clock_jumps(rounds: int, kind: type[Wall], rng: random.Random) -> Result:
+async def clock_jumps(rounds: int, kind: Callable[[Path], Wall], rng: random.Random) -> Result:
     """Set the clock this number of times under load; at every fourth, the node is killed and starts
     days later.
     """

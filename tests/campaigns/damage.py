@@ -87,8 +87,7 @@ def _cases(pristine: Path, samples: int, rng: random.Random) -> Iterator[Case]:
         yield _overwritten(path, "zeros", start, bytes(min(512, size - start)))
         yield _overwritten(path, "noise", start, rng.randbytes(min(512, size - start)))
         yield _overwritten(path, "noise behind its end", size, rng.randbytes(100))
-        yield Case("deleted", path, lambda root, path=path: (root / path).unlink(),
-                   [(path, 0, ALL)])  # fmt: skip
+        yield _deleted(path)
         alike = [other for other in paths if other.suffix == path.suffix and other != path]
         for other in rng.sample(alike, min(2, len(alike))):
             yield _swapped(path, other)
@@ -117,6 +116,13 @@ def _overwritten(path: Path, what: str, start: int, junk: bytes) -> Case:
         (root / path).write_bytes(data[:start] + junk + data[start + len(junk) :])
 
     return Case(f"{what} at {start}", path, spoil, [(path, start, start + len(junk))])
+
+
+def _deleted(path: Path) -> Case:
+    def spoil(root: Path) -> None:
+        (root / path).unlink()
+
+    return Case("deleted", path, spoil, [(path, 0, ALL)])
 
 
 def _swapped(path: Path, other: Path) -> Case:

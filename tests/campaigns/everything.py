@@ -78,6 +78,7 @@ class Everything:
 
     async def endure(self, seconds: float) -> bool:
         """Load a node that may refuse, stall or die, then kill it; True if it was still running."""
+        assert isinstance(self.node, Node)
         clients = [asyncio.ensure_future(client) for client in self._clients()]
         await asyncio.wait(clients, timeout=seconds)
         lived = self.node.is_running

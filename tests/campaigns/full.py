@@ -36,7 +36,9 @@ class Place(Protocol):
     """The place of a data path."""
 
     folder: Path
-    circumstances: tuple[Circumstance, ...]
+
+    @property
+    def circumstances(self) -> tuple[Circumstance, ...]: ...
 
     def fill(self) -> None: ...
 
@@ -61,7 +63,7 @@ class Pretended:
 class Tmpfs:
     """A small file system in memory, which a file of ballast fills to the last byte."""
 
-    circumstances = ()
+    circumstances: tuple[Circumstance, ...] = ()
 
     def __init__(self, mount_point: Path) -> None:
         self.folder = mount_point / "data"
@@ -96,7 +98,7 @@ async def full_disks(rounds: int, place: Place, rng: random.Random) -> Result:
             await everything.prepare()
             for number in progress(rounds, lambda: everything):
                 await everything.work(WORK_S)
-                await _fill_and_free(place, everything, killed=number % 3 == 0)
+                await _fill_and_free(place, node, everything, killed=number % 3 == 0)
                 await everything.check()
             await everything.settle()
             faults += everything.faults()
@@ -106,8 +108,7 @@ async def full_disks(rounds: int, place: Place, rng: random.Random) -> Result:
                   faults)  # fmt: skip
 
 
-async def _fill_and_free(place: Place, everything: Everything, *, killed: bool) -> None:
-    node = everything.node
+async def _fill_and_free(place: Place, node: Node, everything: Everything, *, killed: bool) -> None:
     place.fill()
     try:
         await everything.work(WORK_S)

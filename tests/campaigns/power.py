@@ -56,8 +56,11 @@ async def pretended_cuts(cuts: int, level: str, rng: random.Random) -> Result:
 class Disk(Protocol):
     """A disk that can lose its power while nothing writes to it."""
 
-    data: Path
-    circumstances: tuple[Circumstance, ...]
+    @property
+    def data(self) -> Path: ...
+
+    @property
+    def circumstances(self) -> tuple[Circumstance, ...]: ...
 
     def cut_power(self, rng: random.Random) -> None: ...
 

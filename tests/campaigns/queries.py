@@ -110,7 +110,8 @@ def _keep_running(spark: SparkSession, queries: Queries) -> None:
         spark.streams.resetTerminated()
         for name, query in running.items():
             if not query.isActive:
-                print(f"FAILED {name}: {explain(query.exception())}", flush=True)
+                error = query.exception()
+                print(f"FAILED {name}: {error and explain(error)}", flush=True)
                 running[name] = _live(queries, name)
 
 

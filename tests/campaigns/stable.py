@@ -40,7 +40,7 @@ class Noted:
                 noting.name_new(path.stat())
         for path in [self.data, *self.data.rglob("*")]:
             noting.note_path(path)
-        disk.os = noting  # type: ignore[assignment]
+        disk.os = noting  # type: ignore[assignment,attr-defined]
 
     def key(self, status: os.stat_result) -> str:
         """A key for this file or folder that is never used again, unlike its inode number."""
@@ -70,7 +70,9 @@ class Noted:
         left.mkdir()
         noted = self.notes / "names" / key
         durable = json.loads(noted.read_text()) if noted.exists() else {}
-        current = {name: list(each) for name, each in self.names(live).items()} if live else {}
+        current: dict[str, Any] = (
+            {name: list(each) for name, each in self.names(live).items()} if live else {}
+        )
         chosen = current if live and rng.random() < 0.5 else durable
         for name, (is_folder, own) in chosen.items():
             here = live / name if live and current.get(name) == [is_folder, own] else None

@@ -72,7 +72,7 @@ async def test_ready_is_never_more_than_max_in_flight(
                 looks += 1
         for bound in (3, 0):
             consumer.max_in_flight = bound
-            await until(lambda bound=bound: is_sum(topic, nsqds, bound))  # type: ignore[misc]
+            await until(lambda bound=bound: is_sum(topic, nsqds, bound))
         consumer.max_in_flight = 8
         await until(lambda: are(topic, nsqds, [2, 2, 2, 2]))
     assert seen == {b"0", b"1", b"2", b"3"}
@@ -106,7 +106,7 @@ async def test_backoff_as_the_nodes_see_it(site: Site, topic: str) -> None:
         await until(lambda: are(topic, nsqds, [10, 10, 10]))
         assert consumer.backoff.level == 0
         for nsqd in nsqds:
-            await until(lambda nsqd=nsqd: is_empty(topic, nsqd))  # type: ignore[misc]
+            await until(lambda nsqd=nsqd: is_empty(topic, nsqd))
 
 
 async def test_one_message_tests_the_waters(site: Site, topic: str) -> None:

@@ -256,7 +256,7 @@ def test_16_one_way_messages_go_to_the_chosen_queue(client: RawClient, join: Joi
     assert client.requests == [], "none of them was answered"
 
 
-def end_transaction(client: RawClient, places: dict[str, str], outcome: int, key: str) -> None:
+def end_transaction(client: RawClient, places: dict[str, Any], outcome: int, key: str) -> None:
     """Say how it ended, as Java does: without an answer."""
     client.tell(Code.END_TRANSACTION, producerGroup="PG06", commitOrRollback=outcome, msgId=key,
                 **places)  # fmt: skip

@@ -301,7 +301,7 @@ def test_22_a_unique_key_of_an_ipv6_host(client: RawClient) -> None:
     key = "FD00" + "0" * 28 + "203625FFD2B2766F6160D000"
     assert len(key) == 56
     assert send(client, "S22", b"six", f"UNIQ_KEY\x01{key}\x02").code == 0
-    asked = {"topic": "S22", "key": key, "maxNum": 32, "beginTimestamp": 0,
+    asked: dict[str, Any] = {"topic": "S22", "key": key, "maxNum": 32, "beginTimestamp": 0,
              "endTimestamp": (1 << 63) - 1, "_UNIQUE_KEY_QUERY": "true"}  # fmt: skip
     deadline = time.monotonic() + 30
     while (answer := client.ask(12, **asked)).code == 22 and time.monotonic() < deadline:
@@ -324,7 +324,7 @@ def test_24_a_queue_that_there_is_not(client: RawClient) -> None:
 
 
 def test_08_a_new_group_begins_at_0_of_a_young_queue(client: RawClient) -> None:
-    asked = {"consumerGroup": "G8", "topic": "S8", "queueId": 0}
+    asked: dict[str, Any] = {"consumerGroup": "G8", "topic": "S8", "queueId": 0}
     assert fields_of(client.ask(14, **asked)) == {"offset": "0"}, "unknown topic"
     for _ in range(3):
         send(client, "S8")
@@ -359,7 +359,7 @@ def test_09_codes_of_pulls(client: RawClient) -> None:
 
 
 def test_18_commits_are_answered_unless_they_are_one_way(client: RawClient) -> None:
-    asked = {"consumerGroup": "G18", "topic": "S18", "queueId": 0}
+    asked: dict[str, Any] = {"consumerGroup": "G18", "topic": "S18", "queueId": 0}
     client.tell(15, commitOffset=1, **asked)
     assert fields_of(client.ask(14, **asked)) == {"offset": "1"}
     for language in (Language.CPP, Language.GO, Language.JAVA):
@@ -391,7 +391,7 @@ def test_10_a_check_of_a_half_message_names_its_new_offsets(client: RawClient) -
     check = client.asked(39)
     assert check.is_one_way
     fields = fields_of(check)
-    now = {name: fields[name] for name in first}
+    now: dict[str, Any] = {name: fields[name] for name in first}
     assert now["tranStateTableOffset"] != first["tranStateTableOffset"]
     assert now["commitLogOffset"] != first["commitLogOffset"]
     assert OffsetId.parse(fields["offsetMsgId"]).offset == int(now["commitLogOffset"])
@@ -432,7 +432,7 @@ def test_16_a_reset_has_the_form_of_its_administrator(client: RawClient, other: 
     send(client, "S16")
     for queue in range(4):
         other.ask(15, consumerGroup="G16", topic="S16", queueId=queue, commitOffset=0)
-    reset = {"topic": "S16", "group": "G16", "timestamp": 0, "isForce": "true"}
+    reset: dict[str, Any] = {"topic": "S16", "group": "G16", "timestamp": 0, "isForce": "true"}
     for language, kind in ((Language.JAVA, dict), (Language.CPP, list), (Language.GO, dict)):
         answer = client.ask(222, language_=language, **reset)
         assert answer.code == 0
@@ -445,7 +445,7 @@ def test_17_codes_that_the_source_page_forgets(
     client: RawClient, other: RawClient, routes: RawClient
 ) -> None:
     send(client, "S17", b"body")
-    fields = {"consumerGroup": "CG", "topic": "S17", "queueId": 0, "queueOffset": 0,
+    fields: dict[str, Any] = {"consumerGroup": "CG", "topic": "S17", "queueId": 0, "queueOffset": 0,
               "maxMsgNums": 10, "sysFlag": 20, "commitOffset": 0, "subscription": "*",
               "suspendTimeoutMillis": 0, "subVersion": 0, "ReqT": "0"}  # fmt: skip
     (message,) = decode_all(client.ask(361, **fields).body)

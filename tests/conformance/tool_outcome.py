@@ -35,8 +35,8 @@ def compare(run: Run) -> None:
         compare_published(run)
     if "bytes_received_by_the_fake_nsqd" in expect:
         compare_bytes(run)
-    if wanted := expect.get("lookupd_request_path"):
-        run.check("lookupd path", wanted, [each["path"] for each in run.scene.requests])
+    if path := expect.get("lookupd_request_path"):
+        run.check("lookupd path", path, [each["path"] for each in run.scene.requests])
     for path, headers in expect.get("lookupd_request", ()):
         compare_lookup(run, path, headers)
     run.check("channel", run.to_be_left, run.left())

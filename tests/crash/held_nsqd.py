@@ -21,7 +21,7 @@ def hold(gate: str) -> None:
             time.sleep(_POLL_S)
         sync(file)
 
-    OsLogFile.sync = held  # type: ignore[method-assign]
+    OsLogFile.sync = held  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":

@@ -18,8 +18,11 @@ _BOOTED = re.compile(r"The broker\[.*:(\d+)\] boot success")
 class Broker(Protocol):
     """The interface of a broker that a load needs."""
 
-    port: int
-    store: Path
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def store(self) -> Path: ...
 
     def kill(self) -> None: ...
 

@@ -23,7 +23,7 @@ _LOST = b"lost in the power cut"
 def test_a_power_cut_takes_only_what_nobody_has_seen(tmp_path: Path) -> None:
     gate, data = tmp_path / "gate", tmp_path / "data"
     program = [sys.executable, "-m", "tests.crash.held_nsqd", str(gate)]
-    seen: dict[str, bytes] = {}
+    seen: dict[bytes, bytes] = {}
     with run_nsqd("--durability=fsync", data_path=data, program=program) as daemon:
         for number in range(ROUNDS):
             bodies = [b"%d.%d" % (number, message) for message in range(_SYNCED)]
@@ -35,7 +35,7 @@ def test_a_power_cut_takes_only_what_nobody_has_seen(tmp_path: Path) -> None:
     )
 
 
-def consume_published(daemon: Daemon, bodies: list[bytes], seen: dict[str, bytes]) -> None:
+def consume_published(daemon: Daemon, bodies: list[bytes], seen: dict[bytes, bytes]) -> None:
     """Publish, consume, and note the message of each id."""
     with Producer(daemon.tcp) as producer, LogClient(daemon.http) as log:
         producer.multi_publish("t", bodies)
@@ -45,7 +45,7 @@ def consume_published(daemon: Daemon, bodies: list[bytes], seen: dict[str, bytes
             note(consumer, seen)
 
 
-def note(consumer: Consumer, seen: dict[str, bytes], wait_s: float = SECONDS) -> bool:
+def note(consumer: Consumer, seen: dict[bytes, bytes], wait_s: float = SECONDS) -> bool:
     """Consume the next message; True if there was one."""
     message = consumer.get(wait_s)
     if message is not None:
@@ -54,7 +54,7 @@ def note(consumer: Consumer, seen: dict[str, bytes], wait_s: float = SECONDS) ->
     return message is not None
 
 
-def cut_power(daemon: Daemon, data: Path, gate: Path, seen: dict[str, bytes]) -> None:
+def cut_power(daemon: Daemon, data: Path, gate: Path, seen: dict[bytes, bytes]) -> None:
     """Publish while the sync is held, check that no consumer sees the message, and cut."""
     (path,) = data.glob("topics/t@*/*.log")
     synced = path.read_bytes()

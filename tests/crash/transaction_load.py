@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from penstock.rocketmq.protocol import frames, message, properties
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -174,7 +174,7 @@ class Load:
 
     def _open(self, client: RawClient) -> str:
         """Answer checks; returns a description of everything that is not settled yet."""
-        half = {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "queueId": 0}
+        half: dict[str, Any] = {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "queueId": 0}
         # The other way round a half that is put back in between would seem to be done.
         done = self._ask(client, RequestCode.QUERY_CONSUMER_OFFSET,
                          consumerGroup="CID_RMQ_SYS_TRANS", **half).int64("offset")  # fmt: skip
@@ -184,7 +184,7 @@ class Load:
             return ""
         return f"{ahead - done} halves are open, {len(missing)} delayed messages are missing"
 
-    def _ask(self, client: RawClient, code: int, **fields: object) -> Command:
+    def _ask(self, client: RawClient, code: int, **fields: Any) -> Command:
         request = client.request(code, **fields)
         client.send(frames.encode(request))
         while (answer := self._next_answer(client)).opaque != request.opaque:
@@ -242,12 +242,12 @@ class _Closing:
         self._client.close()
 
 
-def _ending(answer: Command, outcome: int) -> dict[str, object]:
+def _ending(answer: Command, outcome: int) -> dict[str, Any]:
     assert answer.ext is not None
     physical = int(answer.ext["msgId"][16:], 16)
     return _fields(answer.ext["queueOffset"], str(physical), outcome)
 
 
-def _fields(queue_offset: str, physical: str, outcome: int) -> dict[str, object]:
+def _fields(queue_offset: str, physical: str, outcome: int) -> dict[str, Any]:
     return {"producerGroup": GROUP, "tranStateTableOffset": queue_offset,
             "commitLogOffset": physical, "commitOrRollback": outcome, "msgId": "x"}  # fmt: skip

@@ -237,6 +237,7 @@ def test_what_waits_is_held_by_those_who_will_deliver_it(both: Both, deletes: bo
     for name in (names.TIMER_TOPIC, names.SCHEDULE_TOPIC):
         topic = both.topic(name)
         assert release.HOLDER in topic.groups, name
+        assert topic.retention is not None
         assert topic.retention.time_ns == both.controller.settings.file_reserved_time * HOUR, name
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.testing.daemons import DaemonError, MqBroker, run_mqbroker
 from tests.unit.rocketmq.raw_client import RawClient
 
-PLACE = {"consumerGroup": "G", "topic": "T", "queueId": 0}
+PLACE: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": 0}
 
 
 def commit(broker: MqBroker, offset: int) -> None:

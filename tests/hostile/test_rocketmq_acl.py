@@ -234,7 +234,7 @@ def test_the_owner_does_all_that_a_client_does(site: Site) -> None:
     lock = fastjson.dumps({"consumerGroup": "owners", "clientId": "owner", "mqSet": [queue]})
     for code in (Q.LOCK_BATCH_MQ, Q.UNLOCK_BATCH_MQ):
         assert ask(code, lock).code == 0
-    offsets = {"consumerGroup": "owners", "topic": "Private", "queueId": 0}
+    offsets: dict[str, Any] = {"consumerGroup": "owners", "topic": "Private", "queueId": 0}
     assert ask(Q.UPDATE_CONSUMER_OFFSET, **offsets, commitOffset=1).code == 0
     assert (ask(Q.QUERY_CONSUMER_OFFSET, **offsets).ext or {})["offset"] == "1"
     assert ask(Q.GET_MAX_OFFSET, topic="Private", queueId=0).code == 0

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from penstock.core import java_properties
 from penstock.rocketmq.protocol import fastjson
@@ -164,7 +165,7 @@ class Servers:
         )
         return "\n".join(ends)
 
-    def ask_name_server(self, code: Q, **fields: object) -> Command:
+    def ask_name_server(self, code: Q, **fields: Any) -> Command:
         return ask(self.port, code, **fields)
 
     def ask(self, code: Q, body: bytes = b"", **fields: object) -> Command:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import rocketmq_flow as flow
@@ -83,6 +84,20 @@ def text(message: Any) -> str:
     return "long" if body == flow.LONG_BODY else body
 
 
+def collecting(into: list[str]) -> Handler:
+    """A handler that keeps the texts of the messages."""
+
+    def handle(message: Any) -> int:
+        into.append(text(message))
+        return SUCCESS
+
+    return handle
+
+
+def has(bodies: list[str], count: int) -> bool:
+    return len(bodies) >= count
+
+
 def play_send(client: Client) -> Any:
     answered = threading.Semaphore(0)
     failed: list[Exception] = []
@@ -133,7 +148,7 @@ def play_orderly(client: Client) -> Any:
 
 def play_filter(client: Client) -> Any:
     got: list[str] = []
-    client.consume(lambda message: got.append(text(message)) or SUCCESS, "A || C")
+    client.consume(collecting(got), "A || C")
     for number in range(2):
         for tag in "ABC":
             client.send(f"{tag}-{number}", tag)
@@ -155,7 +170,7 @@ def play_pull(client: Client) -> Any:
 def play_share(client: Client) -> Any:
     got: dict[str, list[str]] = {"first": [], "second": []}
     for name, bodies in got.items():
-        client.consume(lambda m, bodies=bodies: bodies.append(text(m)) or SUCCESS, instance=name)
+        client.consume(collecting(bodies), instance=name)
     probes = 0
     while not all(got.values()):  # until the queues are shared
         client.send(f"probe-{probes}")
@@ -190,22 +205,22 @@ def play_retry(client: Client) -> Any:
 
 
 def play_resume(client: Client) -> Any:
-    got: dict[str, list[int]] = {}
+    got: dict[str, list[str]] = {}
     for name, first in (("first", 0), ("second", 10)):
         numbers = got[name] = []
         for number in range(first, first + 10):
             client.send(number)
-        consumer = client.consume(lambda m, numbers=numbers: numbers.append(int(m.body)) or SUCCESS)
-        client.until(lambda numbers=numbers: len(numbers) >= 10)
+        consumer = client.consume(collecting(numbers))
+        client.until(partial(has, numbers, 10))
         client.consumers.remove(consumer)
         consumer.shutdown()
-    return {name: sorted(numbers) for name, numbers in got.items()}
+    return {name: sorted(map(int, numbers)) for name, numbers in got.items()}
 
 
 def play_restart(client: Client, server: str) -> Any:
     """Sends go on in a thread, whatever happens to the server."""
     acknowledged: set[str] = set()
-    got: set[str] = set()
+    got: list[str] = []
     stop = threading.Event()
 
     def produce() -> None:
@@ -218,24 +233,24 @@ def play_restart(client: Client, server: str) -> Any:
             acknowledged.add(str(number))
             number += 1
 
-    client.consume(lambda message: got.add(text(message)) or SUCCESS)
+    client.consume(collecting(got))
     thread = threading.Thread(target=produce)
     thread.start()
-    client.until(lambda: len(got) > 20)
+    client.until(lambda: len(set(got)) > 20)
     flow.restart(server)
     before = len(acknowledged)
-    client.until(lambda: len(got) > before + 20)
+    client.until(lambda: len(set(got)) > before + 20)
     stop.set()
     thread.join()
-    client.until(lambda: acknowledged <= got, flow.LOST_AFTER_S)
-    return {"lost": len(acknowledged - got), "went on": len(acknowledged) > before}
+    client.until(lambda: acknowledged <= set(got), flow.LOST_AFTER_S)
+    return {"lost": len(acknowledged - set(got)), "went on": len(acknowledged) > before}
 
 
 def play_create(client: Client) -> Any:
     client.name += "-new"
     got: list[str] = []
     client.send("created")
-    client.consume(lambda message: got.append(text(message)) or SUCCESS)
+    client.consume(collecting(got))
     client.until(lambda: bool(got))
     return got == ["created"]
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,12 @@ class Admin:
         words = [f"-Drocketmq.client.logRoot={home}", f"-Duser.home={home}"]
         java = ["java", *JVM, *words, f"-Djava.io.tmpdir={home}", "-cp", class_path]
         env = {**os.environ, **constants_env(), "ROCKETMQ_HOME": str(home)}
-        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": env}
+        options: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "text": True,
+            "env": env,
+        }
         servers.create_topic(IDLE)
         self.idle = subprocess.Popen([*java, "Flows", IDLE, servers.address, IDLE], **options)
         self.tool = subprocess.Popen([*java, "Admin"], cwd=home, **options)

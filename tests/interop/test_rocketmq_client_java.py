@@ -109,7 +109,7 @@ def bodies(*found: list[tuple[int, int, int]]) -> set[int]:
 def assert_in_order(*found: list[tuple[int, int, int]]) -> None:
     """Each member has seen what it saw of a queue first in its order."""
     for each in found:
-        offsets = defaultdict(list)
+        offsets = defaultdict[int, list[int]](list)
         for queue, offset, _ in each:
             if offset not in offsets[queue]:
                 offsets[queue].append(offset)

@@ -57,7 +57,7 @@ def outcomes(
 ) -> dict[tuple[str, str], Any]:
     """All flows that are asked for and can be run here, already run."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    asked = [item.callspec.params for item in items if item.function is test_flow]
+    asked: list[Any] = [item.callspec.params for item in items if item.function is test_flow]
     flows = [(each["client"], each["mode"]) for each in asked if not missing(each["client"])]
     home = tmp_path_factory.mktemp("rocketmq")
     clients = {name: client_of(name, home) for name in {client for client, _ in flows}}

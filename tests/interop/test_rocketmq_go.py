@@ -42,7 +42,9 @@ def outcomes(
     if missing():
         return {}
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    asked = [item.callspec.params["mode"] for item in items if item.function is test_flow]
+    asked: list[Any] = [
+        item.callspec.params["mode"] for item in items if item.function is test_flow
+    ]
     home = tmp_path_factory.mktemp("rocketmq-go")
     program = str(home / "flows")
     built = subprocess.run(

@@ -93,7 +93,7 @@ def outcomes(
     if missing():
         return {}  # and the tests are skipped
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    asked = [item.callspec.params for item in items if item.function is test_flow]
+    asked: list[Any] = [item.callspec.params for item in items if item.function is test_flow]
     home = tmp_path_factory.mktemp("rocketmq-java")
     wanted = [(str(each["client"]), program_of(each["mode"]), each["mode"]) for each in asked]
     programs = {(name, program) for name, program, _ in wanted}

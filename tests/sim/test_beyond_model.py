@@ -26,6 +26,7 @@ class BeyondMachine(BrokerMachine):
     broker lives to hear of it, is drawn.
     """
 
+    least: int  # the lowest limit of attempts so far
     rots = False  # what was cancelled or moved would come again
 
     # --- dead letters --------------------------------------------------------------------------
@@ -61,7 +62,7 @@ class BeyondMachine(BrokerMachine):
     def open(self) -> None:
         super().open()
         self.parcels: dict[Channel, tuple[Parcel, set[int]]] = {}
-        self.least = getattr(self, "least", 1000)  # the lowest limit of attempts so far
+        self.least = getattr(self, "least", 1000)
         self.skipped = getattr(self, "skipped", False)  # the topic has dropped what it held itself
 
     def end_move(self, channel: Channel, taken: bool) -> None:

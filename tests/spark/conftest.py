@@ -27,7 +27,7 @@ def plain_logs() -> None:
     """Keep pytest's handler of logs as it is; PySpark's loggers set the format of any they get."""
     from pyspark.logger.logger import PySparkLogger
 
-    PySparkLogger.addHandler = logging.Logger.addHandler  # type: ignore[method-assign]
+    PySparkLogger.addHandler = logging.Logger.addHandler  # type: ignore[method-assign,assignment]
 
 
 @pytest.fixture(scope="session")

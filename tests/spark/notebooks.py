@@ -66,7 +66,7 @@ def _outputs(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
         )
     figures = _figures()
     if value is not None and not figures:
-        shown = {"data": {"text/plain": _lines(repr(value))}, "metadata": {}}
+        shown: dict[str, Any] = {"data": {"text/plain": _lines(repr(value))}, "metadata": {}}
         found.append(shown | {"execution_count": None, "output_type": "execute_result"})
     return found + figures
 

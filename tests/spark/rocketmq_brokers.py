@@ -85,7 +85,7 @@ class Brokers:
 
 
 @contextmanager
-def run_brokers(**settings: object) -> Iterator[Brokers]:
+def run_brokers(**settings: Any) -> Iterator[Brokers]:
     """Both programs, until the end of the block."""
     with (
         run_mqnamesrv() as namesrv,

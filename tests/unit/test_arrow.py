@@ -8,6 +8,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -177,7 +178,7 @@ def test_a_batch_that_is_lost_in_the_middle_is_an_error_that_names_it() -> None:
         server.queue("t").drop(1)
         with pytest.raises(SourceError, match=r"offset 10 of topic t .* is missing"):
             reader.read_all()
-        options = {"nsqd_http_address": server.address, "failOnDataLoss": False}
+        options: dict[str, Any] = {"nsqd_http_address": server.address, "failOnDataLoss": False}
         assert len(arrow.read("t", **options).read_all()) == 20
         close_connections()
 

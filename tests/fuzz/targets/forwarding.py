@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from penstock.net.http_answer import AnswerReader
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter, Missing, NoObject
@@ -71,7 +72,7 @@ def _check(hop: Hop) -> None:
 def answers(data: bytes) -> None:
     """An answer is whole, or not, or none, however it is cut; and no more is held than allowed."""
     for discard in (False, True):
-        same_however_cut(data, lambda pieces, discard=discard: _answer(pieces, discard))
+        same_however_cut(data, partial(_answer, discard=discard))
 
 
 def _answer(pieces: Iterator[bytes], discard: bool) -> object:

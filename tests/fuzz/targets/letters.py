@@ -43,7 +43,9 @@ def letters(data: bytes) -> None:
 
 def _frames(data: bytes) -> tuple[list[bytes], list[bytes], list[int]]:
     """Frames as a log holds them: of times, attempts and sizes of bodies that ``data`` says."""
-    frames, bodies, times = [], [], []
+    frames: list[bytes] = []
+    bodies: list[bytes] = []
+    times: list[int] = []
     at = 0
     while at + _PLACE.size <= len(data):
         time, attempts, size = _PLACE.unpack_from(data, at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -131,7 +132,7 @@ def registrations(data: bytes) -> None:
 def compressed_registrations(data: bytes) -> None:
     """The same compressed, here before it is: behind zlib lies most of what can go wrong."""
     _registration(lambda: registration.decode_compressed(data))
-    _registration(lambda: registration.decode_compressed(registration.zlib.compress(data, 1)))
+    _registration(lambda: registration.decode_compressed(zlib.compress(data, 1)))
 
 
 def _registration(decode: Callable[[], registration.Registration]) -> None:
@@ -300,7 +301,7 @@ TARGETS = {
         compressed_registrations,
         [
             registration.encode_compressed(_BROKER, 500),
-            registration.zlib.decompress(registration.encode_compressed(_BROKER, 500)),
+            zlib.decompress(registration.encode_compressed(_BROKER, 500)),
         ],
         [b"\0\0\0\x01", b"\xff" * 4, b" ", b"0", *_JSON_WORDS],
     ),

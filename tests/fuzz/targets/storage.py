@@ -215,6 +215,7 @@ _RECORDS: list[Any] = [
     GoneRecord("c", None),
     GoneRecord(None, "g"),
 ]
+_NO_RECORDS: list[Any] = [-1, 1 << 63, None, "c", [], 1.5, b"c"]
 _WORDS = [MAGIC, b"\0" * 8, b"\xff" * 8, b"\xff" * 4, b"\0\0\0\x80", b"\x01\0\0\0"]
 
 TARGETS = {
@@ -244,7 +245,6 @@ TARGETS = {
     "progress": Target(
         progress,
         [b"\n\n".join(map(encoded, _RECORDS)), *map(encoded, _RECORDS)],
-        [msgspec.msgpack.encode(value) for value in (-1, 1 << 63, None, "c", [], 1.5, b"c")]
-        + [b"\n\n", b"\xa1\xff"],
+        [*map(msgspec.msgpack.encode, _NO_RECORDS), b"\n\n", b"\xa1\xff"],
     ),
 }

@@ -57,7 +57,7 @@ def test_what_retention_has_let_go() -> None:
 class Damaged(LogClient):
     """A node, or what is between, that sends nonsense."""
 
-    def fetch(self, *_: object, **__: object) -> Fetched:  # type: ignore[override]
+    def fetch(self, *_: object, **__: object) -> Fetched:
         return Fetched(b"nonsense" * 20, 0, 9)
 
 

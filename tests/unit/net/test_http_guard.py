@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def refusal(
     method: str = "POST",
     remote: str = PROXY,
     is_safe: bool = True,
-    **headers: str,
+    **headers: Any,
 ) -> str:
     """The refusal of a request with these headers (`_` stands for `-`) and a default Host."""
     named = {**HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -48,7 +49,7 @@ def refusal(
         {"origin": "http://[::1]:4171", "host": "[::1]:4171"},
     ],
 )
-def test_programs_and_own_pages_go_on_as_ever(headers: dict[str, str]) -> None:
+def test_programs_and_own_pages_go_on_as_ever(headers: dict[str, Any]) -> None:
     assert refusal(**headers) == ""
 
 
@@ -74,7 +75,7 @@ def test_programs_and_own_pages_go_on_as_ever(headers: dict[str, str]) -> None:
         ({"origin": OTHER, "x_forwarded_host": "evil.test"}, "Origin"),
     ],
 )
-def test_pages_of_other_sites_change_nothing(headers: dict[str, str], named: str) -> None:
+def test_pages_of_other_sites_change_nothing(headers: dict[str, Any], named: str) -> None:
     for method in ("POST", "PUT", "DELETE"):
         assert named in refusal(method=method, **headers)
     for method in ("GET", "HEAD", "OPTIONS"):
@@ -89,13 +90,16 @@ def test_other_sites_may_be_allowed() -> None:
         assert refusal(guard, origin=origin) == ""
     assert refusal(guard, origin="http://dashboard.test:8001")
     assert refusal(guard, sec_fetch_site="cross-site")
-    for headers in ({"origin": OTHER}, {"sec_fetch_site": "cross-site"}, {"origin": "null"}):
+    others: list[dict[str, Any]] = [
+        {"origin": OTHER}, {"sec_fetch_site": "cross-site"}, {"origin": "null"}
+    ]  # fmt: skip
+    for headers in others:
         assert refusal(Guard(origins=("*",)), **headers) == ""
 
 
 def test_the_host_that_a_proxy_was_asked_for() -> None:
     guard = Guard(is_proxy=lambda remote: remote == PROXY)
-    asked = {"origin": "http://ops.test", "x_forwarded_host": "ops.test"}
+    asked: dict[str, Any] = {"origin": "http://ops.test", "x_forwarded_host": "ops.test"}
     assert refusal(guard, **asked) == ""
     assert refusal(guard, **asked, remote="10.0.0.2:99")
     assert refusal(guard, origin="http://ops.test", x_forwarded_host="ops.test:80, inner") == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,11 +115,16 @@ def test_a_reader_that_knows_reads_the_same(sent: list[bytes], size: int) -> Non
     assert (knowing.unfinished, knowing.ended) == (fresh.unfinished, fresh.ended)
 
 
+def routed(router: Router) -> Any:
+    """The request and its route."""
+    return read(RequestReader(router, lambda: ""), GET).events[0]
+
+
 def test_a_new_route_is_not_overlooked() -> None:
     router = Router()
-    _, before = read(RequestReader(router, lambda: ""), GET).events[0]  # type: ignore[misc]
+    _, before = routed(router)
     router.add("GET", "/ping", lambda request: Response())
-    _, after = read(RequestReader(router, lambda: ""), GET).events[0]  # type: ignore[misc]
+    _, after = routed(router)
     assert before.handler(None).status == 404
     assert after.handler(None).status == 200
 

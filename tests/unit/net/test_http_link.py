@@ -109,7 +109,7 @@ async def test_a_time_out_for_connecting() -> None:
 
 async def _failure(asking: object) -> Exception:
     try:
-        await asking  # type: ignore[misc]
+        await asking
     except Exception as error:
         return error
     raise AssertionError("it went well")

@@ -119,7 +119,7 @@ def test_paths_with_two_parameters(path: str, answered: bytes | int) -> None:
         router.add(
             "GET",
             f"/api/topics{route}",
-            lambda request, word=word: Response(200, word + request.param.encode()),  # type: ignore[misc]
+            lambda request, word=word: Response(200, word + request.param.encode()),
         )
     response = answer(router, "GET", path)
     assert answered in (response.status, response.body)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http import Request
+from penstock.net.http import Request, Response
 from penstock.net.http_head import parse_head
 from penstock.nsq.config_page import ConfigPage
 from penstock.nsq.http_api import ApiError
@@ -26,13 +26,18 @@ class Page(ConfigPage):
         return value
 
 
+def told(answer: Response) -> Any:
+    assert isinstance(answer.body, bytes)
+    return json.loads(answer.body)
+
+
 def request(name: str, body: bytes = b"") -> Request:
     return Request(parse_head(b"GET /config HTTP/1.0\r\n\r\n"), name, body, str)
 
 
 def test_addresses_are_replaced() -> None:
     page = Page()
-    assert json.loads(page.put(request("nsqlookupd_tcp_addresses", b'["a:1"]')).body) == ["a:1"]
+    assert told(page.put(request("nsqlookupd_tcp_addresses", b'["a:1"]'))) == ["a:1"]
     assert page.lookupds == ("a:1",)
     assert page.put(request("nsqlookupd_tcp_addresses", b"null")).body == b"null"
     assert page.lookupds == ()

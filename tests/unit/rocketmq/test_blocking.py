@@ -36,7 +36,7 @@ def test_answers_come_in_the_order_of_the_requests(
     broker: ScriptedBroker, link: RemotingLink
 ) -> None:
     broker.queue().append([b"x"] * 10)
-    asked = [
+    asked: list[tuple[int, dict[str, object], bytes]] = [
         (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"topic": "t", "queueId": 0, "timestamp": 0}, b""),
         (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "nope"}, b""),
     ]

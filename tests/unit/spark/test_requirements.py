@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ def python(folder: Path) -> Path:
     return folder / "environment" / "bin" / "python"
 
 
-def penstock(folder: Path, lacking: Sequence[str], *arguments: str) -> dict[str, object]:
+def penstock(folder: Path, lacking: Sequence[str], *arguments: str) -> dict[str, Any]:
     """What subprocess takes to run the command where packages, and any other Java, are lacking."""
     python_without(folder / "environment", *lacking)
     environment = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
@@ -28,12 +30,13 @@ def test_what_is_decoded_is_what_spark_expects() -> None:
 
 def test_some_columns_in_another_order() -> None:
     asked = StructType().add("offset", LongType()).add("topic", StringType())
-    assert NsqDataSource(OPTIONS).reader(asked).columns == ("offset", "topic")
-    assert NsqDataSource(OPTIONS).streamReader(asked).columns == ("offset", "topic")
+    source: Any = NsqDataSource(OPTIONS)
+    assert source.reader(asked).columns == ("offset", "topic")
+    assert source.streamReader(asked).columns == ("offset", "topic")
 
 
 def test_columns_that_the_option_names() -> None:
-    source = NsqDataSource({**OPTIONS, "columns": "offset, body"})
+    source: Any = NsqDataSource({**OPTIONS, "columns": "offset, body"})
     assert source.schema() == StructType([SCHEMA["offset"], SCHEMA["body"]])
     assert source.reader(source.schema()).columns == ("offset", "body")
     assert tuple(NsqDataSource(OPTIONS).schema().fieldNames()) == COLUMNS

@@ -116,7 +116,7 @@ def test_a_node_that_comes_back_ends_the_wait(
 
     def ask(self: strays.Strays, *arguments: object) -> object:
         if tries.acquire(blocking=False):
-            raise strays.SourceError("not yet") if tries._value == 2 else ConnectionRefusedError
+            raise SourceError("not yet") if tries._value == 2 else ConnectionRefusedError
         return look(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(strays.Strays, "_ask", ask)

@@ -62,7 +62,7 @@ def test_the_layout_is_as_written_down() -> None:
 
 
 def test_frames_may_come_in_pieces() -> None:
-    pieces = [b"on", memoryview(b"etw"), bytearray(b"osix")]
+    pieces: list[bytes | bytearray | memoryview] = [b"on", memoryview(b"etw"), bytearray(b"osix")]
     assert Batch.build(0, 0, 0, 3, 3, pieces).raw == Batch.build(0, 0, 0, 3, 3, [b"onetwosix"]).raw
 
 

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,7 +227,7 @@ def test_failing_calls_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     file = OsDisk().open(str(tmp_path / "f"))
-    action = {
+    action: Any = {
         "pread": lambda: file.read(0, 1),
         "fdatasync": file.sync,
         "ftruncate": lambda: file.truncate(0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from penstock.storage.recovery import open_log
 from penstock.storage.retention import Retention
 
 
-def open_at(path: Path, **options: int) -> Log:
+def open_at(path: Path, **options: Any) -> Log:
     return open_log(OsDisk(), str(path), 0, BlockCache(), LogOptions(**options))[0]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import StorageError
-from penstock.storage import disk as disk_module
 from penstock.storage.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
@@ -26,7 +26,7 @@ def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(disk_module.os, "rename", killed)
+        patch.setattr(os, "rename", killed)
         for name in ("a.json", "b.json"):
             with pytest.raises(Killed):
                 OsDisk().replace_file(str(tmp_path / name), b"half")

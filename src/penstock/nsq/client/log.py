@@ -14,7 +14,7 @@ import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import urlencode
 
 from penstock.net.address import split_host_port
@@ -176,7 +176,7 @@ class LogClient:
         """Give the connection back; a later call opens another."""
         self._connection.close()
 
-    def __enter__(self) -> LogClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from penstock.admin.cluster import asker as asker_module
 from penstock.admin.cluster.asker import Asker, UpstreamError, escaped
+from penstock.core.quote import quote
 from penstock.net.http import Response
 from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
 from penstock.nsq.http_query import Timeouts
@@ -114,9 +115,7 @@ async def test_a_refusal_without_https_port(fake: StartFake, asker: Asker) -> No
     daemon = await fake()
     for body in (b"no", b'{"https_port":0}', b'{"https_port":99999}'):
         daemon.answers["/topics"] = Response(403, body)
-        assert await failure(asker, daemon.address) == (
-            "got response 403 Forbidden " + asker_module.quote(body)
-        )
+        assert await failure(asker, daemon.address) == ("got response 403 Forbidden " + quote(body))
 
 
 async def test_https_that_is_none(fake: StartFake, asker: Asker) -> None:

@@ -26,7 +26,8 @@ def test_a_nodes_percentile_has_all_its_numbers_in_gos_order() -> None:
 
 def test_several_nodes() -> None:
     total = merged([told(4, p99=100), None, told(1, p99=50), told(0)], "t", "c")
-    (percentile,) = total.percentiles or ()
+    assert total.percentiles is not None
+    (percentile,) = total.percentiles
     assert (total.count, total.topic, total.channel, total.host) == (5, "t", "c", "*")
     assert (percentile.min, percentile.max, percentile.average) == (50, 100, 90)
     assert b"value" not in msgspec.json.encode(total)

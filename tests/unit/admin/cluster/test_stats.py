@@ -29,11 +29,13 @@ def test_a_node_is_completed() -> None:
     client = {"client_id": "x", "connect_ts": 990, "hostname": "k"}
     figures = {"depth": 9, "backend_depth": 4, "zone_local_msg_count": 2, "global_msg_count": 3}
     (found,) = read(B, topic("t", channel("c", clients=[client], nodes=[], **figures), depth=2))
-    (one,) = found.channels or ()
+    assert found.channels is not None
+    (one,) = found.channels
     assert (found.node, found.hostname, found.memory_depth) == ("b:1", "b", 2)
     assert (one.topic_name, one.memory_depth, one.delivery_msg_count) == ("t", 5, 5)
     assert one.nodes is None
-    (peer,) = one.clients or ()
+    assert one.clients is not None
+    (peer,) = one.clients
     assert (peer.node, peer.connected) == ("b:1", 10 * SECOND)
     assert (peer.node_topology_region, peer.node_topology_zone) == ("r", "z")
 
@@ -65,7 +67,8 @@ def test_no_node_sees_the_sums() -> None:
         ("b:1", False),
     ]
     assert [each.depth for node in whole.nodes or () for each in node.channels or ()] == [5, 3]
-    (total,) = whole.channels or ()
+    assert whole.channels is not None
+    (total,) = whole.channels
     assert (total.node, total.hostname, total.depth) == ("*", "", 8)
     assert [each.node for each in total.nodes or ()] == ["a:1", "b:1"]
     assert whole.paused

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from penstock.admin.history.placing import Places, place
@@ -7,14 +9,18 @@ from tests.unit.admin.conftest import channel, topic
 from tests.unit.admin.history.test_history import sample
 
 
+def placed(rows: list[int]) -> tuple[Any, Any]:
+    return place(np.array(rows, np.intp))
+
+
 def test_rows_that_follow_one_another_are_a_slice() -> None:
     assert place(np.array([4, 5, 6])) == (slice(0, 3), slice(4, 7))
     assert place(np.array([-1, 5, 6])) == (slice(1, 3), slice(5, 7))
-    columns, rows = place(np.array([4, -1, 6]))
+    columns, rows = placed([4, -1, 6])
     assert (list(columns), list(rows)) == ([0, 2], [4, 6])
-    columns, rows = place(np.array([2, 1]))
+    columns, rows = placed([2, 1])
     assert (columns, list(rows)) == (slice(0, 2), [2, 1])
-    columns, rows = place(np.array([], np.intp))
+    columns, rows = placed([])
     assert (len(columns), len(rows)) == (0, 0)
 
 

@@ -26,7 +26,7 @@ settings = {"spark.driver.memory" = "2g"}
 
 def test_it_has_what_the_pipelines_need_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
-    stopped = []
+    stopped: list[str] = []
 
     def session(master: str, *, settings: dict[str, str], log: Any) -> str:
         asked.update(settings)

@@ -12,6 +12,7 @@ import pytest
 from penstock.cli.pipeline import status
 from penstock.cli.pipeline.status import InUseError, StatusFile
 from penstock.core.errors import PenstockError
+from penstock.spark.pipelines.own import local_folder
 from penstock.testing.clock import FakeClock
 
 
@@ -60,7 +61,7 @@ def test_a_checkpoint_elsewhere_has_none(tmp_path: Path) -> None:
     with StatusFile("s3a://bucket/c") as file:
         file.tell(state="running", at_once=True)
     assert status.read("s3a://bucket/c") is None
-    assert status.local_folder(f"file://{tmp_path}") == tmp_path
+    assert local_folder(f"file://{tmp_path}") == tmp_path
 
 
 def test_what_cannot_be_read_or_written(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class Log(LogClient):
 
 def bounds(**flags: object) -> tuple[int, int]:
     given = dict.fromkeys(("from_offset", "from_time", "to_offset", "to_time")) | flags
-    span = Span.parse(**given, now_ns=20 * SECOND)  # type: ignore[arg-type]
+    span = Span.parse(**given, now_ns=20 * SECOND)
     return span.bounds(Log("n:1"), "t", 0, 5, 15)
 
 

@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from penstock.nsq.protocol import frames
@@ -71,7 +72,7 @@ class ScriptedNsqd:
         listening = threading.Thread(target=self._listen, args=(reader,), daemon=True)
         listening.start()
         for number, body in enumerate(script.bodies):
-            if not self._until(lambda number=number: self._answered == number, listening):
+            if not self._until(partial(self._has_answered, number), listening):
                 return
             time.sleep(GAP_S)
             if not self._until(lambda: self._ready > 0, listening):
@@ -80,6 +81,9 @@ class ScriptedNsqd:
             peer.sendall(frames.message(0, 0, b"%016d" % number, body))
         self._until(lambda: len(self.lines) >= len(script.lines), listening)
         time.sleep(QUIET_S)
+
+    def _has_answered(self, count: int) -> bool:
+        return self._answered == count
 
     @staticmethod
     def _until(look: Callable[[], bool], working: threading.Thread) -> bool:

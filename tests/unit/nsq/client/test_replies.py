@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from penstock.core.chance import SystemChance
 from penstock.nsq.client.backoff import Backoff
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.errors import NotConnected
-from penstock.nsq.client.replies import Outcome, Replies
+from penstock.nsq.client.replies import Link, Outcome, Replies
 
 IDS = [b"%016d" % n for n in range(3)]
 
@@ -47,7 +48,7 @@ class Desk:
         config = Config(**options)  # type: ignore[arg-type]
         self.backoff = Backoff(config, SystemChance(1))
         self.replies = Replies(
-            self.link, config, self.backoff, self.outcomes.append, self.due.append
+            cast(Link, self.link), config, self.backoff, self.outcomes.append, self.due.append
         )
 
     def end_pass(self) -> list[bytes]:

@@ -13,8 +13,7 @@ from penstock.nsq.nsqd.session import Session
 from penstock.nsq.protocol.events import Auth, Subscribe
 from penstock.nsq.protocol.frames import response as response_frame
 
-from .conftest import Client, Running, identify, pub
-from .test_session import beat_quickly, session_of
+from .conftest import Client, Running, beat_quickly, identify, pub, session_of
 
 
 class Waiting:

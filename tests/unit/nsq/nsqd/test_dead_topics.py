@@ -36,6 +36,6 @@ async def test_what_is_left(nsqd: Running) -> None:
     consumer.send(b"FIN %b\n" % message.id)
 
     async def finished() -> bool:
-        return (await topics(nsqd))[0]["letters"] == 2
+        return bool((await topics(nsqd))[0]["letters"] == 2)
 
     await nsqd.until(finished)

@@ -394,7 +394,8 @@ async def test_garbage_inside_a_compression_closes_without_a_frame(
     layer: str, words: str, nsqd: Daemon, connect: Connect
 ) -> None:
     client = await connect(nsqd)
-    await client.upgrade(tls_v1=True, **{layer: True})
+    fields: dict[str, Any] = {layer: True}
+    await client.upgrade(tls_v1=True, **fields)
     inner = client.connection._layers.pop()
     await client.connection.send(b"\xff" * 100)
     client.connection._layers.append(inner)

@@ -14,7 +14,6 @@ import pytest
 from penstock.broker.commit import Commit
 from penstock.broker.parts import CHUNK_BYTES_MIN
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.nsq.nsqd import staged_parts
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
@@ -333,7 +332,7 @@ async def test_a_topic_that_is_deleted_during_a_commit_takes_nothing(
             await go_on.wait()
         return await to_thread(work, *args)
 
-    monkeypatch.setattr(staged_parts.asyncio, "to_thread", held)
+    monkeypatch.setattr(asyncio, "to_thread", held)
     commit = asyncio.ensure_future(writer.commit(0))
     await started.wait()
     delete = asyncio.ensure_future(nsqd.post("/topic/delete?topic=t"))

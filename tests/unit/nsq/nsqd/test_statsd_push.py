@@ -50,7 +50,7 @@ async def test_the_values_arrive(start: Start, statsd: socket.socket) -> None:
     )
     await nsqd.publish("t", b"x", b"yy")
     nsqd.nsqd.node.registry.channel(nsqd.nsqd.node.broker.topics["t"], "c")
-    pushes = []
+    pushes: list[str] = []
     while not pushes or "channel.c" not in pushes[-1]:
         pushes.append(await asyncio.to_thread(receive, statsd))
     lines = pushes[-1].splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.broker.broker import Broker, BrokerOptions
@@ -133,7 +134,7 @@ def delivered(disk: Disk, data_path: str = DATA) -> Delivered:
         for channel in topic.channels.values():
             channel.unpause()
             collected: list[Message] = []
-            consumer = Consumer(lambda some, to=collected: to.extend(decoded(some)), 60 * 10**9)
+            consumer = Consumer(partial(_collect, collected), 60 * 10**9)
             consumer.ready = 10**9
             channel.add_consumer(consumer)
             channel.refresh(consumer)
@@ -141,6 +142,10 @@ def delivered(disk: Disk, data_path: str = DATA) -> Delivered:
             assert channel.depth == 0
             found[name][channel.name] = sorted(collected, key=lambda m: (m.body, m.attempts))
     return found
+
+
+def _collect(into: list[Message], deliveries: list[Delivery]) -> None:
+    into.extend(decoded(deliveries))
 
 
 def decoded(deliveries: list[Delivery]) -> Iterator[Message]:

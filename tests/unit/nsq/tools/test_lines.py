@@ -50,11 +50,12 @@ def test_what_the_client_tells_goes_to_what_stderr_is_by_then(
     lines.install()
     lines.count_producer("h:8")
     lines.count_consumer("t", "c8")
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
     tell(logging.INFO, "connecting", "connecting to nsqd", address="h:9", topic="t", channel="c8")
     tell(logging.DEBUG, "connected", "connected", address="h:9")
     assert re.fullmatch(
-        TIME + r" INF +\d+ \[t/c8\] \(h:9\) connecting to nsqd\n", sys.stderr.getvalue()
+        TIME + r" INF +\d+ \[t/c8\] \(h:9\) connecting to nsqd\n", stderr.getvalue()
     )
 
 

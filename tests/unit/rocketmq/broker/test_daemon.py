@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,7 +207,7 @@ def test_name_servers_know_a_topic_before_its_maker_does(
     make_topic(client, "T")
     assert name_client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="T").code == 0
     client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
-    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "U", "value": "broker-a:4"}
+    order: dict[str, Any] = {"namespace": "ORDER_TOPIC_CONFIG", "key": "U", "value": "broker-a:4"}
     name_client.ask(RequestCode.PUT_KV_CONFIG, **order)
     make_topic(client, "U")
     make_topic(client, "V")

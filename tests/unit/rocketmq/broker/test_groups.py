@@ -48,7 +48,10 @@ def test_what_was_kept_is_loaded() -> None:
     groups.put(GroupConfig("g", retry_max_times=3), 5)
     again.load(groups.as_json())
     assert again == groups
-    for value in (None, {}, {"subscriptionGroupTable": []}, {"subscriptionGroupTable": {"g": 1}}):
+    values: list[Any] = [
+        None, {}, {"subscriptionGroupTable": []}, {"subscriptionGroupTable": {"g": 1}}
+    ]  # fmt: skip
+    for value in values:
         with pytest.raises(BodyError):
             again.load(value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ Connect = Callable[[], RawClient]
 
 def wait_for_more(client: RawClient, topic: str, **fields: object) -> int:
     """Send a pull that will be held; its opaque."""
-    asked = {"sysFlag": 6, "suspendTimeoutMillis": 10_000, **fields}
+    asked: dict[str, Any] = {"sysFlag": 6, "suspendTimeoutMillis": 10_000, **fields}
     request = client.request(PULL, **pull_fields(topic, 0, 1, **asked))
     client.send(frames.encode(request))
     return request.opaque

@@ -20,7 +20,7 @@ from tests.unit.rocketmq.raw_client import RawClient
 from .peers import FakePeer, request
 
 PEER = FakePeer().connection
-QUEUE = {"topic": "T", "queueId": 0}
+QUEUE: dict[str, Any] = {"topic": "T", "queueId": 0}
 
 
 def stored(controller: Controller, clock: FakeClock, count: int) -> list[int]:
@@ -135,7 +135,7 @@ def test_all_offsets_at_once(controller: Controller) -> None:
 
 def test_one_way_and_not(connect: Callable[[], RawClient]) -> None:
     client = connect()
-    fields = {"consumerGroup": "G", "topic": "T", "queueId": 0}
+    fields: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": 0}
     client.tell(15, commitOffset=3, **fields)
     assert client.ask(14, **fields).ext == {"offset": "3"}
     assert client.ask(15, commitOffset=4, **fields).code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,15 @@ Connect = Callable[[], RawClient]
 SEND, PULL, SEND_V2 = 10, 11, 310
 
 
-def send(client: RawClient, topic: str, body: bytes, queue: int = 0, **fields: object) -> Command:
-    named: dict[str, object] = {
+def send(client: RawClient, topic: str, body: bytes, queue: int = 0, **fields: Any) -> Command:
+    named: dict[str, Any] = {
         "a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0, "g": 1700000000000,
         "h": 0, "i": "KEYS\x01k\x02TAGS\x01TagA\x02WAIT\x01true", "j": 0, "k": "false",
     }  # fmt: skip
     return client.ask(SEND_V2, body, **{**named, **fields})
 
 
-def pull_fields(topic: str, queue: int, offset: int, **fields: object) -> dict[str, object]:
+def pull_fields(topic: str, queue: int, offset: int, **fields: Any) -> dict[str, Any]:
     return {
         "consumerGroup": "CG", "topic": topic, "queueId": queue, "queueOffset": offset,
         "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
@@ -35,7 +36,7 @@ def pull_fields(topic: str, queue: int, offset: int, **fields: object) -> dict[s
 
 
 def pull(
-    client: RawClient, topic: str, queue: int, offset: int, **fields: object
+    client: RawClient, topic: str, queue: int, offset: int, **fields: Any
 ) -> tuple[Command, list[StoredMessage]]:
     answer = client.ask(PULL, **pull_fields(topic, queue, offset, **fields))
     return answer, list(decode_all(answer.body))

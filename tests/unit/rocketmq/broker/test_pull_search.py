@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.rocketmq.broker import pull_search
@@ -16,8 +18,10 @@ from .peers import request
 
 
 def header(offset: int, **changes: object) -> PullHeader:
-    fields = {"consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": offset,
-              "maxMsgNums": 32, "sysFlag": 0, **changes}  # fmt: skip
+    fields: dict[str, Any] = {
+        "consumerGroup": "G", "topic": "T", "queueId": 0, "queueOffset": offset,
+        "maxMsgNums": 32, "sysFlag": 0, **changes,
+    }  # fmt: skip
     return PullHeader.of(request(RequestCode.PULL_MESSAGE, **fields))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,7 @@ def test_a_message_tells_one_cluster_and_nothing_of_waiting(
     ],
 )
 def test_what_is_refused(
-    client: RawClient, fields: dict[str, object], body: bytes, code: int, remark: str
+    client: RawClient, fields: dict[str, Any], body: bytes, code: int, remark: str
 ) -> None:
     answer = send(client, "TopicR", body, **fields)
     assert answer.code == code

@@ -39,11 +39,11 @@ class CountingDisk(OsDisk):
         self.written: list[str] = []
         self.error: StorageError | None = None
 
-    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+    def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
         if self.error is not None:
             raise self.error
         self.written.append(Path(path).name)
-        super().replace_file(path, data, sync=sync)
+        super().replace_file(path, *data, sync=sync)
 
 
 @pytest.fixture

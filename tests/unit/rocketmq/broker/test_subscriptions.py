@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.rocketmq.broker.sql92 import ExpressionError
@@ -43,7 +45,8 @@ def test_as_different_clients_write_it() -> None:
     java = {"topic": "T", "subString": "A", "subVersion": 1795218354882, "expressionType": "TAG"}
     cpp = {"topic": "T", "subString": "A", "subVersion": "1795218354882"}
     assert Subscription.from_json(java) == Subscription.from_json(cpp)
-    for version in (None, "--5", "9" * 5000, []):
+    versions: list[Any] = [None, "--5", "9" * 5000, []]
+    for version in versions:
         assert Subscription.from_json({"topic": "T", "subVersion": version}).version == 0
 
 

@@ -49,7 +49,7 @@ class Brokers:
         """Messages are stored."""
         for body in bodies:
             offset = len(self.messages[queue])
-            record = stored(queue.topic, body, queue.queueId, offset, **properties)
+            record = stored(queue.topic, body, queue.queueId, offset, 0, **properties)
             self.messages[queue].append(encode(record))
 
     def _queue(self, address: str, request: Command) -> MessageQueue:

@@ -27,4 +27,4 @@ def received(
     topic: str = "T", body: bytes = b"x", queue: int = 0, offset: int = 0, **more: str
 ) -> Received:
     """One message of broker a."""
-    return Received(stored(topic, body, queue, offset, **more), "a")
+    return Received(stored(topic, body, queue, offset, 0, **more), "a")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.client.config import OPTIONS, Config, ConfigError
+from penstock.core.errors import ConfigError
+from penstock.rocketmq.client.config import OPTIONS, Config
 
 
 def test_options_are_set_from_texts_by_our_names_and_by_javas() -> None:

@@ -106,11 +106,12 @@ def test_a_message_that_is_handled_for_too_long_is_sent_back() -> None:
 
 
 def test_a_queue_is_pulled_no_further_than_its_limits() -> None:
-    for options in (
-        {"pull_threshold_for_queue": 4},
-        {"pull_threshold_size_for_queue": 4},
-        {"consume_concurrently_max_span": 4},
+    for option in (
+        "pull_threshold_for_queue",
+        "pull_threshold_size_for_queue",
+        "consume_concurrently_max_span",
     ):
+        options: dict[str, Any] = {option: 4}
         _, _, core = made(*[b"x"] * 40, pull_batch_size=2, **options)
         assert 4 <= core.held[QUEUE].count <= 6
 

@@ -41,6 +41,6 @@ def test_nobody_tells() -> None:
     with pytest.raises(NotFound, match="members of G"):
         hub.does(Job(members.of(["z"])))
     for body in (b"[]", b"{}", b"?"):
-        hub.answers[LIST] = lambda _, request, body=body: request.answer(body=body)  # type: ignore[misc]
+        hub.answers[LIST] = lambda _, request, body=body: request.answer(body=body)
         with pytest.raises(BadAnswer, match="no list of members"):
             hub.does(Job(members.of(["a"])))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.rocketmq.client.errors import BadName
 from penstock.rocketmq.client.names import (
-    BadName,
     checked_destination,
     checked_group,
     checked_topic,

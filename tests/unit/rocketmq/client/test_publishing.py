@@ -86,7 +86,7 @@ def test_a_queue_that_was_chosen_is_the_only_one_tried() -> None:
 
 def test_a_silent_broker_takes_the_time_of_all_tries() -> None:
     hub, publisher = made()
-    hub.answers[SEND] = lambda _, request: None  # type: ignore[assignment,return-value]
+    hub.answers[SEND] = lambda _, request: None
     with pytest.raises(TimedOut, match="no answer within 3 s"):
         hub.does(Job(publisher.send(T)))
     assert len(brokers(hub)) == 1
@@ -96,7 +96,7 @@ def test_what_was_stored_but_not_safely_is_told_and_sent_again_if_that_is_wished
     for wished, count in ((False, 1), (True, 3)):
         hub, publisher = made(retry_another_broker_when_not_store_ok=wished)
         fields = {"msgId": "7F00000100002A9F0000000000000000", "queueId": "0", "queueOffset": "0"}
-        hub.answers[SEND] = lambda _, request, fields=fields: request.answer(  # type: ignore[misc]
+        hub.answers[SEND] = lambda _, request, fields=fields: request.answer(
             ResponseCode.FLUSH_DISK_TIMEOUT, ext=fields
         )
         found = hub.does(Job(publisher.send(T)))

@@ -46,7 +46,7 @@ def test_any_text_comes_back_as_it_was_and_no_more(table: dict[str, dict[str, st
 class FullDisk(OsDisk):
     """Reads, but has no room."""
 
-    def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+    def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
         raise DiskFullError(f"{path}: no space left")
 
 

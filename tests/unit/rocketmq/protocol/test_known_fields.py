@@ -59,7 +59,7 @@ def test_damaged_fields_are_what_they_are_to_who_knows_nothing(data: st.DataObje
     for place in data.draw(st.lists(st.integers(0, len(damaged) - 1), max_size=3)):
         damaged[place] = data.draw(st.integers(0, 255))
     cut = bytes(damaged[: data.draw(st.integers(0, len(damaged)))])
-    outcomes = []
+    outcomes: list[Command | None] = []
     for memory in (None, known):
         try:
             outcomes.append(header_binary.decode(cut, memory))

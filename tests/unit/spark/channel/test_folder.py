@@ -117,11 +117,11 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
 
 def test_a_disk_that_takes_no_more_leaves_no_file(tmp_path: Path) -> None:
     class Full(OsDisk):
-        def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
             assert sync, "a message is finished when its file is on stable storage"
             if path.endswith(".arrow"):
                 raise StorageError(f"{path}: no space left on device")
-            super().replace_file(path, data, sync=sync)
+            super().replace_file(path, *data, sync=sync)
 
     folder = Folder(str(tmp_path), Full())
     folder.open("t", "c")

@@ -153,10 +153,10 @@ def test_what_is_not_staged_is_given_back_at_the_end(nsqd: Daemon, tmp_path: Pat
 
 def test_a_full_disk_is_said_and_costs_no_message(nsqd: Daemon, tmp_path: Path) -> None:
     class Full(OsDisk):
-        def replace_file(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
             if path.endswith(".arrow"):
                 raise StorageError(f"{path}: no space left on device")
-            super().replace_file(path, data, sync=sync)
+            super().replace_file(path, *data, sync=sync)
 
     publish(nsqd, "t", [b"a", b"b"])
     folder = Folder(str(tmp_path), Full())

@@ -85,7 +85,7 @@ def query(nsqd: Daemon, tmp_path: Path) -> Iterator[Query]:
 
 def everything(query: Query, count: int) -> tuple[Offset, list[bytes]]:
     """Batches until so many rows are read; the last offset and the rows."""
-    at, found = query.start, []
+    at, found = query.start, list[bytes]()
     while len(found) < count:
         end = query.plan(at)
         found += query.rows(at, end)
@@ -174,7 +174,7 @@ def test_a_run_of_available_now_reads_what_was_there(nsqd: Daemon, query: Query)
     bodies = [b"%d" % number for number in range(5000)]
     publish(nsqd, "t", bodies)
     query.reader.prepareForTriggerAvailableNow()
-    at, found = query.start, []
+    at, found = query.start, list[bytes]()
     while (end := query.reader.latestOffset(at, ALL)) != at:
         found += query.rows(at, end)
         at = end

@@ -31,7 +31,8 @@ def piece(bodies: Sequence[bytes], delays: Sequence[int] = (), first: int = 0) -
 
 
 def bodies_of(piece: Piece) -> list[bytes]:
-    return piece.bodies.to_pylist()
+    bodies: list[bytes] = piece.bodies.to_pylist()
+    return bodies
 
 
 TYPES: dict[str, DataType] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ OPTIONS = {"topic": "t", "nsqd_http_address": "h:1"}
 
 def test_writers_are_pickled_to_the_tasks() -> None:
     source = NsqDataSource(OPTIONS)
+    writer: Any
     for writer in (source.writer(SCHEMA, False), source.streamWriter(SCHEMA, True)):
         again = pickle.loads(pickle.dumps(writer))
         assert again.settings == writer.settings

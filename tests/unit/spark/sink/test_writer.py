@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from pyspark import TaskContext
 
@@ -35,7 +33,7 @@ class Task(TaskContext):
 
 
 @pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+def task(monkeypatch: pytest.MonkeyPatch) -> Task:
     running = Task(sql_streaming_queryId="q-1", streaming_sql_batchId="5")
     monkeypatch.setattr(module, "current_task", lambda: running)
     return running

@@ -76,7 +76,7 @@ async def test_looking_without_waiting(nsqd: FakeNsqd) -> None:
 async def test_what_arrived_together_or_nothing_after_a_while(nsqd: FakeNsqd) -> None:
     nsqd.put(b"a", b"b")
     async with consume(nsqd) as consumer:
-        bodies = []
+        bodies: list[bytes] = []
         while len(bodies) < 2:
             delivery = await consumer.get_delivery(30)
             assert delivery is not None

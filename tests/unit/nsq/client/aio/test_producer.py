@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -59,7 +59,7 @@ def bodies(nsqd: FakeNsqd) -> list[bytes]:
 async def test_publish(nsqd: FakeNsqd) -> None:
     async with Producer(nsqd.address) as producer:
         await producer.publish("t", b"one")
-        await producer.multi_publish("t", [b"two", bytearray(b"three")])
+        await producer.multi_publish("t", [b"two", cast(bytes, bytearray(b"three"))])
         await producer.multi_publish("t", [])
         await producer.deferred_publish("t", 0.29, b"four")
         assert producer.pending == 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from penstock.core.chance import SystemChance
 from penstock.nsq.client import Delivery
 from penstock.nsq.client.backoff import Backoff
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.replies import Outcome, Replies
+from penstock.nsq.client.replies import Link, Outcome, Replies
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock, message
 
 
@@ -48,9 +50,8 @@ def delivery(*bodies: bytes) -> tuple[Delivery, FakeLink]:
     link.in_flight = len(bodies)
     config = Config()
     outcomes: list[Outcome] = []
-    replies = Replies(
-        link, config, Backoff(config, SystemChance()), outcomes.append, lambda call: call()
-    )
+    backoff = Backoff(config, SystemChance())
+    replies = Replies(cast(Link, link), config, backoff, outcomes.append, lambda call: call())
     reader = FrameReader()
     for number, body in enumerate(bodies):
         reader.receive_data(message(1, 1, b"%016d" % number, body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def join(controller: Controller, peer: FakePeer, version: int = 409) -> None:
     peer.told.clear()
 
 
-def ask(controller: Controller, code: int = 307, **fields: object) -> Command:
+def ask(controller: Controller, code: int = 307, **fields: Any) -> Command:
     asked = request(code, consumerGroup="G", clientId="c1", **fields)
     answerer = (
         client_relays.consumer_running_info if code == 307 else client_relays.consume_directly

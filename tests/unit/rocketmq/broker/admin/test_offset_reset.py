@@ -145,7 +145,7 @@ def test_through_real_connections(connect: Callable[[], RawClient]) -> None:
         assert answer.code == 0
     for queue in range(4):
         consumer.ask(15, consumerGroup="G", topic="T", queueId=queue, commitOffset=0)
-    reset = {"topic": "T", "group": "G", "timestamp": -1, "isForce": "true"}
+    reset: dict[str, Any] = {"topic": "T", "group": "G", "timestamp": -1, "isForce": "true"}
     answer = admin.ask(222, **reset)
     assert (answer.code, by_queue(answer.body)) == (0, {0: 3, 1: 0, 2: 0, 3: 0})
     told = consumer.asked(220)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.draft import Draft, Placed
@@ -38,9 +40,9 @@ async def begin(
     return await controller.store.append(controller.transactions.half(draft))
 
 
-def end_request(half: Placed, how: int, **fields: object) -> Command:
+def end_request(half: Placed, how: int, **fields: Any) -> Command:
     """A request to end a transaction."""
-    named: dict[str, object] = {
+    named: dict[str, Any] = {
         "producerGroup": "PG", "tranStateTableOffset": half.queue_offset,
         "commitLogOffset": half.physical_offset, "commitOrRollback": how, "msgId": "U",
         **fields,
@@ -48,7 +50,7 @@ def end_request(half: Placed, how: int, **fields: object) -> Command:
     return request(END_TRANSACTION, **named)
 
 
-async def end(controller: Controller, half: Placed, how: int, **fields: object) -> Command | None:
+async def end(controller: Controller, half: Placed, how: int, **fields: Any) -> Command | None:
     """The answer to the request. Raises RefusedError."""
     return await requests.end_transaction(
         controller, PEER.connection, end_request(half, how, **fields)

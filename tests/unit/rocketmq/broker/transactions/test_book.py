@@ -130,7 +130,8 @@ def test_the_book_is_as_small_as_its_window() -> None:
     """Any history of checks and outcomes: when all has ended, nothing is left."""
     chance = random.Random(5)
     for _ in range(50):
-        book, end, live = Book(0), 0, {}
+        book, end = Book(0), 0
+        live: dict[int, int] = {}
         for _ in range(300):
             kind = chance.random()
             if kind < 0.4 or not live:

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -353,7 +353,7 @@ def test_a_check_on_the_wire(
     assert (asked.code, asked.is_one_way) == (CHECK, True)
     assert asked.ext is not None
     assert asked.ext["transactionId"] == "U1"
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "producerGroup": "PG", "tranStateTableOffset": asked.ext["tranStateTableOffset"],
         "commitLogOffset": asked.ext["commitLogOffset"], "commitOrRollback": how,
         "fromTransactionCheck": "true", "msgId": "U1", "transactionId": "U1",

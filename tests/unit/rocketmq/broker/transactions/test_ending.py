@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,7 @@ async def test_unknown_changes_nothing_and_is_not_answered(controller: Controlle
 )
 @pytest.mark.parametrize("how", [COMMIT, ROLLBACK])
 async def test_what_is_not_the_producers_is_refused(
-    controller: Controller, how: int, fields: dict[str, object], remark: str
+    controller: Controller, how: int, fields: dict[str, Any], remark: str
 ) -> None:
     half = await begin(controller)
     with pytest.raises(RefusedError) as refused:
@@ -284,7 +285,7 @@ def test_a_transaction_on_the_wire(
     assert answer.ext is not None
     assert answer.ext["queueId"] == "1"
     assert pull(client, "Tx", 1, 0)[1] == []
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "producerGroup": "PG", "tranStateTableOffset": answer.ext["queueOffset"],
         "commitLogOffset": int(answer.ext["msgId"][16:], 16), "commitOrRollback": how,
         "fromTransactionCheck": "false", "msgId": "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ async def test_an_outcome_is_known_after_a_crash(
 
 @pytest.mark.parametrize("more", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "9"}])
 async def test_a_crash_between_the_outcome_and_its_message(
-    lives: Lives, more: dict[str, str]
+    lives: Lives, more: dict[str, Any]
 ) -> None:
     topic = {"DELAY": names.SCHEDULE_TOPIC, "TIMER_DELAY_SEC": names.TIMER_TOPIC}.get(
         next(iter(more), ""), "T"

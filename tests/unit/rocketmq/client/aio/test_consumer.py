@@ -346,7 +346,7 @@ async def _until_done(send: Callable[[], object], sent: set[int]) -> None:
     """Send again from the beginning what was refused while the broker was away."""
     while len(sent) < 300:
         try:
-            await send()  # type: ignore[misc]
+            await send()
         except ClientError:
             await asyncio.sleep(0.1)
 

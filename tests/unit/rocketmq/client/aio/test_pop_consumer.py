@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from penstock.rocketmq.client import Message, PopConsumer, Producer
+from penstock.rocketmq.client import Message, PopConsumer, Popped, Producer
 from tests.unit.rocketmq.client.servers import QUICK, Servers, wait_for_route
 
 
@@ -19,7 +19,7 @@ async def fill(servers: Servers, topic: str, *bodies: bytes, tags: str = "") -> 
 async def test_what_is_acknowledged_does_not_come_again(servers: Servers) -> None:
     await fill(servers, "Popped", b"a", b"b")
     async with PopConsumer("XG", "Popped", servers.address, config=QUICK, invisible=1) as consumer:
-        found = []
+        found: list[Popped] = []
         while len(found) < 2:
             found += await consumer.receive(wait=30)
         done, left = found

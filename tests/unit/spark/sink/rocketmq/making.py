@@ -25,7 +25,7 @@ def stored(brokers: Brokers, topic: str) -> list[tuple[int, bytes, Mapping[str, 
     """Queue, body and properties of a topic's messages."""
     link = RemotingLink(brokers.broker.rocketmq, 30.0)
     log = BrokerLog(link, "")
-    found = []
+    found: list[tuple[int, bytes, Mapping[str, str]]] = []
     offsets = log.offsets_of([topic])[topic]
     for queue in offsets.queues if offsets is not None else []:
         position = queue.start

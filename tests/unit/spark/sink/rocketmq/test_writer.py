@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ OPTIONS = {"topic": "t", "namesrvAddr": "h:1"}
 def test_writers_are_pickled_to_the_tasks() -> None:
     source = RocketmqDataSource(OPTIONS)
     given = schema("body binary,keys string,delay_level bigint")
+    writer: Any
     for writer in (source.writer(given, False), source.streamWriter(given, True)):
         again = pickle.loads(pickle.dumps(writer))
         assert (again.settings, again.body) == (writer.settings, "body")
