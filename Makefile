@@ -44,7 +44,7 @@ test: install $(CLASSES)  ## all tests, two files at a time
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
 spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own
-	@build/pyspark-4.2/bin/python -m pytest -q tests/spark tests/unit/spark
+	@build/pyspark-4.2/bin/python -m pytest -q tests/spark tests/unit/spark tests/programs/spark
 
 build/pyspark-%/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv build/pyspark-$*

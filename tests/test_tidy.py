@@ -152,13 +152,13 @@ def test_sizes_and_docstrings(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
 def test_every_module_has_its_test(module: Path) -> None:
-    """Its unit test, or among the tests that start a real Spark."""
+    """Its unit test, or the one that needs a process or a port, or starts a real Spark."""
     if module.name in ("__init__.py", "__main__.py") or not tree(module).body[1:]:
         return
     path = Path(name(module))
-    wanted = ROOT / "tests" / "unit" / path.parent / f"test_{path.name}"
-    with_spark = ROOT / "tests" / "spark" / f"test_{path.name}"
-    assert wanted.exists() or with_spark.exists(), f"no {wanted.relative_to(ROOT)}"
+    test = path.with_name(f"test_{path.name}")
+    places = [Path("unit", test), Path("programs", test), Path("spark", test.name)]
+    assert any((ROOT / "tests" / each).exists() for each in places), f"none of {places}"
 
 
 def web_name(path: Path) -> str:

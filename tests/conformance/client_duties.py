@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from .references import tests_of
+
 PAGE = Path(__file__).parents[2] / "docs" / "client-guide.md"
 
 
@@ -23,6 +25,10 @@ class Duty(NamedTuple):
 
 def _tests(file: str, *functions: str) -> tuple[str, ...]:
     return tuple(f"{file}::test_{function}" for function in functions)
+
+
+def _of_source(file: str, *functions: str) -> tuple[str, ...]:
+    return tests_of(file, *(f"test_{function}" for function in functions))
 
 
 def _guide(*functions: str) -> tuple[str, ...]:
@@ -43,11 +49,11 @@ def _client(*functions: str) -> tuple[str, ...]:
 
 def _unit(file: str, *functions: str) -> tuple[str, ...]:
     folder, slash, name = file.rpartition("/")
-    return _tests(f"unit/nsq/client/{folder}{slash}test_{name}.py", *functions)
+    return _of_source(f"nsq/client/{folder}{slash}test_{name}.py", *functions)
 
 
 def _tools(file: str, *functions: str) -> tuple[str, ...]:
-    return _tests(f"unit/nsq/tools/{file}.py", *functions)
+    return _of_source(f"nsq/tools/{file}.py", *functions)
 
 
 # fmt: off

@@ -36,7 +36,7 @@ DIFFERENCES = (
     ),
     Difference(
         "Deferred messages keep their time over a restart; Go's nsqd delivers them at once.",
-        tests=("unit/nsq/nsqd/test_daemon.py::test_deferrals_keep_their_deadlines",),
+        tests=("programs/nsq/nsqd/test_daemon.py::test_deferrals_keep_their_deadlines",),
     ),
     Difference(
         "Time-outs and deferrals come within some 10 ms of their time; Go's nsqd looks every "
@@ -53,8 +53,8 @@ DIFFERENCES = (
         "answered 200, and answered 500 if it cannot be written; Go's nsqd writes `nsqd.dat` after "
         "the answer, except for pauses.",
         tests=(
-            "unit/nsq/nsqd/test_write_down.py::test_what_was_answered_is_so_after_a_kill",
-            "unit/nsq/nsqd/test_write_down.py::test_what_cannot_be_written_is_no_success",
+            "programs/nsq/nsqd/test_write_down.py::test_what_was_answered_is_so_after_a_kill",
+            "programs/nsq/nsqd/test_write_down.py::test_what_cannot_be_written_is_no_success",
         ),
     ),
     Difference(
@@ -62,9 +62,9 @@ DIFFERENCES = (
         "`TOO_MANY_OPEN_FILES`, and `EXITING` only if the topic is being deleted or nsqd stops; "
         "Go's nsqd answers 503 `EXITING` to all of them.",
         tests=(
-            "unit/nsq/nsqd/test_session_trouble.py::test_a_full_disk_refuses_serves_and_recovers",
-            "unit/nsq/nsqd/test_session_trouble.py::test_a_failed_sync_ends_publishing_until_a_restart",
-            "unit/nsq/nsqd/test_session_trouble.py::test_a_topic_that_cannot_be_made",
+            "programs/nsq/nsqd/test_session_trouble.py::test_a_full_disk_refuses_serves_and_recovers",
+            "programs/nsq/nsqd/test_session_trouble.py::test_a_failed_sync_ends_publishing_until_a_restart",
+            "programs/nsq/nsqd/test_session_trouble.py::test_a_topic_that_cannot_be_made",
         ),
     ),
     Difference(
@@ -88,9 +88,9 @@ DIFFERENCES = (
         "A connection that does not send its four bytes of magic is closed after 60 seconds, and "
         "holds up no exit.",
         tests=(
-            "unit/nsq/nsqd/test_session.py::"
+            "programs/nsq/nsqd/test_session.py::"
             "test_without_a_magic_there_are_no_heartbeats_and_soon_an_end",
-            "unit/cli/test_nsqd.py::test_idle_and_silent_connections_do_not_hold_it_up",
+            "programs/cli/test_nsqd.py::test_idle_and_silent_connections_do_not_hold_it_up",
         ),
     ),
     Difference(
@@ -118,14 +118,14 @@ DIFFERENCES = (
     ),
     Difference(
         "`/stats` lists every topic of `pub_counts`; Go's nsqd shows one of them.",
-        tests=("unit/nsq/nsqd/test_stats.py::test_counts",),
+        tests=("programs/nsq/nsqd/test_stats.py::test_counts",),
     ),
     Difference(
         "`nsqd.dat` has `[]` where there are no topics or channels; Go's nsqd writes `null`. Both "
         "read both.",
         tests=(
-            "unit/nsq/nsqd/test_metadata.py::test_a_fresh_start_writes_the_file",
-            "unit/nsq/nsqd/test_metadata.py::test_the_file_makes_topics_and_channels",
+            "programs/nsq/nsqd/test_metadata.py::test_a_fresh_start_writes_the_file",
+            "programs/nsq/nsqd/test_metadata.py::test_the_file_makes_topics_and_channels",
         ),
     ),
     Difference(
@@ -150,9 +150,9 @@ DIFFERENCES = (
         "AUTH: secrets stay out of the log and of redirects, and what an auth server may answer is "
         "bounded ([security](security.md) has the limits).",
         tests=(
-            "unit/nsq/nsqd/test_auth.py::test_a_secret_that_is_too_long",
-            "unit/nsq/nsqd/test_auth_servers.py::test_redirects_are_followed",
-            "unit/nsq/nsqd/test_auth_servers.py::test_each_in_turn_from_a_random_one_on",
+            "programs/nsq/nsqd/test_auth.py::test_a_secret_that_is_too_long",
+            "programs/nsq/nsqd/test_auth_servers.py::test_redirects_are_followed",
+            "programs/nsq/nsqd/test_auth_servers.py::test_each_in_turn_from_a_random_one_on",
         ),
     ),
     Difference(

@@ -17,6 +17,18 @@ TESTS = Path(__file__).parent.parent
 SAMPLES = Path(__file__).parent / "samples"
 
 
+def tests_of(file: str, *functions: str) -> tuple[str, ...]:
+    """References to tests of a source file, which are below tests/unit, or below tests/programs if
+    they need a port or a process.
+    """
+    return tuple(f"{_folder_of(file, each)}/{file}::{each}" for each in functions)
+
+
+def _folder_of(file: str, function: str) -> str:
+    is_program = function in _functions(TESTS / "programs" / file)
+    return "programs" if is_program else "unit"
+
+
 def missing(references: Iterable[str]) -> list[str]:
     """The references that name nothing."""
     return [each for each in references if not _exists(each)]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .references import tests_of
+
 _CLIENTS = "interop/test_rocketmq_clients.py::test_flow"
 _JAVA = "interop/test_rocketmq_java.py::test_flow"
 _GO = "interop/test_rocketmq_go.py::test_flow"
@@ -36,8 +38,7 @@ def _broker(file: str, *functions: str) -> tuple[str, ...]:
 
 def _unit(file: str, *functions: str) -> tuple[str, ...]:
     folder, slash, name = file.rpartition("/")
-    path = f"unit/{folder}{slash}test_{name}.py"
-    return tuple(f"{path}::test_{function}" for function in functions)
+    return tests_of(f"{folder}{slash}test_{name}.py", *(f"test_{each}" for each in functions))
 
 
 def _dialects(file: str, *functions: str) -> tuple[str, ...]:

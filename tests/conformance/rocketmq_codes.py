@@ -7,6 +7,7 @@ did, that the tests exist, and that no code is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -19,20 +20,25 @@ from penstock.rocketmq.protocol.codes import (
     Server,
 )
 
+from .references import tests_of
+
 PAGE = Path(__file__).parents[2] / "docs" / "rocketmq-codes.md"
-TESTS = "unit/rocketmq/"
-"""Where they are, from the folder of tests."""
+_SHORT = re.compile("^(unit|programs)/rocketmq/")
 
 C, R = RequestCode, ResponseCode
 
 
+def _tests_of(file: str, *functions: str) -> tuple[str, ...]:
+    return tests_of(f"rocketmq/{file}", *(f"test_{function}" for function in functions))
+
+
 def _broker(file: str, *functions: str) -> tuple[str, ...]:
     folder, _, name = f"broker/{file}".rpartition("/")
-    return tuple(f"{TESTS}{folder}/test_{name}.py::test_{function}" for function in functions)
+    return _tests_of(f"{folder}/test_{name}.py", *functions)
 
 
 def _namesrv(*functions: str) -> tuple[str, ...]:
-    return tuple(f"{TESTS}namesrv/test_processor.py::test_{function}" for function in functions)
+    return _tests_of("namesrv/test_processor.py", *functions)
 
 
 # What shows that a request is served as it must be; every request of a broker is also sent with
@@ -297,9 +303,9 @@ _INTRODUCTION = """\
 Every request and response code that Penstock knows, written by `make codes` from the table that
 the servers themselves use. Codes in bold are on the protocol's page; clients and tools use the
 others as well. A request must have the fields that are plain, it may have those in italics; what
-stands behind an arrow comes with the answer. Tests are below `tests/unit/rocketmq`; beside them,
-each request of a broker is sent with nothing and with nonsense (`broker/test_answers.py`), and real
-clients are run (`tests/interop`).
+stands behind an arrow comes with the answer. Tests are below `tests/unit/rocketmq` and
+`tests/programs/rocketmq`; beside them, each request of a broker is sent with nothing and with
+nonsense (`broker/test_answers.py`), and real clients are run (`tests/interop`).
 """
 _SECTIONS: tuple[tuple[Server, str], ...] = (
     ("broker", "What a broker is asked"),
@@ -346,7 +352,7 @@ def _response_row(response: Response) -> str:
 
 
 def _tests(references: tuple[str, ...]) -> str:
-    return "<br>".join(f"`{each.removeprefix(TESTS)}`" for each in references)
+    return "<br>".join(f"`{_SHORT.sub('', each)}`" for each in references)
 
 
 def main() -> None:

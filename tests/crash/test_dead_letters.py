@@ -12,7 +12,7 @@ import pytest
 from penstock.net.http_client import request
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.unit.nsq.nsqd.conftest import Client, mpub
+from tests.programs.nsq.nsqd.conftest import Client, mpub
 
 ROUNDS = 5
 MESSAGES = 200

@@ -18,8 +18,8 @@ from penstock.rocketmq.protocol.codes import COMMANDS
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.ids import OffsetId
 from penstock.testing.daemons import MqBroker, run_mqbroker
+from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.raw_client import RawClient
-from tests.unit.rocketmq.signing_client import SigningClient
 
 NO_PERMISSION = 16
 SECRET = b"for owners only"

@@ -22,8 +22,8 @@ from penstock.core import java_properties
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command
+from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.raw_client import RawClient
-from tests.unit.rocketmq.signing_client import SigningClient
 
 POLL_S = 0.05
 START_S_MAX = 60.0

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.client import Message, Producer, PushConsumer, Received
-from tests.unit.rocketmq.client.servers import QUICK, Servers, run_servers, until
+from tests.programs.rocketmq.client.servers import QUICK, Servers, run_servers, until
 
 from .test_rocketmq_java import FOLDERS, JVM, compile_java, missing
 

@@ -15,7 +15,7 @@ from penstock.cli.pipeline.init import template
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import Pipeline
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
-from tests.unit.spark.http.endpoint import Endpoint
+from tests.programs.spark.http.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -162,12 +160,6 @@ def test_missing_config_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert err.endswith(
         "FATAL: failed to load config file /nope.cfg - open /nope.cfg: no such file or directory\n"
     )
-
-
-def test_importing_options_stays_light() -> None:
-    code = "import sys, penstock.core.options\nprint(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-    assert not {b"tomllib", b"asyncio", b"numpy", b"msgspec", b"logging"} & set(loaded.split())
 
 
 class ToolSample(Flags):

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -94,23 +92,6 @@ async def test_stop_outside_of_run_is_refused() -> None:
         await loop.stop_requested()
 
 
-def test_closed_standard_streams_are_no_numbers_for_sockets() -> None:
-    text = """
-import asyncio, os
-from penstock.net.loop import run
-async def main():
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    numbers = [one.fileno() for one in server.sockets]
-    server.close()
-    return min(numbers)
-for number in range(3):
-    os.close(number)
-os._exit(run(main()))
-"""
-    done = subprocess.run([sys.executable, "-c", text], check=False, timeout=30)
-    assert done.returncode > 2
-
-
 def test_exceptions_and_exits_pass() -> None:
     async def main() -> int:
         raise SystemExit(5)
@@ -118,16 +99,3 @@ def test_exceptions_and_exits_pass() -> None:
     with pytest.raises(SystemExit) as caught:
         loop.run(main())
     assert caught.value.code == 5
-
-
-def test_the_garbage_collector_is_calmed() -> None:
-    code = """
-import gc
-from penstock.net.loop import calm_garbage_collector
-calm_garbage_collector()
-print(gc.get_freeze_count() > 0, gc.get_threshold()[0])
-"""
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
-    )
-    assert printed.stdout == "True 50000\n"

@@ -32,7 +32,7 @@ from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk, FaultyFile
-from tests.unit.nsq.nsqd.conftest import TIMEOUT_S
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S
 
 
 class Bench:

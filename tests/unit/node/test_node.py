@@ -13,7 +13,7 @@ from penstock.node import housekeeping
 from penstock.nsq.nsqd.data_path import open_node
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.bodies import Bodies
-from tests.unit.nsq.nsqd.conftest import TIMEOUT_S, faulty_disk
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, faulty_disk
 
 
 def options(path: Path | str, **changes: object) -> NsqdOptions:

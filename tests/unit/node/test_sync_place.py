@@ -10,7 +10,7 @@ import pytest
 from penstock.core.units import SECOND
 from penstock.node.sync_place import SHORT_NS, SyncPlace
 from penstock.testing.clock import FakeClock
-from tests.unit.nsq.nsqd.conftest import TIMEOUT_S
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S
 
 
 class Disk:

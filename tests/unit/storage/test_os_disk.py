@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import DiskFullError, LockedError, StorageError
+from penstock.core.errors import DiskFullError, StorageError
 from penstock.storage.disk import OsDisk
-
-_HOLDER = """
-import sys
-from penstock.storage.disk import OsDisk
-lock = OsDisk().lock(sys.argv[1])
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def disk() -> OsDisk:
     return OsDisk()
-
-
-def test_one_process_at_a_time_holds_a_directory(disk: OsDisk, tmp_path: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(LockedError, match="possibly in use by another instance"):
-            disk.lock(str(tmp_path))
-        holder.kill()  # the lock goes with the process, however it ends
-    disk.lock(str(tmp_path)).release()
 
 
 def test_nothing_reaches_a_closed_file_or_the_next_owner_of_its_number(

@@ -6,8 +6,7 @@ import pytest
 from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.messages.page import Page, shown
 from penstock.core.gojson import dumps
-
-from .conftest import message
+from tests.programs.admin.messages.conftest import message
 
 
 def test_what_nodes_tell_is_handed_on() -> None:

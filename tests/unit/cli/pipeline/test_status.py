@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -45,16 +43,6 @@ def test_a_second_run_is_refused_while_the_first_lives(tmp_path: Path) -> None:
         )
     with StatusFile(str(tmp_path)):
         pass
-
-
-def test_a_run_that_was_killed_is_told_from_one_that_runs(tmp_path: Path) -> None:
-    code = (
-        "import os, sys; from penstock.cli.pipeline.status import StatusFile\n"
-        "with StatusFile(sys.argv[1]) as file:\n"
-        "    file.tell(state='running', at_once=True); os._exit(9)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, tmp_path]).returncode == 9
-    assert (status.read(str(tmp_path)) or {})["state"] == "killed"
 
 
 def test_a_checkpoint_elsewhere_has_none(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import errno
 import re
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -71,11 +68,3 @@ def test_a_whole_program() -> None:
     with pytest.raises(SystemExit) as left, leave_with():
         raise ToolError("no", code=4)
     assert left.value.code == 4
-
-
-def test_who_loses_his_reader_ends_as_programs_do() -> None:
-    code = (
-        "from penstock.nsq.tools.errors import OutputClosed, exit_code\nexit_code(OutputClosed())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
-    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")

@@ -6,7 +6,6 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.state import State
 from penstock.rocketmq.broker.tables import Tables
@@ -33,11 +32,6 @@ def test_a_controller_is_whole_once_it_is_made(settings: BrokerSettings, tmp_pat
 
 def test_no_other_module_can_add_a_part(controller: Controller) -> None:
     assert not hasattr(controller, "__dict__")
-
-
-def test_a_broker_knows_the_port_that_the_system_has_chosen(rocket: RocketBroker) -> None:
-    assert rocket.controller.address.port == rocket.port > 0
-    assert rocket.controller.store.address == rocket.controller.address
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from penstock.rocketmq.broker.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.raw_client import RawClient
 
 from .peers import FakePeer, request
 
@@ -131,14 +129,3 @@ def test_all_offsets_at_once(controller: Controller) -> None:
     assert offsets_api.all_consumer_offsets(controller, PEER, request(43)).body == (
         b'{"offsetTable":{"%RETRY%G@G":{0:1},"T@G":{0:5,3:7}}}'
     )
-
-
-def test_one_way_and_not(connect: Callable[[], RawClient]) -> None:
-    client = connect()
-    fields: dict[str, Any] = {"consumerGroup": "G", "topic": "T", "queueId": 0}
-    client.tell(15, commitOffset=3, **fields)
-    assert client.ask(14, **fields).ext == {"offset": "3"}
-    assert client.ask(15, commitOffset=4, **fields).code == 0
-    assert client.ask(14, **fields).ext == {"offset": "4"}
-    assert client.ask(14, consumerGroup="G").code == 1
-    assert client.requests == []

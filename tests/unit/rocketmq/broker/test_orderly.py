@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 from penstock.testing.clock import FakeClock
-from tests.unit.rocketmq.raw_client import RawClient
 
 from .peers import FakePeer, request
 
@@ -70,14 +68,3 @@ def test_what_is_no_request(controller: Controller, value: Any) -> None:
         orderly.lock_queues(
             controller, FakePeer().connection, request(41, json.dumps(value).encode())
         )
-
-
-def test_through_real_connections(connect: Callable[[], RawClient]) -> None:
-    one, two = connect(), connect()
-    held = b'{"lockOKMQSet":[{"brokerName":"b","queueId":0,"topic":"T"}]}'
-    assert one.ask(41, body("c1", 0)).body == held
-    assert two.ask(41, body("c2", 0)).body == b'{"lockOKMQSet":[]}'
-    assert two.ask(42, body("c2", 0)).code == 0
-    assert one.ask(42, body("c1", 0)).code == 0
-    assert two.ask(41, body("c2", 0)).body == held
-    assert two.ask(41, b"x").code == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.command import Command
-from tests.unit.rocketmq.raw_client import RawClient
 
 from .peers import FakePeer, heartbeat, request
 
@@ -99,23 +97,3 @@ def test_too_large(controller: Controller) -> None:
     with pytest.raises(RefusedError, match="too large") as refusal:
         reply(controller)
     assert refusal.value.code == 13
-
-
-def test_through_real_connections(connect: Callable[[], RawClient]) -> None:
-    asker, answerer = connect(), connect()
-    assert asker.ask(34, heartbeat("asker", producers=("PG",))).code == 0
-    long = {
-        "producerGroup": "PG", "topic": "DefaultCluster_REPLY_TOPIC", "defaultTopic": "TBW102",
-        "defaultTopicQueueNums": 4, "queueId": 0, "sysFlag": 0, "bornTimestamp": 5, "flag": 0,
-        "properties": TEXT,
-    }  # fmt: skip
-    asked = answerer.begin(324, b"answer", **long)
-    pushed = asker.asked(326)
-    assert pushed.body == b"answer"
-    assert pushed.ext is not None
-    assert pushed.ext["bornHost"] == answerer.address
-    asker.reply(pushed)
-    answer = answerer.answer_to(asked)
-    assert answer.code == 0
-    assert answer.ext is not None
-    assert len(answer.ext["msgId"]) == 32

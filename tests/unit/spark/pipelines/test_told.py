@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from penstock.spark.pipelines.spec import Parse, Run, Sink, Source, Spec
 from penstock.spark.pipelines.told import about, about_bad
-from tests.spark.fake_log_server import FakeLogServer
 
 FILES = Source("parquet", {"path": "/lake"})
 CONSOLE = Sink("console", {})
@@ -38,14 +35,6 @@ def test_nodes_of_the_sink_where_the_source_has_none() -> None:
 def test_nobody_to_tell() -> None:
     found = about(spec(Source("rocketmq", {"topic": "t", "namesrvAddr": "h:9876"})))
     assert (list(found.nodes()), found.access) == ([], None)
-
-
-@pytest.mark.parametrize("topic", ["t", "*"])
-def test_nodes_that_nsqlookupd_knows(server: FakeLogServer, topic: str) -> None:
-    server.queue("t")
-    server.producers = [server.address]
-    options = {"topic": topic, "lookupd_http_address": server.address}
-    assert list(about(spec(Source("nsq", options))).nodes()) == [server.address]
 
 
 def test_the_query_of_bad_rows() -> None:

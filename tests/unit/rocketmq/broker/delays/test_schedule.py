@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from penstock.core.units import MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.delays.due_loop import FAR
 from penstock.rocketmq.broker.draft import Draft
@@ -20,8 +18,6 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored
-from tests.unit.rocketmq.broker.test_pull import pull, send
-from tests.unit.rocketmq.raw_client import RawClient
 
 GET_ALL_DELAY_OFFSET = 45
 
@@ -277,17 +273,3 @@ async def test_what_waits_is_held_and_what_is_delivered_is_let_go(
 
 
 # --- with a real broker and real time -------------------------------------------------------------
-
-
-def test_level_one_takes_a_second(rocket: RocketBroker, connect: Callable[[], RawClient]) -> None:
-    client = connect()
-    assert send(client, "Now", b"x").code == 0
-    start = time.monotonic()
-    answer = send(client, "Later", b"x", i="DELAY\x011\x02TAGS\x01t")
-    assert answer.ext is not None
-    assert (answer.ext["queueId"], answer.ext["queueOffset"]) == ("0", "0")
-    answer, messages = pull(client, "Later", 0, 0, sysFlag=6, suspendTimeoutMillis=20_000)
-    took = time.monotonic() - start
-    assert [m.body for m in messages] == [b"x"]
-    assert took >= 1.0
-    assert "DELAY\x011" in messages[0].properties

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.rocketmq.broker import names, release
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.delays import timers
 from penstock.rocketmq.broker.delays.due_loop import FAR
 from penstock.rocketmq.broker.delays.timers import Waiting
@@ -22,10 +20,6 @@ from penstock.rocketmq.protocol.errors import BodyError
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored
-from tests.unit.rocketmq.broker.test_pull import pull, send
-from tests.unit.rocketmq.raw_client import RawClient
-
-RECALL = 370
 
 
 @pytest.fixture
@@ -410,19 +404,3 @@ def test_damaged_progress_is_refused(controller: Controller, value: object) -> N
 
 
 # --- with a real broker ---------------------------------------------------------------------------
-
-
-def test_a_time_of_its_own_on_the_wire(
-    rocket: RocketBroker, connect: Callable[[], RawClient]
-) -> None:
-    client = connect()
-    send(client, "Timed", b"now")
-    start = time.monotonic()
-    assert send(client, "Timed", b"x", i="TIMER_DELAY_MS\x01300\x02").code == 0
-    _, messages = pull(client, "Timed", 0, 1, sysFlag=6, suspendTimeoutMillis=20_000)
-    assert [m.body for m in messages] == [b"x"]
-    assert 0.3 <= time.monotonic() - start < 10
-    refused = send(client, "Timed", b"x", i="TIMER_DELAY_SEC\x01999999\x02")
-    assert (refused.code, "max delay" in (refused.remark or "")) == (13, True)
-    recall = client.ask(RECALL, producerGroup="PG", topic="Timed", recallHandle="x")
-    assert (recall.code, recall.remark) == (16, "recall failed, operation is forbidden")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -17,7 +16,6 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.transactions import checks as module
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 from penstock.rocketmq.protocol import properties
@@ -26,8 +24,6 @@ from penstock.rocketmq.protocol.message import decode
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored, until
 from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat
-from tests.unit.rocketmq.broker.test_pull import pull, send
-from tests.unit.rocketmq.raw_client import RawClient
 
 from .halves import COMMIT, ROLLBACK, begin, bodies, end, life, ops, settled
 
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.check import Acl
 
 CHECK = 39
-HALF_TEXT = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01U1\x02"
 
 
 @pytest.fixture
@@ -327,40 +322,6 @@ async def test_many_at_once_are_asked_for_once_each(
 
 
 # --- with a real broker ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def quick(settings: BrokerSettings) -> BrokerSettings:
-    """Before the broker starts: it asks soon."""
-    settings.transaction_time_out = 50
-    settings.transaction_check_interval = 100
-    return settings
-
-
-@pytest.mark.parametrize(("how", "expected"), [(COMMIT, [b"x"]), (ROLLBACK, [])])
-def test_a_check_on_the_wire(
-    quick: BrokerSettings,
-    connect: Callable[[], RawClient],
-    how: int,
-    expected: list[bytes],
-) -> None:
-    client = connect()
-    body = json.dumps({"clientID": "c", "producerDataSet": [{"groupName": "PG"}]}).encode()
-    assert client.ask(34, body).code == 0
-    answer = send(client, "Tx", b"x", queue=1, f=4, i=HALF_TEXT, g=0)
-    assert answer.code == 0
-    asked = client.next_command()
-    assert (asked.code, asked.is_one_way) == (CHECK, True)
-    assert asked.ext is not None
-    assert asked.ext["transactionId"] == "U1"
-    fields: dict[str, Any] = {
-        "producerGroup": "PG", "tranStateTableOffset": asked.ext["tranStateTableOffset"],
-        "commitLogOffset": asked.ext["commitLogOffset"], "commitOrRollback": how,
-        "fromTransactionCheck": "true", "msgId": "U1", "transactionId": "U1",
-    }  # fmt: skip
-    client.tell(37, **fields)
-    assert client.ask(37, **fields).code == 0
-    assert [m.body for m in pull(client, "Tx", 1, 0)[1]] == expected
 
 
 async def test_only_who_might_have_sent_the_message_is_asked(

@@ -1,0 +1,146 @@
+"""Commands on access rules, through a broker that has some."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.protocol.codes import RequestCode as Code
+from tests.programs.rocketmq.signing_client import SigningClient
+from tests.unit.rocketmq.broker.conftest import fake_node
+from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.raw_client import RawClient
+
+RULES = """
+accounts:
+- accessKey: administrator
+  secretKey: admin-secret
+  admin: true
+- accessKey: RocketMQ
+  secretKey: 12345678
+  topicPerms: [TopicA=PUB]
+"""
+
+
+@pytest.fixture
+def guarded(
+    loop_thread: LoopThread, tmp_path: Path, settings: BrokerSettings
+) -> Iterator[RocketBroker]:
+    """A broker with access rules."""
+    settings.acl_enable = True
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "plain_acl.yml").write_text(RULES)
+    host = fake_node(tmp_path)
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    yield broker
+    loop_thread.run(broker.close())
+    host.broker.close()
+
+
+@pytest.fixture
+def admin(guarded: RocketBroker) -> Iterator[SigningClient]:
+    client = SigningClient(guarded.port, "administrator", "admin-secret")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def user(guarded: RocketBroker) -> Iterator[SigningClient]:
+    client = SigningClient(guarded.port, "RocketMQ", "12345678")
+    yield client
+    client.close()
+
+
+def send(client: SigningClient, topic: str) -> tuple[int, str | None]:
+    answer = client.ask(
+        Code.SEND_MESSAGE, b"body", producerGroup="p", topic=topic, defaultTopic="TBW102",
+        defaultTopicQueueNums=1, queueId=0, sysFlag=0, bornTimestamp=1, flag=0,
+    )  # fmt: skip
+    return answer.code, answer.remark
+
+
+def test_rules_hold_from_the_first_request_on(guarded: RocketBroker, user: SigningClient) -> None:
+    assert send(user, "TopicA") == (0, None)
+    assert send(user, "TopicB") == (16, "No default permission for topic:TopicB")
+    stranger = RawClient(guarded.port)
+    answer = stranger.ask(Code.GET_BROKER_CONFIG)
+    assert (answer.code, answer.remark) == (16, "No accessKey is configured")
+    assert stranger.ask(424_242).code == 16
+    stranger.close()
+
+
+def test_accounts_are_changed_and_count_at_once(
+    admin: SigningClient, user: SigningClient, tmp_path: Path
+) -> None:
+    answer = admin.ask(
+        Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="RocketMQ", secretKey="12345678",
+        topicPerms="TopicB=PUB, TopicC=SUB", admin="false", whiteRemoteAddress="",
+    )  # fmt: skip
+    assert (answer.code, answer.remark) == (0, None)
+    assert send(user, "TopicB")[0] == 0
+    assert send(user, "TopicA")[0] == 16
+    assert admin.ask(Code.DELETE_ACL_CONFIG, accessKey="RocketMQ").code == 0
+    assert send(user, "TopicB") == (16, "No acl config for RocketMQ")
+    text = (tmp_path / "config" / "plain_acl.yml").read_text()
+    assert "RocketMQ" not in text
+    answer = admin.ask(Code.DELETE_ACL_CONFIG, accessKey="RocketMQ")
+    assert (answer.code, answer.remark) == (
+        210,
+        "The accesskey[RocketMQ] corresponding to accessConfig has been deleted failed.",
+    )
+
+
+def test_trusted_addresses_are_changed_and_count_at_once(
+    guarded: RocketBroker, admin: SigningClient
+) -> None:
+    answer = admin.ask(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="127.0.0.1,::1")
+    assert answer.code == 0
+    stranger = RawClient(guarded.port)
+    assert stranger.ask(Code.GET_BROKER_CONFIG).code == 0
+    stranger.close()
+
+
+def test_what_makes_no_sense_is_refused(admin: SigningClient) -> None:
+    answer = admin.ask(Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="short", secretKey="12345678")
+    assert answer.code == 209
+    assert "at least 7 characters" in (answer.remark or "")
+    answer = admin.ask(Code.UPDATE_AND_CREATE_ACL_CONFIG, accessKey="another")
+    assert answer.code == 209
+    answer = admin.ask(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="nowhere")
+    assert (answer.code, "'nowhere' is no address" in (answer.remark or "")) == (211, True)
+    answer = admin.ask(
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="::1", aclFileFullPath="/etc/hosts"
+    )
+    assert (answer.code, answer.remark) == (211, "/etc/hosts is no file of access rules")
+    assert admin.ask(Code.DELETE_ACL_CONFIG).code == 1
+    assert admin.ask(54).code == 3
+
+
+def test_versions_are_told(guarded: RocketBroker, admin: SigningClient, tmp_path: Path) -> None:
+    admin.ask(Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, globalWhiteAddrs="10.0.0.1")
+    answer = admin.ask(Code.GET_BROKER_CLUSTER_ACL_INFO)
+    assert answer.code == 0
+    ext = answer.ext or {}
+    version = json.loads(ext["version"])
+    assert version["counter"] == 1
+    assert json.loads(ext["allAclFileVersion"]) == {
+        str(tmp_path / "config" / "plain_acl.yml"): version
+    }
+    assert (ext["brokerName"], ext["clusterName"]) == ("broker-a", "DefaultCluster")
+    assert ext["brokerAddr"] == f"127.0.0.1:{guarded.port}"
+
+
+def test_a_broker_without_rules_says_so(rocket: RocketBroker) -> None:
+    client = RawClient(rocket.port)
+    for code, failure in ((50, 209), (51, 210), (52, 1), (53, 211)):
+        answer = client.ask(code, accessKey="RocketMQ")
+        assert (answer.code, answer.remark) == (
+            failure,
+            "there are no access rules: aclEnable is false",
+        )
+    client.close()

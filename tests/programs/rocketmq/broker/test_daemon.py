@@ -1,0 +1,221 @@
+"""The broker as a whole: ports, what it has from its start, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.node.node import Node
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.registration import NameServers
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.namesrv.daemon import NameServer
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq.broker.conftest import broker_settings, fake_node
+from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.raw_client import RawClient
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Node]:
+    host = fake_node(tmp_path)
+    yield host
+    host.broker.close()
+
+
+def table(client: RawClient) -> dict[str, dict[str, int]]:
+    answer = client.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
+    found: dict[str, dict[str, int]] = json.loads(answer.body)["topicConfigTable"]
+    return found
+
+
+def test_it_has_its_own_topics_and_groups(connect: Callable[[], RawClient]) -> None:
+    client = connect()
+    topics = table(client)
+    assert topics["TBW102"]["perm"] == 7
+    assert topics["TBW102"]["writeQueueNums"] == 8
+    assert {"broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC"} < set(topics)
+    groups = json.loads(client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+    assert "TOOLS_CONSUMER" in groups["subscriptionGroupTable"]
+
+
+def test_an_unknown_code_is_answered(connect: Callable[[], RawClient]) -> None:
+    answer = connect().ask(4711)
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert answer.remark == " request type 4711 not supported"
+
+
+def test_ids_carry_the_real_port(rocket: RocketBroker) -> None:
+    assert rocket.controller.address.port == rocket.controller.store.address.port == rocket.port
+    assert rocket.address == f"127.0.0.1:{rocket.port}"
+
+
+def free_port() -> int:
+    """A port with the one two below it free too, not among those that are given to whoever asks."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with suppress(OSError):
+            for one in (port, port - 2):
+                socket.create_server(("127.0.0.1", one)).close()
+            return port
+
+
+def test_the_vip_port_speaks_the_same_protocol(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
+) -> None:
+    settings.listen_port = free_port()
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    client = RawClient(settings.listen_port - 2)
+    assert "TBW102" in table(client)
+    client.close()
+    loop_thread.run(broker.close())
+    with pytest.raises(OSError, match="refused"):
+        RawClient(settings.listen_port)
+
+
+def test_a_taken_vip_port_is_a_warning(
+    loop_thread: LoopThread,
+    host: Node,
+    settings: BrokerSettings,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings.listen_port = free_port()
+    with closing(socket.create_server(("127.0.0.1", settings.listen_port - 2))):
+        broker = loop_thread.run(RocketBroker.start(settings, host))
+        assert "VIP channel" in caplog.text
+        loop_thread.run(broker.close())
+
+
+def test_a_taken_port_is_one_clear_line(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        settings.listen_port = taken.getsockname()[1]
+        with pytest.raises(PenstockError, match="the broker cannot start: listen") as raised:
+            loop_thread.run(RocketBroker.start(settings, host))
+    assert "\n" not in str(raised.value)
+
+
+def test_tables_outlive_the_broker(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
+) -> None:
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    client = RawClient(broker.port)
+    make_topic(client, "T")
+    client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, b'{"groupName":"G"}')
+    version = broker.controller.topics.version.counter
+    client.close()
+    loop_thread.run(broker.close())
+    again = loop_thread.run(RocketBroker.start(settings, host))
+    assert again.controller.topics.get("T") is not None
+    assert "G" in again.controller.groups.configs
+    assert again.controller.topics.version.counter == version
+    loop_thread.run(again.close())
+
+
+def test_a_damaged_table_is_one_clear_line(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "topics.json").write_text("[1]")
+    with pytest.raises(ConfigError, match=r"topics\.json is damaged \(topics without"):
+        loop_thread.run(RocketBroker.start(settings, host))
+
+
+def test_a_start_that_fails_leaves_nothing_open(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(servers: NameServers) -> None:
+        raise ConfigError("no such name server")
+
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        settings.listen_port = found.getsockname()[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(NameServers, "start", fail)
+        with pytest.raises(ConfigError, match="no such name server"):
+            loop_thread.run(RocketBroker.start(settings, host))
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    loop_thread.run(broker.close())
+
+
+def test_an_address_that_is_none(host: Node, settings: BrokerSettings) -> None:
+    settings.broker_ip1 = "name.invalid"
+    with pytest.raises(ConfigError, match=r"brokerIP1=name\.invalid is no address"):
+        asyncio.run(RocketBroker.start(settings, host))
+
+
+def test_topics_of_others_can_be_found(
+    loop_thread: LoopThread, host: Node, settings: BrokerSettings
+) -> None:
+    host.registry.topic("before")
+    host.registry.topic("only.nsq")
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+
+    async def create_and_delete() -> None:
+        broker.topic_created(host.registry.topic("after"))
+        before = host.broker.topics["before"]
+        await host.registry.delete_topic(before)
+        broker.topic_deleted("before")
+
+    client = RawClient(broker.port)
+    assert table(client)["before"]["writeQueueNums"] == 1
+    assert "only.nsq" not in table(client)
+    loop_thread.run(create_and_delete())
+    assert "after" in table(client)
+    assert "before" not in table(client)
+    client.close()
+    loop_thread.run(broker.close())
+
+
+def make_topic(client: RawClient, name: str) -> None:
+    answer = client.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, topic=name, defaultTopic="TBW102", readQueueNums=4,
+        writeQueueNums=4, perm=6, topicFilterType="SINGLE_TAG", order="false",
+    )  # fmt: skip
+    assert answer.code == 0, answer.remark
+
+
+def test_name_servers_know_a_topic_before_its_maker_does(
+    loop_thread: LoopThread, host: Node, tmp_path: Path
+) -> None:
+    of_server = NamesrvSettings()
+    of_server.listen_port, of_server.bind_address = 0, "127.0.0.1"
+    of_server.kv_config_path = str(tmp_path / "kv.json")
+    server = loop_thread.run(NameServer.start(of_server))
+    settings = broker_settings(tmp_path)
+    settings.namesrv_addr = f"127.0.0.1:{server.port}"
+    broker = loop_thread.run(RocketBroker.start(settings, host))
+    name_client, client = RawClient(server.port), RawClient(broker.port)
+
+    async def registered() -> None:
+        async with asyncio.timeout(30):
+            while not server.routes.route("TBW102"):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    loop_thread.run(registered())
+    make_topic(client, "T")
+    assert name_client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="T").code == 0
+    client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")
+    order: dict[str, Any] = {"namespace": "ORDER_TOPIC_CONFIG", "key": "U", "value": "broker-a:4"}
+    name_client.ask(RequestCode.PUT_KV_CONFIG, **order)
+    make_topic(client, "U")
+    make_topic(client, "V")
+    assert table(client)["U"]["order"] is True
+    assert table(client)["V"]["order"] is False
+    client.close()
+    loop_thread.run(broker.close())
+    assert name_client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="U").code == (
+        ResponseCode.TOPIC_NOT_EXIST
+    )
+    name_client.close()
+    loop_thread.run(server.close())

@@ -1,0 +1,397 @@
+"""The asyncio push consumer with real servers: what is acknowledged is seen, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import pytest
+
+from penstock.rocketmq.client import (
+    ClientError,
+    LitePullConsumer,
+    Message,
+    MessageQueue,
+    Producer,
+    PushConsumer,
+    Received,
+    RetryLater,
+    sql,
+)
+from penstock.rocketmq.client.errors import BadFilter
+from penstock.testing.daemons import run_mqbroker
+from tests.programs.rocketmq.client.servers import QUICK, Servers, make_topic, run_servers, until
+
+
+async def fill(servers: Servers, topic: str, count: int, start: int = 0, queues: int = 4) -> None:
+    """Send ``count`` numbers, in order in each queue."""
+    async with Producer("PG", servers.address, config=QUICK) as producer:
+        for number in range(start, start + count):
+            message = Message(topic, b"%d" % number)
+            await producer.send_soon(message, queue=lambda every, n=number: every[n % len(every)])
+        await producer.flush()
+
+
+class Member:
+    """A consumer at work, and what it has seen."""
+
+    def __init__(self, servers: Servers, group: str, topic: str, **more: object) -> None:
+        config = more.pop("config", QUICK)
+        self.consumer = PushConsumer(group, servers.address, config=config, **more)  # type: ignore[arg-type]
+        self.consumer.subscribe(topic)
+        self.seen: list[Received] = []
+        self.on_message: Callable[[Received], object] = lambda message: None
+        self.task = asyncio.create_task(self.consumer.run(self._handle, concurrency=8))
+
+    async def _handle(self, message: Received) -> None:
+        found = self.on_message(message)
+        if asyncio.iscoroutine(found):
+            await found
+        self.seen.append(message)
+
+    async def close(self) -> None:
+        await self.consumer.close()
+        await self.task
+
+    async def crash(self) -> None:
+        """Go without a word."""
+        self.consumer._hub.close()
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+def numbers(*members: Member) -> list[int]:
+    return [int(message.body) for member in members for message in member.seen]
+
+
+def own(member: Member, topic: str) -> set[int]:
+    return {each.queue for each in member.consumer.queues if each.topic == topic}
+
+
+async def test_the_members_of_a_group_share_queues_and_skip_nothing(servers: Servers) -> None:
+    servers.make_topic("Shared", 8)
+    await fill(servers, "Shared", 100)
+    first = Member(servers, "SG", "Shared")
+    await until(lambda: len(own(first, "Shared")) == 8)
+    second = Member(servers, "SG", "Shared")
+    await until(lambda: len(own(first, "Shared")) == len(own(second, "Shared")) == 4)
+    assert not own(first, "Shared") & own(second, "Shared")
+    await fill(servers, "Shared", 100, start=100)
+    await until(lambda: set(numbers(first, second)) == set(range(200)))
+    await first.close()
+    await until(lambda: len(own(second, "Shared")) == 8)
+    await fill(servers, "Shared", 100, start=200)
+    await until(lambda: set(numbers(first, second)) == set(range(300)))
+    await second.close()
+
+
+async def test_a_group_goes_on_where_it_was(servers: Servers) -> None:
+    await fill(servers, "GoesOn", 40)
+    first = Member(servers, "GG", "GoesOn")
+    await until(lambda: len(first.seen) == 40)
+    await first.close()
+    await fill(servers, "GoesOn", 40, start=40)
+    second = Member(servers, "GG", "GoesOn")
+    await until(lambda: set(numbers(second)) >= set(range(40, 80)))
+    await second.close()
+    assert sorted(numbers(second)) == list(range(40, 80))
+
+
+async def test_orderly_consumption_sees_no_inversion_while_members_come_and_go(
+    servers: Servers,
+) -> None:
+    servers.make_topic("Ordered")
+    first_seen: dict[int, list[int]] = {}
+    numbers_seen: set[int] = set()
+    busy: Counter[int] = Counter()
+
+    async def handle(message: Received) -> None:
+        queue, number = message.queue.queueId, int(message.body)
+        busy[queue] += 1
+        assert busy[queue] == 1, "two members handle one queue"
+        await asyncio.sleep(0.001)
+        seen = first_seen.setdefault(queue, [])
+        if message.queue_offset not in seen:
+            seen.append(message.queue_offset)
+        numbers_seen.add(number)
+        busy[queue] -= 1
+        if number % 17 == 3 and message.reconsume_times == 0:
+            raise RetryLater
+
+    def member() -> Member:
+        made = Member(servers, "OG", "Ordered", orderly=True)
+        made.on_message = handle
+        return made
+
+    def seen_all(count: int) -> bool:
+        return numbers_seen == set(range(count))
+
+    members = [member()]
+    for turn in range(4):
+        await fill(servers, "Ordered", 60, start=60 * turn)
+        if turn % 2 == 0:
+            members.append(member())
+        else:
+            await members.pop(0).close()
+        await until(lambda turn=turn: seen_all(60 * (turn + 1)))
+    for each in members:
+        await each.close()
+    for seen in first_seen.values():
+        assert seen == sorted(seen)
+
+
+async def test_a_failed_message_comes_again_and_is_a_dead_letter_in_the_end(
+    servers: Servers,
+) -> None:
+    await fill(servers, "Fails", 4)
+    member = Member(servers, "FG", "Fails", config=replace(QUICK, max_reconsume_times=1))
+    tries: list[tuple[int, int, str]] = []
+
+    def handle(message: Received) -> None:
+        if message.body == b"2":
+            tries.append((int(message.body), message.reconsume_times, message.topic))
+            raise RetryLater(delay_level=1)
+
+    member.on_message = handle
+    await until(lambda: len(tries) == 2)
+    await until(lambda: sorted(numbers(member)) == [0, 1, 3])
+    async with LitePullConsumer("Dead", servers.address, config=QUICK) as dead:
+        dead.subscribe("%DLQ%FG")
+        letters = await dead.poll(timeout=60)
+    await member.close()
+    assert tries == [(2, 0, "Fails"), (2, 1, "Fails")]
+    assert [letter.body for letter in letters] == [b"2"]
+
+
+async def test_a_dead_letter_at_once(servers: Servers) -> None:
+    await fill(servers, "Poison", 1)
+    member = Member(servers, "PoG", "Poison")
+
+    def handle(message: Received) -> None:
+        raise RetryLater(delay_level=-1)
+
+    member.on_message = handle
+    async with LitePullConsumer("Dead2", servers.address, config=QUICK) as dead:
+        dead.subscribe("%DLQ%PoG")
+        assert [letter.body for letter in await dead.poll(timeout=60)] == [b"0"]
+    await member.close()
+
+
+async def test_in_order_a_spent_message_goes_aside(servers: Servers) -> None:
+    servers.make_topic("Aside", 1)
+    await fill(servers, "Aside", 3)
+    config = replace(QUICK, max_reconsume_times=2)
+    member = Member(servers, "AG", "Aside", orderly=True, config=config)
+    tries: list[int] = []
+
+    def handle(message: Received) -> None:
+        if message.body == b"1":
+            tries.append(message.reconsume_times)
+            raise ValueError("never")
+
+    member.on_message = handle
+    await until(lambda: numbers(member) == [0, 2])
+    assert tries == [0, 1, 2]
+    async with LitePullConsumer("Dead3", servers.address, config=QUICK) as dead:
+        dead.subscribe("%DLQ%AG")
+        assert [letter.body for letter in await dead.poll(timeout=60)] == [b"1"]
+    await member.close()
+
+
+async def test_each_broadcast_member_has_every_message(
+    servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("offsets")
+    await fill(servers, "Broad", 20)
+    members = []
+    for name in ("a", "b"):
+        config = replace(
+            QUICK, message_model="BROADCASTING", instance_name=name, offset_store_path=str(folder)
+        )
+        members.append(Member(servers, "BG", "Broad", config=config))
+    for member in members:
+        await until(lambda member=member: sorted(numbers(member)) == list(range(20)))
+        await member.close()
+    await fill(servers, "Broad", 1, start=20)
+    again = Member(servers, "BG", "Broad", config=config)
+    await until(lambda: numbers(again) == [20])
+    await again.close()
+
+
+async def test_tags_and_sql_choose_messages(servers: Servers) -> None:
+    async with Producer("PG", servers.address, config=QUICK) as producer:
+        for number in range(20):
+            tags, size = "abc"[number % 3], {"size": str(number)}
+            await producer.send(Message("Chosen", b"%d" % number, tags=tags, properties=size))
+    found: dict[str, list[int]] = {"tags": [], "sql": []}
+    async with (
+        PushConsumer("TagG", servers.address, config=QUICK) as tagged,
+        PushConsumer("SqlG", servers.address, config=QUICK) as chosen,
+    ):
+        tagged.subscribe("Chosen", "a || b")
+        chosen.subscribe("Chosen", sql("size > 4 AND size <= 9"))
+        tasks = [
+            asyncio.create_task(tagged.run(lambda m: found["tags"].append(int(m.body)))),
+            asyncio.create_task(chosen.run(lambda m: found["sql"].append(int(m.body)))),
+        ]
+        await until(lambda: len(found["tags"]) == 14 and len(found["sql"]) == 5)
+        await asyncio.gather(tagged.close(), chosen.close())
+        await asyncio.gather(*tasks)
+    assert sorted(found["sql"]) == [5, 6, 7, 8, 9]
+    assert all(number % 3 < 2 for number in found["tags"])
+
+
+async def test_a_filter_that_cannot_be_read_is_refused_at_the_start(servers: Servers) -> None:
+    await fill(servers, "Refused", 1)
+    async with PushConsumer("RefG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Refused", sql("size >"))
+        with pytest.raises(BadFilter, match="size >"):
+            await consumer.start()
+
+
+async def test_a_full_queue_is_pulled_no_further(servers: Servers) -> None:
+    servers.make_topic("Slow", 1)
+    await fill(servers, "Slow", 60)
+    config = replace(QUICK, pull_threshold_for_queue=10, pull_batch_size=4)
+    member = Member(servers, "SlowG", "Slow", config=config)
+    gate = asyncio.Event()
+    member.on_message = lambda message: gate.wait()
+    await until(lambda: any(each.held >= 10 for each in member.consumer.queues))
+    for _ in range(20):
+        await asyncio.sleep(0.02)
+        assert all(each.held < 14 for each in member.consumer.queues)
+    gate.set()
+    await until(lambda: sorted(numbers(member)) == list(range(60)))
+    await member.close()
+
+
+async def test_a_handler_that_hangs_has_its_message_taken_away(servers: Servers) -> None:
+    await fill(servers, "Hangs", 1)
+    config = replace(QUICK, consume_timeout=0.5, await_termination=0.1)
+    member = Member(servers, "HG", "Hangs", config=config)
+    hung = asyncio.Event()
+
+    async def handle(message: Received) -> None:
+        if not message.reconsume_times:
+            hung.set()
+            await asyncio.Event().wait()
+
+    member.on_message = handle
+    await until(lambda: [each.reconsume_times for each in member.seen] == [1])
+    assert hung.is_set()
+    await member.close()
+
+
+async def test_closing_waits_for_handlers_and_commits(servers: Servers) -> None:
+    await fill(servers, "Closes", 8)
+    member = Member(servers, "CG", "Closes")
+    gate = asyncio.Event()
+    member.on_message = lambda message: gate.wait()
+    await until(lambda: sum(each.held for each in member.consumer.queues) == 8)
+    closing = asyncio.create_task(member.close())
+    await asyncio.sleep(0)
+    gate.set()
+    await closing
+    after = Member(servers, "CG", "Closes")
+    await fill(servers, "Closes", 1, start=8)
+    await until(lambda: 8 in numbers(after))
+    assert sorted(numbers(member, after)) == list(range(9))
+    await after.close()
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_nothing_is_lost_when_the_broker_is_killed_in_the_middle(orderly: bool) -> None:
+    with run_servers() as servers:
+        servers.make_topic("Killed")
+        sent: set[int] = set()
+
+        async def send() -> None:
+            patient = replace(QUICK, retry_times_when_send_failed=100)
+            async with Producer("PG", servers.address, config=patient) as producer:
+                for number in range(300):
+                    await producer.send(Message("Killed", b"%d" % number))
+                    sent.add(number)
+
+        async with AsyncExitStack() as stack:
+            members = [Member(servers, "KG", "Killed", orderly=orderly) for _ in range(2)]
+            for member in members:
+                stack.push_async_callback(member.close)
+            sending = asyncio.create_task(_until_done(send, sent))
+            await until(lambda: len(sent) > 100)
+            await asyncio.to_thread(servers.broker.kill)
+            await asyncio.to_thread(servers.broker.start)
+            await sending
+            await until(lambda: set(numbers(*members)) >= sent)
+        assert set(numbers(*members)) >= set(range(300))
+        if orderly:
+            for member in members:
+                assert_in_order(member)
+
+
+def assert_in_order(member: Member) -> None:
+    """Each message of a queue was seen first in the queue's order."""
+    found: dict[int, list[int]] = {}
+    for message in member.seen:
+        offsets = found.setdefault(message.queue.queueId, [])
+        if message.queue_offset not in offsets:
+            offsets.append(message.queue_offset)
+    for offsets in found.values():
+        assert offsets == sorted(offsets)
+
+
+async def _until_done(send: Callable[[], object], sent: set[int]) -> None:
+    """Send again from the beginning what was refused while the broker was away."""
+    while len(sent) < 300:
+        try:
+            await send()
+        except ClientError:
+            await asyncio.sleep(0.1)
+
+
+async def test_consuming_goes_on_while_the_name_server_is_away_and_after() -> None:
+    with run_servers() as servers:
+        servers.make_topic("Alone")
+        async with Producer("PG", servers.address, config=QUICK) as producer:
+            member = Member(servers, "NG", "Alone")
+            await producer.send(Message("Alone", b"0"))
+            await until(lambda: numbers(member) == [0])
+            servers.name_server.kill()
+            for number in range(1, 20):
+                await producer.send(Message("Alone", b"%d" % number))
+            await until(lambda: sorted(numbers(member)) == list(range(20)))
+            await asyncio.to_thread(servers.name_server.start)
+            with run_mqbroker(name_server=servers.address, brokerName="broker-b") as second:
+                make_topic(second, "Alone")
+                wanted = {("broker-a", n) for n in range(4)} | {("broker-b", n) for n in range(4)}
+                await until(
+                    lambda: (
+                        {
+                            (each.broker, each.queue)
+                            for each in member.consumer.queues
+                            if each.topic == "Alone"
+                        }
+                        >= wanted
+                    )
+                )
+                queues = list[MessageQueue]()
+                while not queues:
+                    await asyncio.sleep(0.1)
+                    every = await producer.queues("Alone")
+                    queues = [each for each in every if each.brokerName == "broker-b"]
+                await producer.send(Message("Alone", b"20"), queue=queues[0])
+                await until(lambda: 20 in numbers(member))
+                await member.close()
+
+
+async def test_a_member_that_crashes_leaves_its_queues_to_others(servers: Servers) -> None:
+    servers.make_topic("Crashes")
+    first, second = (Member(servers, "CrG", "Crashes") for _ in range(2))
+    await until(lambda: len(own(first, "Crashes")) == len(own(second, "Crashes")) == 2)
+    await first.crash()
+    await until(lambda: len(own(second, "Crashes")) == 4)
+    await fill(servers, "Crashes", 40)
+    await until(lambda: set(numbers(second)) == set(range(40)))
+    await second.close()

@@ -1,0 +1,67 @@
+"""The asyncio POP consumer with real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from penstock.rocketmq.client import Message, PopConsumer, Popped, Producer
+from tests.programs.rocketmq.client.servers import QUICK, Servers, wait_for_route
+
+
+async def fill(servers: Servers, topic: str, *bodies: bytes, tags: str = "") -> None:
+    async with Producer("PG", servers.address, config=QUICK) as producer:
+        for body in bodies:
+            await producer.send(Message(topic, body, tags=tags))
+    await asyncio.to_thread(wait_for_route, servers.address, topic)
+
+
+async def test_what_is_acknowledged_does_not_come_again(servers: Servers) -> None:
+    await fill(servers, "Popped", b"a", b"b")
+    async with PopConsumer("XG", "Popped", servers.address, config=QUICK, invisible=1) as consumer:
+        found: list[Popped] = []
+        while len(found) < 2:
+            found += await consumer.receive(wait=30)
+        done, left = found
+        await consumer.ack(done)
+        (again,) = await consumer.receive(wait=30)
+        assert (again.body, again.reconsume_times) == (left.body, 1)
+        await consumer.ack(again)
+        assert await consumer.receive(wait=0) == []
+
+
+async def test_a_message_can_be_given_back_or_hidden_for_longer(servers: Servers) -> None:
+    await fill(servers, "Hidden", b"a")
+    config = replace(QUICK, namespace="")
+    async with PopConsumer("HG", "Hidden", servers.address, config=config) as consumer:
+        (found,) = await consumer.receive(wait=30)
+        await consumer.change_invisible(found, 30)
+        assert await consumer.receive(wait=0) == []
+        await consumer.change_invisible(found, 0)
+        (again,) = await consumer.receive(wait=30)
+        await consumer.ack(again)
+        assert again.body == b"a"
+
+
+async def test_tags_choose_messages(servers: Servers) -> None:
+    await fill(servers, "PopTags", b"a", tags="yes")
+    await fill(servers, "PopTags", b"b", tags="no")
+    async with PopConsumer(
+        "TG", "PopTags", servers.address, config=QUICK, wanted="yes"
+    ) as consumer:
+        (found,) = await consumer.receive(wait=30)
+        await consumer.ack(found)
+        assert found.body == b"a"
+        assert await consumer.receive(wait=0) == []
+
+
+async def test_messages_are_iterated(servers: Servers) -> None:
+    await fill(servers, "PopMany", b"a", b"b", b"c")
+    found = set()
+    async with PopConsumer("IG", "PopMany", servers.address, config=QUICK) as consumer:
+        async for message in consumer:
+            found.add(message.body)
+            await consumer.ack(message)
+            if len(found) == 3:
+                break
+    assert found == {b"a", b"b", b"c"}

@@ -1,0 +1,90 @@
+"""The blocking push consumer with real servers."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from penstock.rocketmq.client import Message, Received, RetryLater
+from penstock.rocketmq.client.blocking import Producer, PushConsumer
+from tests.programs.rocketmq.client.servers import QUICK, SECONDS, Servers
+
+
+def fill(servers: Servers, topic: str, count: int) -> None:
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        for number in range(count):
+            producer.send_soon(Message(topic, b"%d" % number))
+
+
+@pytest.mark.parametrize("threads", [0, 4])
+@pytest.mark.parametrize("orderly", [False, True])
+def test_each_message_is_handled_once_and_again_when_it_fails(
+    servers: Servers, threads: int, orderly: bool
+) -> None:
+    topic = f"Blocking-{threads}-{orderly}"
+    fill(servers, topic, 50)
+    seen: list[bytes] = []
+
+    def handle(message: Received) -> None:
+        if message.body == b"7" and not message.reconsume_times:
+            raise RetryLater(delay_level=1)
+        seen.append(message.body)
+        if len(seen) == 50:
+            consumer.stop()
+
+    with PushConsumer(f"G-{topic}", servers.address, config=QUICK, orderly=orderly) as consumer:
+        consumer.subscribe(topic)
+        consumer.run(handle, threads=threads)
+        assert sum(each.commit_offset for each in consumer.queues if each.topic == topic) == 50
+    assert sorted(seen) == sorted(b"%d" % n for n in range(50))
+
+
+def test_batches(servers: Servers) -> None:
+    from dataclasses import replace
+
+    servers.make_topic("Batches", 1)
+    fill(servers, "Batches", 40)
+    config = replace(QUICK, consume_message_batch_max_size=8)
+    sizes: list[int] = []
+
+    def handle(messages: list[Received]) -> None:
+        sizes.append(len(messages))
+        if sum(sizes) == 40:
+            consumer.stop()
+
+    with PushConsumer("BaG", servers.address, config=config) as consumer:
+        consumer.subscribe("Batches")
+        consumer.run_batches(handle, threads=0)
+    assert sum(sizes) == 40
+    assert max(sizes) == 8
+
+
+def test_slow_handlers_do_not_cost_the_membership(servers: Servers) -> None:
+    fill(servers, "SlowBlocking", 2)
+    beats: list[int] = []
+
+    def handle(message: Received) -> None:
+        (state,) = [s for a, s in consumer.connections.items() if a == servers.broker.rocketmq]
+        before = state.requests
+        ends = time.monotonic() + SECONDS
+        while state.requests == before and time.monotonic() < ends:
+            time.sleep(0.05)  # heartbeats and pulls go on in the other thread
+        beats.append(state.requests - before)
+        if len(beats) == 2:
+            consumer.stop()
+
+    with PushConsumer("SBG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("SlowBlocking")
+        consumer.run(handle, threads=1)
+    assert all(beats)
+
+
+def test_stop_from_another_thread(servers: Servers) -> None:
+    with PushConsumer("StG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("Stopped")
+        timer = threading.Timer(0.2, consumer.stop)
+        timer.start()
+        consumer.run(lambda message: None, threads=2)
+        timer.join()

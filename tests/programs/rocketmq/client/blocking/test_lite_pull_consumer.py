@@ -1,0 +1,45 @@
+"""The blocking lite pull consumer with real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.rocketmq.client import Message, Stopped
+from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
+from tests.programs.rocketmq.client.servers import QUICK, Servers
+
+
+def test_polling_seeking_and_committing(servers: Servers) -> None:
+    servers.make_topic("BPolled", 1)
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        for number in range(10):
+            producer.send(Message("BPolled", b"%d" % number))
+    with LitePullConsumer("BLG", servers.address, config=QUICK, auto_commit=False) as consumer:
+        (queue,) = consumer.topic_queues("BPolled")
+        consumer.assign([queue])
+        assert [each.body for each in consumer.poll(timeout=60, max_messages=2)] == [b"0", b"1"]
+        consumer.commit()
+        assert consumer.committed(queue) == 2
+        consumer.seek(queue, 8)
+        assert [each.body for each in consumer.poll(timeout=60)] == [b"8", b"9"]
+        consumer.seek_to_end(queue)
+        assert consumer.poll(timeout=0.2) == []
+        consumer.seek_to_begin(queue)
+        assert consumer.poll(timeout=60)[0].body == b"0"
+        assert consumer.offset_at(queue, 1.0) == consumer.min_offset(queue) == 0
+        assert len(consumer.pull(queue, 5).messages) == 5
+    with pytest.raises(Stopped):
+        consumer.poll()
+
+
+def test_messages_are_iterated_until_it_is_closed(servers: Servers) -> None:
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send_batch([Message("BIterated", b"%d" % n) for n in range(5)])
+    found = []
+    with LitePullConsumer("BIG", servers.address, config=QUICK) as consumer:
+        consumer.subscribe("BIterated")
+        for message in consumer:
+            found.append(message.body)
+            if len(found) == 5:
+                break
+    assert found == [b"%d" % n for n in range(5)]

@@ -1,0 +1,97 @@
+"""The blocking producer with real servers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from penstock.rocketmq.client import Message, SendFailed, Stopped, TransactionState
+from penstock.rocketmq.client.blocking import LitePullConsumer, Producer, PushConsumer
+from penstock.rocketmq.client.errors import BadMessage, NotConnected
+from tests.programs.rocketmq.client.servers import QUICK, Servers, run_servers
+
+
+def bodies(servers: Servers, topic: str, count: int) -> list[bytes]:
+    """The bodies of ``count`` messages of a topic."""
+    found: list[bytes] = []
+    with LitePullConsumer(f"G-{topic}", servers.address, config=QUICK) as consumer:
+        consumer.subscribe(topic)
+        while len(found) < count:
+            found += [message.body for message in consumer.poll(timeout=60)]
+    return sorted(found)
+
+
+def test_all_ways_of_sending(servers: Servers) -> None:
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send(Message("Ways", b"1"))
+        producer.send_batch([Message("Ways", b"2"), Message("Ways", b"3")])
+        producer.send_one_way(Message("Ways", b"4"))
+        outcomes = [producer.send_soon(Message("Ways", b"%d" % n)) for n in range(5, 9)]
+        assert producer.pending
+        assert outcomes[0].result().offset_id
+        producer.flush()
+        assert all(outcome.done() for outcome in outcomes)
+        queues = producer.queues("Ways")
+        assert producer.send(Message("Ways", b"9"), queue=queues[1]).queue == queues[1]
+    assert bodies(servers, "Ways", 9) == [b"%d" % n for n in range(1, 10)]
+
+
+def test_a_failure_of_send_soon_is_raised_by_flush(servers: Servers) -> None:
+    with Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send_soon(Message("T", b""))
+        with pytest.raises(BadMessage):
+            producer.flush()
+        producer.flush()
+
+
+def test_transactions_and_their_checks(servers: Servers) -> None:
+    checked = []
+
+    def check(message: object) -> TransactionState:
+        checked.append(message)
+        return TransactionState.COMMIT
+
+    with Producer("BTG", servers.address, config=QUICK, on_check=check) as producer:
+        producer.send_in_transaction(Message("BTx", b"1"), lambda _: TransactionState.COMMIT)
+        producer.send_in_transaction(Message("BTx", b"2"), lambda _: TransactionState.UNKNOWN)
+        while not checked:
+            producer.work(0.1)
+        producer.work()
+    assert bodies(servers, "BTx", 2) == [b"1", b"2"]
+
+
+def test_a_request_gets_its_reply(servers: Servers) -> None:
+    consumer = PushConsumer("BRG", servers.address, config=QUICK)
+
+    def answer() -> None:
+        with consumer, Producer("BR", servers.address, config=QUICK) as replier:
+            consumer.subscribe("BQuestions")
+            consumer.run(lambda message: replier.reply(message, b"re: " + message.body), threads=1)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with Producer("BA", servers.address, config=QUICK) as producer:
+        found = producer.request(Message("BQuestions", b"tea?"), timeout=60)
+    consumer.stop()
+    thread.join()
+    assert found.body == b"re: tea?"
+
+
+def test_a_lost_broker_is_connected_to_again() -> None:
+    with run_servers() as servers, Producer("PG", servers.address, config=QUICK) as producer:
+        producer.send(Message("T", b"1"))
+        servers.broker.kill()
+        with pytest.raises(SendFailed) as failed:
+            producer.send(Message("T", b"2"))
+        assert {type(error) for error in failed.value.errors} == {NotConnected}
+        servers.broker.start()
+        producer.send(Message("T", b"3"))
+
+
+def test_a_closed_producer_says_so(servers: Servers) -> None:
+    producer = Producer("PG", servers.address, config=QUICK)
+    producer.close()
+    producer.close()
+    with pytest.raises(Stopped):
+        producer.send(Message("T", b"x"))

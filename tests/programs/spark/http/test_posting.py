@@ -1,0 +1,56 @@
+"""Posting to a real HTTP server that fails when it is told to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.spark.errors import OptionError
+from penstock.spark.http import posting
+from penstock.spark.http.posting import Poster, Refused
+from penstock.spark.http.settings import Settings
+from tests.ports import unused_address
+from tests.programs.spark.http.endpoint import Endpoint
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setattr(posting, "_PAUSE_FIRST_S", 0.001)
+    endpoint = Endpoint()
+    yield endpoint
+    endpoint.close()
+
+
+def post(url: str, *bodies: str, **options: str) -> list[Refused]:
+    with Poster(Settings.parse({"url": url, **options})) as poster:
+        return list(poster.post_all((url, body.encode()) for body in bodies))
+
+
+def test_what_may_pass_is_tried_again(endpoint: Endpoint) -> None:
+    assert post(endpoint.url, "one", "500 2", "429 1", "408 1", **{"header.X-Key": "k"}) == []
+    assert endpoint.tries == {"one": 1, "500 2": 3, "429 1": 2, "408 1": 2}
+    assert {headers["X-Key"] for headers in endpoint.headers} == {"k"}
+    assert {headers["Content-Type"] for headers in endpoint.headers} == {"application/octet-stream"}
+
+
+def test_what_is_refused_is_told_in_order(endpoint: Endpoint) -> None:
+    assert post(endpoint.url, "one", "400 9", "503 9", "302 9", retries="1") == [
+        Refused(endpoint.url, b"400 9", "status 400"),
+        Refused(endpoint.url, b"503 9", "status 503 (2 tries)"),
+        Refused(endpoint.url, b"302 9", "status 302"),
+    ]
+    assert endpoint.tries == {"one": 1, "400 9": 1, "503 9": 2, "302 9": 1}
+
+
+def test_as_many_requests_at_once_as_the_option_says(endpoint: Endpoint) -> None:
+    endpoint.gate = threading.Barrier(3)  # opens only when three requests wait
+    assert post(endpoint.url, *["together"] * 3, concurrency="3") == []
+
+
+def test_nobody_answers_and_no_url() -> None:
+    (refused,) = post(f"http://{unused_address()}/", "x", retries="0")
+    assert refused.reason == "connection refused (1 tries)"
+    with pytest.raises(OptionError, match="url must be http"), Poster(Settings()) as poster:
+        list(poster.post_all([("nowhere", b"x")]))

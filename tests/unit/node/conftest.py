@@ -1,7 +1,0 @@
-"""The node of an nsqd, which talks to it over HTTP and TCP."""
-
-from __future__ import annotations
-
-from tests.unit.nsq.nsqd.conftest import nsqd, start
-
-__all__ = ["nsqd", "start"]

@@ -1,7 +1,0 @@
-"""The daemon in the test's own loop, as for its other tests."""
-
-from __future__ import annotations
-
-from tests.unit.nsq.nsqd.conftest import start
-
-__all__ = ["start"]
