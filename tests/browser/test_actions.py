@@ -95,7 +95,7 @@ def test_deleting_a_topic_with_messages_wants_its_name(page: Page, site: Site) -
     page.goto("/topics/act-delete")
     dialog = press(page, "Delete")
     expect(dialog).to_contain_text("12 messages in 2 channels on 2 nodes are deleted")
-    dialog.get_by_role("textbox").fill("act-delet")
+    dialog.get_by_role("textbox").fill("act-delet")  # sic
     expect(dialog.get_by_role("button", name="Delete topic")).to_be_disabled()
     agree(dialog, "Delete topic", "act-delete")
     expect(page).to_have_url(f"{site.url}/topics")

@@ -114,7 +114,7 @@ def test_a_page_of_another_site_has_no_effect(
 
 
 def test_a_page_of_a_site_that_is_allowed_has(browser: Browser) -> None:
-    """This proves that the attacks above work if nothing refuses them."""
+    """The attacks above work if nothing refuses them."""
     with empty_pages() as port:
         page_at = f"http://evil.test:{port}"
         with running_cluster(f"--http-allowed-origin={page_at}") as cluster:

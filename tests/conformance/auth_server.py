@@ -38,7 +38,7 @@ class AuthServer:
             self._asked.pop(secret, None)
 
     def allow(self, secret: str, topic: str = ".*", ttl: int = 60, **fields: Any) -> None:
-        """This secret may publish and subscribe to topics that match."""
+        """Let a secret publish and subscribe to topics that match."""
         entry = {"topic": topic, "channels": [".*"], "permissions": ["subscribe", "publish"]}
         body = {"ttl": ttl, "authorizations": [entry], **fields}
         self.answer(secret, (200, json.dumps(body)))

@@ -37,7 +37,8 @@ def numbers(last: int) -> list[str]:
 
 def failing_once(http: str, marker: Path) -> Callable[..., Iterator[pa.RecordBatch]]:
     """A step whose first attempt in partition 0 fails when some of its rows are staged; the second
-    gives them in the opposite order."""
+    gives them in the opposite order.
+    """
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext

@@ -23,9 +23,9 @@ _SHORT = {char: f"\\{letter}" for letter, char in _ESCAPES.items()}
 
 
 def loads(text: str) -> dict[str, str]:
-    """Names and values; the last of equal names counts. Lines that start with # or ! are comments.
+    r"""Names and values; the last of equal names counts. Lines that start with # or ! are comments.
 
-    Raises ConfigError for a broken ``\\u`` escape.
+    Raises ConfigError for a broken ``\u`` escape.
     """
     found: dict[str, str] = {}
     for line in _logical_lines(text):

@@ -45,9 +45,9 @@ def level_word(level: int) -> str:
 
 
 class NsqFormatter(logging.Formatter):
-    """Puts prefix, local time to the microsecond and level before the text, which is one line.
+    r"""Puts prefix, local time to the microsecond and level before the text, which is one line.
 
-    Texts may hold what strangers sent, so control characters are shown as escapes (``\\n``).
+    Texts may hold what strangers sent, so control characters are shown as escapes (``\n``).
     """
 
     def __init__(self, prefix: str) -> None:

@@ -51,6 +51,8 @@ class Kind:
 
 
 class Bool(Kind):
+    """A switch, on or off."""
+
     placeholder = ""
     is_switch = True
 
@@ -79,6 +81,8 @@ class Bool(Kind):
 
 
 class Int(Kind):
+    """A whole number."""
+
     placeholder = "int"
 
     def from_flag(self, text: str) -> int:
@@ -102,6 +106,8 @@ class Int(Kind):
 
 
 class Float(Kind):
+    """A number."""
+
     placeholder = "float"
 
     def from_flag(self, text: str) -> float:
@@ -122,6 +128,8 @@ class Float(Kind):
 
 
 class Duration(Kind):
+    """A length of time in nanoseconds, written as Go does: `1m30s`."""
+
     placeholder = "duration"
 
     def from_flag(self, text: str) -> int:

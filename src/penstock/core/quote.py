@@ -20,7 +20,7 @@ _SHORT = {
 
 
 def quote(raw: bytes | str) -> str:
-    """The double-quoted, escaped form of `raw`; bytes that are not UTF-8 show as `\\xNN`."""
+    r"""The double-quoted, escaped form of `raw`; bytes that are not UTF-8 show as `\xNN`."""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
     return '"' + "".join(map(_quote_char, text)) + '"'
 

@@ -38,6 +38,8 @@ class Kind:
 
 
 class Switch(Kind):
+    """On or off."""
+
     word = "bool"
 
     def read(self, text: str) -> bool:
@@ -48,6 +50,8 @@ class Switch(Kind):
 
 
 class Whole(Kind):
+    """A whole number within bounds."""
+
     word = "int"
 
     def read(self, text: str) -> int:
@@ -66,6 +70,8 @@ class Count(Kind):
 
 
 class Fraction(Kind):
+    """A number within bounds."""
+
     word = "float"
 
     def read(self, text: str) -> float:
@@ -88,6 +94,8 @@ class Seconds(Kind):
 
 
 class Address(Kind):
+    """A host and its port."""
+
     word = "host:port"
 
     def read(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""An answer without an end: server-sent events and the like.
+r"""An answer without an end: server-sent events and the like.
 
     stream = Stream("text/event-stream", closed=lambda: streams.discard(stream))
     return stream                      # from a handler; and later, for as long as it goes well:

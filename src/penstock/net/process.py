@@ -1,4 +1,4 @@
-"""This process's use of the machine: memory, processor, files.
+"""Use of the machine by the process: memory, processor, files.
 
 The figures are those that Linux and glibc keep. Where one cannot be had it is 0 (or, for the limit
 of open files, none): a figure that is missing must not stop anybody from looking at the others.

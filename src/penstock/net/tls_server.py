@@ -16,7 +16,7 @@ from penstock.net.layers import LayerError
 from penstock.net.tls import ServerTls, TlsError
 
 LINGER_S = 0.5
-_HTTP = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"DELET", b"PATCH")
+_HTTP = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"DELET", b"PATCH")  # sic
 _NOT_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
 

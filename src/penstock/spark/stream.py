@@ -203,7 +203,8 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, offsets: Offsets, bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
     ) -> Offsets:
         """The offsets, if the logs hold them; else an error, or without failOnDataLoss the starts
-        of the logs and a warning."""
+        of the logs and a warning.
+        """
         if self.settings.fail_on_data_loss:
             planning.check(offsets, bounds, logs)
             return offsets

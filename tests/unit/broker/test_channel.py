@@ -1,4 +1,4 @@
-"""A channel: delivery, finishing, requeueing, damage, what is written down."""
+"""A channel: delivery, finishing, requeuing, damage, what is written down."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_finish_makes_room_and_changes_the_channel(world: World) -> None:
     assert reader.offsets() == [1]
 
 
-# --- requeueing ----------------------------------------------------------------------------------
+# --- requeuing -----------------------------------------------------------------------------------
 
 
 def test_requeued_messages_go_to_the_tail(world: World) -> None:

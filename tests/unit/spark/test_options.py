@@ -40,7 +40,7 @@ def test_texts_become_fields_whatever_the_case() -> None:
         ("fulname", "format nsq knows no option fulname; did you mean fullName?"),
         ("colour", "format nsq knows no option colour"),
         ("derived", "format nsq knows no option derived"),
-        ("Pase", "format nsq knows no option Pase; did you mean pace?"),
+        ("Pase", "format nsq knows no option Pase; did you mean pace?"),  # sic
     ],
 )
 def test_an_unknown_option(name: str, said: str) -> None:
@@ -50,8 +50,8 @@ def test_an_unknown_option(name: str, said: str) -> None:
 
 
 def test_names_are_checked_without_values() -> None:
-    assert unknown(Options, ["COUNT", "Pace", "fulName", "Secrets", "colour"]) == {
-        "Secrets": "secret", "colour": "", "fulName": "fullName",
+    assert unknown(Options, ["COUNT", "Pace", "fulName", "Secrets", "colour"]) == {  # sic
+        "Secrets": "secret", "colour": "", "fulName": "fullName",  # sic
     }  # fmt: skip
 
 

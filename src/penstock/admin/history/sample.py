@@ -36,11 +36,15 @@ _FIGURE_BYTES: Final = 8
 
 
 class Quantile(Struct, gc=False):
+    """A quantile of the latencies, and its value in nanoseconds."""
+
     quantile: float = 0
     value: float = 0
 
 
 class E2e(Struct, gc=False):
+    """The latencies from publish to finish, as /stats has them."""
+
     percentiles: list[Quantile] | None = None
 
 

@@ -70,11 +70,11 @@ class BadBody(ServerError):
 
 
 class BadTopic(ServerError):
-    """This is no topic name."""
+    """A topic name that is not valid."""
 
 
 class BadChannel(ServerError):
-    """This is no channel name."""
+    """A channel name that is not valid."""
 
 
 class BadMessage(ServerError):

@@ -31,7 +31,7 @@ class Message:
         return self._replies.address
 
     def finish(self) -> bool:
-        """This message is done."""
+        """Finish the message."""
         if self._answered:
             return False
         self._answered = True

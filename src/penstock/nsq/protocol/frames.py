@@ -35,7 +35,7 @@ _FEW = 16  # below so many messages looking for equal ones costs more than it sa
 
 
 def response(data: bytes) -> bytes:
-    """A response frame: ``OK``, JSON, ``_heartbeat_`` …"""
+    """A response frame, such as ``OK``, JSON or ``_heartbeat_``."""
     return _prefix.pack(len(data) + 4, RESPONSE) + data
 
 

@@ -81,10 +81,10 @@ def install(level: int = logging.INFO) -> None:
 
 
 def count_producer(address: str) -> None:
-    """This producer was made now: it has the next number."""
+    """Give the producer, just made, the next number."""
     _formatter.number(address)
 
 
 def count_consumer(topic: str, channel: str) -> None:
-    """This consumer was made now: it has the next number."""
+    """Give the consumer, just made, the next number."""
     _formatter.number(f"{topic}/{channel}")

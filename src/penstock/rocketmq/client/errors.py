@@ -34,7 +34,7 @@ class BadTlsOptions(ClientError, ConfigError):
 
 
 class BadName(ClientError, ValueError):
-    """This is no name of a topic or of a group."""
+    """A name that no topic or group may have."""
 
 
 class BadMessage(ClientError, ValueError):

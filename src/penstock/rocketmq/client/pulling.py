@@ -21,6 +21,8 @@ COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
 
 
 class PullStatus(Enum):
+    """Outcomes of a pull, with the codes of their answers."""
+
     FOUND = ResponseCode.SUCCESS
     NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
     NO_MATCHED_MSG = ResponseCode.PULL_RETRY_IMMEDIATELY

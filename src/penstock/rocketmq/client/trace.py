@@ -1,7 +1,7 @@
-"""Traces: messages that tell what became of messages, in the form that mqadmin's
+r"""Traces: messages that tell what became of messages, in the form that mqadmin's
 ``queryMsgTraceById`` reads.
 
-Fields are separated by ``\\x01`` and entries by ``\\x02``, as Java's ``TraceDataEncoder`` has it.
+Fields are separated by ``\x01`` and entries by ``\x02``, as Java's ``TraceDataEncoder`` has it.
 Entries are gathered for half a second, or until there are a hundred.
 """
 

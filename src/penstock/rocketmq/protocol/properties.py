@@ -1,6 +1,6 @@
-"""A message's properties as text: ``name \\x01 value \\x02`` repeated (RocketMQ spec 3.3).
+r"""A message's properties as text: ``name \x01 value \x02`` repeated (RocketMQ spec 3.3).
 
-Some clients leave out the last ``\\x02``; both are read.
+Some clients leave out the last ``\x02``; both are read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def join(properties: Mapping[str, str]) -> str:
-    """The text of these properties, each ended by ``\\x02``."""
+    r"""The text of these properties, each ended by ``\x02``."""
     return "".join(
         f"{name}{NAME_END}{value}{VALUE_END}" for name, value in properties.items() if value
     )

@@ -1,10 +1,10 @@
-"""Archive: raw topics to files, a folder for each topic, date and hour, each message exactly once.
+r"""Archive: raw topics to files, a folder for each topic, date and hour, each message exactly once.
 
 The checkpoint holds the log offsets and the sink's own log the finished files, so a query that is
 killed goes on where it was and no row is lost or doubled for readers that respect
 ``_spark_metadata`` (Spark does). Run it with ``penstock pipeline run archive`` or::
 
-    spark-submit archive.py --topic events --to /data/lake --checkpoint /data/checkpoints/events \\
+    spark-submit archive.py --topic events --to /data/lake --checkpoint /data/checkpoints/events \
         --lookupd-http-address 127.0.0.1:4161
 """
 

@@ -1,7 +1,7 @@
-"""The properties of many messages at once: ``name \\x01 value \\x02`` repeated, as Arrow arrays.
+r"""The properties of many messages at once: ``name \x01 value \x02`` repeated, as Arrow arrays.
 
 As Java reads them: entries without a name or a value are dropped, of equal names the last counts,
-and the last ``\\x02`` may be missing.
+and the last ``\x02`` may be missing.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def cut_the_journal(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [swap_journals, empty_the_journal, delete_the_journal])
-async def test_a_journal_that_is_gone_or_anothers_is_noticed(
+async def test_a_journal_that_is_gone_or_of_another_is_noticed(
     start: Start, tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
     await (await filled(start, "orders", "other")).stop()

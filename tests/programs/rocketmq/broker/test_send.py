@@ -162,7 +162,7 @@ def test_an_empty_body_and_a_large_one(client: RawClient) -> None:
 def test_what_is_sent_without_permission_is_stored(
     rocket: RocketBroker, client: RawClient, permission: int
 ) -> None:
-    """This follows Java: clients stay away once they know, and until then no message is lost."""
+    """As in Java, clients stay away once they know, and until then no message is lost."""
     send(client, "TopicP", b"0")
     config = rocket.controller.topics.get("TopicP")
     assert config is not None

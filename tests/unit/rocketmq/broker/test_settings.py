@@ -64,7 +64,7 @@ def test_no_property_is_declared_and_without_effect() -> None:
 
 
 def test_unknown_ones_are_named() -> None:
-    assert BrokerSettings.load("brokerNmae=x")[1] == ["brokerNmae"]
+    assert BrokerSettings.load("brokerNmae=x")[1] == ["brokerNmae"]  # sic
 
 
 @pytest.mark.parametrize(

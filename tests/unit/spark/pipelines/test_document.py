@@ -51,8 +51,8 @@ def test_an_error_names_the_place_as_far_as_it_is_known() -> None:
 
 def test_an_unknown_key_is_refused_with_the_nearest() -> None:
     with pytest.raises(PipelineFileError) as refused:
-        Document("p.toml", TEXT).require_known("run", ["evry"], ["every", "checkpoint"])
-    assert str(refused.value) == "p.toml:17: [run] no key evry; did you mean every?"
+        Document("p.toml", TEXT).require_known("run", ["evry"], ["every", "checkpoint"])  # sic
+    assert str(refused.value) == "p.toml:17: [run] no key evry; did you mean every?"  # sic
     assert nearest("zzz", ["every", "checkpoint"]) == "; there are every, checkpoint"
 
 

@@ -138,7 +138,8 @@ def test_rocketmq_on_both_sides() -> None:
          "clicks.toml:2: [source] topic is a text, a number, true or false, or a list of these"),
         ('topic = "t"', 'topic = "${NOBODY}"',
          "clicks.toml:2: [source] topic: the environment has no variable NOBODY"),
-        ("[source]", "[sorce]", "clicks.toml:1: [sorce] no table sorce; did you mean source?"),
+        ("[source]", "[sorce]",  # sic
+         "clicks.toml:1: [sorce] no table sorce; did you mean source?"),  # sic
         ("[sink]", "[sql]", "clicks.toml: the table [sink] is missing"),
         ("[sink]", "[sink]\nformat = 7",
          "clicks.toml:5: [sink] format is a text in quotes, not 7"),
@@ -165,7 +166,7 @@ def test_rocketmq_on_both_sides() -> None:
          "clicks.toml:5: [parse] unique needs a watermark, which says how long a copy may be "
          "recognised"),
         ("[sink]", '[sql]\nqury = "x"\n[sink]',
-         "clicks.toml:5: [sql] no key qury; did you mean query?"),
+         "clicks.toml:5: [sql] no key qury; did you mean query?"),  # sic
         ("[sink]", '[tests]\nname = "x"\n[sink]',
          "clicks.toml:4: [tests] write [[tests]] above each test"),
         ("[sink]", '[[tests]]\nname = "x"\n[sink]',
@@ -213,9 +214,9 @@ def test_a_channel_is_a_source_with_options_of_its_mode() -> None:
     source = spec(CHANNEL).source
     assert (source.format, source.options["topic"], source.reads_log) == ("nsq", "t", False)
     assert spec(SMALL).source.reads_log
-    assert refused(CHANNEL.replace("channel =", "chanel =")) == (
-        "clicks.toml:4: [source] format nsq with mode=channel knows no option chanel; did you mean "
-        "channel?"
+    assert refused(CHANNEL.replace("channel =", "chanel =")) == (  # sic
+        "clicks.toml:4: [source] format nsq with mode=channel knows no option "
+        "chanel; did you mean channel?"  # sic
     )
     bad = CHANNEL + '[parse]\njson = "n int"\nbad = "t.bad"\n'
     assert "bad is a topic on the nodes of the source" in refused(bad)

@@ -24,11 +24,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class BadUrl(PenstockError):
-    """This cannot be a URL; the text is Go's, with the URL in it."""
+    """A text that is no URL; the message is Go's, with the text in it."""
 
 
 class Unusable(PenstockError):
-    """This is a URL, but nothing to send a request to; the text is Go's, without the URL."""
+    """A URL without a place to send a request to; the message is Go's, without the URL."""
 
 
 class Url(NamedTuple):

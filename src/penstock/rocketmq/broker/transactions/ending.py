@@ -1,5 +1,5 @@
 """Transactions: a message that waits as a half message until its producer commits it or rolls it
-back (RocketMQ spec 4.7). If the producer does neither, ``checks`` asks. The rules:
+back (RocketMQ spec 4.7). If the producer does neither, ``checks`` asks.
 
 - An outcome counts from the moment its op message is stored. It is stored first: only then a
   committed message goes to its topic. The first outcome wins; asking for it once more succeeds and
