@@ -1,46 +1,68 @@
-# `make run` shows Penstock at work, `make test` proves it; both set up .venv by themselves.
+# `make run` shows Penstock at work, `make check` is the loop of a minute, `make test` proves it all.
+# Each sets up .venv by itself, with no more than it needs.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
+# As many processes as there are processors; a file's tests stay together.
+TOGETHER := -n auto --dist loadscope
 # Bytecode is kept even where images say not to: without it a daemon takes twice as long to start.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run up test lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## everything, console commands included, into .venv
+install: $(VENV)/.all  ## everything, console commands included, into .venv: 1.5 GB
 
-$(STAMP): pyproject.toml constraints.txt
+dev: $(VENV)/.dev  ## what `make check` needs, without Spark and browsers, into .venv: 0.3 GB
+
+# The sizes are those on disk; Spark's packages are 0.4 GB to download.
+$(VENV)/.run: EXTRAS := spark,demo
+$(VENV)/.run: SIZE := 1 GB with Spark and its Java, two minutes
+$(VENV)/.dev: EXTRAS := dev
+$(VENV)/.dev: SIZE := 0.3 GB, half a minute
+$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop
+$(VENV)/.all: SIZE := 1.5 GB with Spark, its Java and browser tests, three minutes
+$(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
+
+$(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV): up to $(SIZE) the first time"
+	@$(PIP) --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@touch $(INCLUDED) $@
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Penstock needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "making .venv failed: on Debian, install the package python3-venv"; exit 1; }
-	@echo "installing into $(VENV): Spark comes along (about 450 MB), the first time takes a minute or two"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[spark,demo,dev,interop]'
-	@touch $(STAMP)
+	@$(PIP) --upgrade pip
 
-run: install  ## the main job: a data set through nsqlookupd, nsqd and Spark to Parquet, with proof
+run: $(VENV)/.run  ## the main job: a data set through nsqlookupd, nsqd and Spark to Parquet, with proof
 	@$(BIN)/penstock demo
 
-up: install  ## nsqlookupd, nsqd, nsqadmin and the archive of every topic until Ctrl-C
+up: $(VENV)/.run  ## nsqlookupd, nsqd, nsqadmin and the archive of every topic until Ctrl-C
 	@$(BIN)/penstock up
 
 CLASSES := build/spark-classes.jsa
 
-$(CLASSES): $(STAMP)
+$(CLASSES): $(VENV)/.all
 	@echo "archiving Spark's classes, so that it starts in half the time (half a minute, once)"
 	@$(BIN)/python -m tests.spark.class_archive
 
-test: install $(CLASSES)  ## all tests, two files at a time
-	@$(PYTEST) -q -n 2 --dist loadscope
+check: dev lint types  ## the loop of a minute: lint, types, and the tests without a process or a port
+	@HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),quick) $(PYTEST) -q $(TOGETHER) tests/unit
+
+test: install $(CLASSES)  ## all tests, some minutes
+	@echo "all tests take about 12 minutes on two processors; make check is the minute before"
+	@$(PYTEST) -q $(TOGETHER)
+
+coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
+	@$(BIN)/python -m tests.coverage
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
 spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own
@@ -51,21 +73,22 @@ build/pyspark-%/.installed: pyproject.toml constraints.txt
 	@echo "installing PySpark $* into build/pyspark-$* (about 1 GB)"
 	@grep -v '^pyspark==' constraints.txt >build/pyspark-$*/constraints.txt
 	@build/pyspark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev]' 'pyspark==$*.*'
+	  --constraint build/pyspark-$*/constraints.txt --editable '.[spark,demo,dev,test]' 'pyspark==$*.*'
 	@touch $@
 
-lint: install  ## ruff: style and format
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+lint: dev  ## ruff and typos: style, names, docstrings, format, spelling
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/typos
 
-format: install  ## let ruff mend style and format
+format: dev  ## let ruff mend style and format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: install  ## mypy --strict
+types: dev  ## mypy --strict, over tests as well
 	@$(BIN)/mypy
 
-ci: lint types test  ## what CI runs
+ci: install lint types test  ## what CI runs
 
 bench: install  ## nsqd's speed, beside a Go nsqd when one is on PATH
 	@$(BIN)/python bench/nsqd.py
@@ -121,15 +144,15 @@ campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tas
 campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's queries, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),120)
 
-sim: install  ## the broker against its model, long
+sim: dev  ## the broker against its model, long
 	@PENSTOCK_SIM=nightly $(PYTEST) tests/sim -q
 
 fuzz: install  ## every decoder against damaged input, a minute each (SECONDS=n for more, TARGETS="a b" for some)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'atheris>=3'
+	@$(PIP) 'atheris>=3'
 	@for target in $(or $(TARGETS),$$($(BIN)/python -m tests.fuzz.catalogue)); do \
 	  $(BIN)/python -m tests.fuzz.run $$target $(or $(SECONDS),60) || exit 1; done
 
-decoders: install  ## the protocol's decoders against random streams, long
+decoders: dev  ## the protocol's decoders against random streams, long
 	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit/nsq/protocol -q
 
 robustness: install  ## nsqd in bad company: stalled consumers, idle and silent crowds, bombs
@@ -145,7 +168,7 @@ notebooks: install  ## the notebooks of examples/ over a node; stores what their
 	@$(BIN)/python -m tests.spark.notebooks
 
 docs: install  ## the documentation as a site in build/docs
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'zensical>=0.0.70'
+	@$(PIP) 'zensical>=0.0.70'
 	@$(BIN)/zensical build --strict
 
 replay: install  ## what real NSQ programs were seen to do, played against ours

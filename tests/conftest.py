@@ -13,10 +13,14 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.spark.class_archive import java_options
 
-# In CI the same examples every time; `make decoders` looks for new ones, for long.
+# In CI the same examples every time, and few of them in `make check`; `make decoders` looks for new
+# ones, for long.
 # On a busy machine examples are slow to make, which says nothing of the tests.
 BUSY = [HealthCheck.too_slow]
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=BUSY)
+settings.register_profile(
+    "quick", max_examples=20, derandomize=True, deadline=None, suppress_health_check=BUSY
+)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=BUSY)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # Hypothesis also tries the constants of the project's modules that are loaded, which depend on what

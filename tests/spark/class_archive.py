@@ -13,8 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.spark.fake_log_server import FakeLogServer
-
 ARCHIVE: Final = Path(__file__).parents[2] / "build" / "spark-classes.jsa"
 # The optimizing compiler of Spark's JVMs takes longer than the tests; without it they need 40 %
 # less processor time.
@@ -47,6 +45,7 @@ def write() -> None:
 def use_spark(folder: Path) -> None:
     """Load the classes that most tests need: a read, a stream, Parquet, Python workers."""
     from penstock.spark.session import session, stop
+    from tests.spark.fake_log_server import FakeLogServer
 
     with FakeLogServer() as server, (folder / "log").open("wb") as log:
         server.queue("t").append([b"%d" % number for number in range(100)])
