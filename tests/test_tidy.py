@@ -20,6 +20,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 FLOORS = {
     "core": 0,
     "net": 1,
+    "cluster": 2,
     "storage": 2,
     "broker": 3,
     "node": 4,

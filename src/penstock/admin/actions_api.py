@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
-from penstock.admin.cluster.fanout import Warnings
-from penstock.admin.cluster.writes import Changes
 from penstock.admin.json_body import read_strings
 from penstock.admin.notifications import Action, Notifier
 from penstock.admin.router import AdminRouter
+from penstock.cluster.fanout import Warnings
+from penstock.cluster.writes import Changes
 from penstock.core.names import is_valid_name
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError

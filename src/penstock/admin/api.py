@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from penstock.admin.cluster.fanout import NoAnswerError, Warnings
-from penstock.admin.cluster.producers import Producer
-from penstock.admin.cluster.reads import Cluster
-from penstock.admin.cluster.stats import (
+from penstock.admin.router import AdminRouter
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.fanout import Warnings
+from penstock.cluster.producers import Producer
+from penstock.cluster.stats import (
     ChannelStats,
     TopicStats,
     channels_named,
     whole_channel,
     whole_topic,
 )
-from penstock.admin.router import AdminRouter
 from penstock.core.gojson import dumps
 from penstock.core.quote import quote
 from penstock.net.http import Request, Response
@@ -91,7 +92,7 @@ class ReadApi:
         if node is None:
             raise _missing("NODE_NOT_FOUND", warnings, by_itself=True)
         if is_brief:
-            from penstock.admin.cluster.node_topics import brief  # loads numpy
+            from penstock.admin.node_topics import brief  # loads numpy
 
             names = (query.get("open") or "").split(",")
             return await brief(self._cluster, node, names, warnings)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.admin.access import Access
-from penstock.admin.cluster.reads import Cluster
 from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
+from penstock.cluster.cluster import Cluster
 from penstock.net.http import Request, Response
 from penstock.nsq.config_page import ConfigPage
 

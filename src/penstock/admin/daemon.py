@@ -9,9 +9,6 @@ from penstock.admin.access import Access
 from penstock.admin.actions_api import ActionsApi
 from penstock.admin.api import ReadApi
 from penstock.admin.client_tls import client_tls
-from penstock.admin.cluster.asker import Asker
-from penstock.admin.cluster.reads import Addresses, Cluster
-from penstock.admin.cluster.writes import Changes
 from penstock.admin.config_api import ConfigApi
 from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
@@ -22,14 +19,17 @@ from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
 from penstock.admin.pipelines.api import Pipelines
 from penstock.admin.router import AdminRouter
+from penstock.cluster.asker import Asker
+from penstock.cluster.cluster import Addresses, Cluster
+from penstock.cluster.exchange import Timeouts
+from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http import HttpServer, Request, Response
 from penstock.nsq.http_api import ApiError, plain_response
-from penstock.nsq.http_query import Timeouts
-from penstock.nsq.version import version_line
+from penstock.nsq.version import NSQ_VERSION, version_line
 
 if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller
@@ -46,7 +46,7 @@ class Nsqadmin:
         access = Access(options)
         graphite = GraphiteApi(options)
         timeouts = Timeouts(options.connect_s, options.request_s)
-        self.asker = Asker(timeouts, client_tls(options))
+        self.asker = Asker(timeouts, agent=f"nsqadmin/{NSQ_VERSION}", tls=client_tls(options))
         addresses = Addresses(options.lookupd_http_addresses, options.nsqd_http_addresses)
         self.cluster = Cluster(self.asker, addresses, clock)
         self.notifier = Notifier(options.notification_http_endpoint, *timeouts, clock)

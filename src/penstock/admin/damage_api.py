@@ -7,10 +7,11 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.admin.api import answering
-from penstock.admin.cluster.asker import RefusedError, escaped
-from penstock.admin.cluster.fanout import Warnings, try_all
-from penstock.admin.cluster.reads import Cluster
 from penstock.admin.router import AdminRouter
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import RefusedError
+from penstock.cluster.exchange import escaped
+from penstock.cluster.fanout import Warnings, try_all
 from penstock.net.http import Request
 from penstock.nsq.http_api import Query
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.admin.api import answering
-from penstock.admin.cluster.fanout import Warnings
-from penstock.admin.cluster.groups import LOG, whole_groups
-from penstock.admin.cluster.reads import Cluster
 from penstock.admin.pipelines.api import Pipelines
 from penstock.admin.router import AdminRouter
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.fanout import Warnings
+from penstock.cluster.groups import LOG, whole_groups
 from penstock.net.http import Request
 from penstock.nsq.http_api import Query
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.cluster.access import Access
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.config import Config
 
@@ -23,6 +24,19 @@ def client_config(pairs: Iterable[str], base: Config | None = None) -> Config:
         except ConfigError as error:
             raise ConfigError(f"--client-opt {without_secret(pair)}: {error}") from None
     return config
+
+
+def config_of(access: Access) -> Config:
+    """The options of a client that asks a node as its HTTP API is asked."""
+    return Config(
+        tls_v1=access.tls,
+        tls_root_ca_file=access.root_ca_file,
+        tls_cert=access.cert,
+        tls_key=access.key,
+        tls_server_name=access.server_name,
+        tls_insecure_skip_verify=not access.verify,
+        auth_secret=access.auth_secret,
+    )
 
 
 def without_secret(pair: str) -> str:

@@ -1,92 +1,33 @@
-"""The nodes a command works on: given ones, or those that nsqlookupds name; and asking them."""
+"""The nodes a command works on: given ones, or those that nsqlookupds name."""
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlencode
+from typing import Final, NamedTuple
 
-from penstock.core.errors import PenstockError
-from penstock.core.reasons import reason
-from penstock.net.address import join_host_port, split_host_port
-from penstock.net.http_kept import KeptConnection
-from penstock.nsq.client.lookup import Node, lookup, nodes_in
+from penstock.cluster.access import Access
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import PLAIN, NoAnswerError, RefusedError
+from penstock.cluster.exchange import Endpoint, Timeouts, of_lookupd, target
+from penstock.cluster.fanout import try_all
+from penstock.cluster.producers import Info, ToldBareNodes
+from penstock.net.address import join_host_port
 
 DEFAULT_NODE: Final = "127.0.0.1:4151"
 TIMEOUT_S: Final = 10.0
-_ANSWER_BYTES_MAX: Final = 256 << 20
 
 
-class NodeError(PenstockError):
-    """A node does not answer, or refuses."""
+class Where(NamedTuple):
+    """Addresses as they were given, and how to ask there."""
 
+    nsqds: Sequence[str]
+    lookupds: Sequence[str]
+    access: Access = Access()
 
-class NotPenstock(NodeError):
-    """The node is an nsqd, but has not what only Penstock's has."""
-
-
-class Api:
-    """The HTTP API of one node over one kept-alive connection; for one thread at a time.
-
-    Everything raises NodeError in one line that names the node; NotPenstock where the node does
-    not know the request at all.
-    """
-
-    def __init__(self, address: str, timeout: float = TIMEOUT_S) -> None:
-        self.address = address.removeprefix("http://").rstrip("/")
-        try:
-            host, port = split_host_port(self.address)
-        except ValueError as error:
-            raise NodeError(str(error)) from error
-        self._host = host or "127.0.0.1"
-        self._connection = KeptConnection(self._host, port, timeout, _ANSWER_BYTES_MAX)
-
-    def __enter__(self) -> Api:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the connection back."""
-        self._connection.close()
-
-    def get(self, path: str, **query: object) -> Any:
-        """The parsed answer to a GET."""
-        return self._ask("GET", path, query)
-
-    def post(self, path: str, **query: object) -> Any:
-        """The parsed answer to a POST without a body."""
-        return self._ask("POST", path, query)
-
-    def topics(self) -> list[dict[str, Any]]:
-        """The topics of /stats, with their channels."""
-        stats = self.get("/stats", format="json", include_clients="false", include_mem="false")
-        topics = stats.get("topics") if isinstance(stats, dict) else None
-        return topics if isinstance(topics, list) else []
-
-    def tcp_address(self) -> str:
-        """Where to publish: the port that /info names, on the host that was asked."""
-        info = self.get("/info")
-        try:
-            return join_host_port(self._host, int(info["tcp_port"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise NodeError(f"{self.address}: no nsqd answers there") from error
-
-    def _ask(self, method: str, path: str, query: dict[str, object]) -> Any:
-        target = f"{path}?{urlencode(query)}" if query else path
-        try:
-            reply = self._connection.ask(method, target)
-        except (OSError, http.client.HTTPException) as error:
-            raise NodeError(f"{self.address} cannot be reached: {reason(error)}") from error
-        answer = _parsed(reply.body)
-        if reply.status == 200:
-            return answer
-        message = answer.get("message", "") if isinstance(answer, dict) else ""
-        kind = NotPenstock if (reply.status, message) == (404, "NOT_FOUND") else NodeError
-        raise kind(f"{self.address}: {reply.status} {message}".rstrip())
+    def asker(self) -> Asker:
+        """To be made inside the loop, and closed. Raises ConfigError."""
+        timeouts = Timeouts(TIMEOUT_S, TIMEOUT_S)
+        return Asker(timeouts, agent="penstock", access=self.access, manner=PLAIN)
 
 
 class Place(NamedTuple):
@@ -96,38 +37,46 @@ class Place(NamedTuple):
     tcp: str = ""
 
 
-def places(nsqds: Sequence[str], lookupds: Sequence[str], topic: str = "") -> list[Place]:
+async def places(asker: Asker, where: Where, topic: str = "") -> list[Place]:
     """The nodes given, and those that the nsqlookupds name, for a topic or all of them.
 
-    Without either the nsqd of this machine. Raises PenstockError when no nsqlookupd answers.
+    Without either the nsqd of this machine. Raises NoAnswerError when no nsqlookupd answers.
     """
-    if not nsqds and not lookupds:
+    if not where.nsqds and not where.lookupds:
         return [Place(DEFAULT_NODE)]
-    found = {address: Place(address) for address in nsqds}
-    if lookupds:
-        named = lookup(lookupds, topic) if topic else _all_nodes(lookupds)
-        for node in named:
+    found = {address: Place(address) for address in where.nsqds}
+    for told in await _named(asker, where.lookupds, topic):
+        for each in told.producers or ():
+            node = each.producer()
             found.setdefault(node.http_address, Place(node.http_address, node.tcp_address))
     return list(found.values())
 
 
-def _all_nodes(lookupds: Sequence[str]) -> list[Node]:
-    found: set[Node] = set()
-    failures = []
-    for address in lookupds:
+async def _named(asker: Asker, lookupds: Sequence[str], topic: str) -> list[ToldBareNodes]:
+    """The nodes that each nsqlookupd names; one that does not answer is not missed."""
+    asked = target("/lookup", topic=topic) if topic else "/nodes"
+
+    async def ask(lookupd: str) -> ToldBareNodes:
         try:
-            with Api(address) as api:
-                answer = api.get("/nodes")
-            found.update(nodes_in(answer))
-        except PenstockError as error:
-            failures.append(str(error))
-    if failures and len(failures) == len(lookupds):
-        raise NodeError("no nsqlookupd answers: " + "; ".join(failures))
-    return sorted(found)
+            return await asker.get(of_lookupd(lookupd), asked, ToldBareNodes)
+        except RefusedError as error:
+            if error.code != "TOPIC_NOT_FOUND":
+                raise
+            return ToldBareNodes()
+
+    found = await try_all(lookupds, ask)
+    if found.errors and not found.answers:
+        raise NoAnswerError("no nsqlookupd answers: " + "; ".join(found.errors))
+    return [told for _, told in found.answers]
 
 
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body or b"{}")
-    except ValueError:
-        return body.decode(errors="replace")
+async def tcp_address(asker: Asker, place: Place) -> str:
+    """Where to publish: the port that /info names, on the host that was asked.
+
+    Raises UpstreamError.
+    """
+    if place.tcp:
+        return place.tcp
+    info = await asker.get(place.http, "/info", Info)
+    host, _ = Endpoint.of(place.http).host_and_port()
+    return join_host_port(host, info.tcp_port)

@@ -13,15 +13,13 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from penstock import __version__
+from penstock.cli.asking import Asking, Texts
 from penstock.cli.dlq.commands import dlq
 from penstock.cli.pipeline.commands import pipeline
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 
 _ECHO_NS = 1_000_000_000
-
-Texts = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-"""A flag that may be given several times; without it nothing, which needs no mention."""
 
 app = App(
     name="penstock",
@@ -88,6 +86,7 @@ def top(
     interval: str = "1s",
     once: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
+    asking: Asking | None = None,
 ) -> None:
     """Watch topics, channels, groups, rates and lag of one or several nsqds, Go's too.
 
@@ -115,6 +114,7 @@ def top(
         interval_s=seconds("--interval", interval),
         once=once,
         as_json=json,
+        access=(asking or Asking()).access(nsqd_http_address),
     )
 
 
@@ -139,6 +139,7 @@ def replay(
     client_opt: Texts = (),
     rate: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
+    asking: Asking | None = None,
 ) -> None:
     """Print what a topic's log holds, or publish it again.
 
@@ -186,8 +187,9 @@ def replay(
     from penstock.cli.replay.wanted import Span
 
     span = Span.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
+    access = (asking or Asking()).access(nsqd_http_address)
     order = Order(topic, nsqd_http_address, lookupd_http_address, span, queue, count, grep, filter,
-                  print, to, to_nsqd, rate, dry_run, client_opt)  # fmt: skip
+                  print, to, to_nsqd, rate, dry_run, client_opt, access)  # fmt: skip
     run_replay(order)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,8 @@ from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Display, open_display
 from penstock.cli.live.ports import Ports
+from penstock.cluster.blocking import Daemon
+from penstock.cluster.errors import UpstreamError
 from penstock.core.errors import PenstockError
 from penstock.spark.requirements import require_spark
 
@@ -104,11 +103,10 @@ class _Services:
 
     def _measure(self) -> None:
         """Ask nsqd for its counts; a moment without an answer does not matter."""
-        url = f"http://{self._daemons.nsqd_http}/stats?format=json&include_clients=false"
         try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                topics = json.load(answer)["topics"]
-        except (OSError, http.client.HTTPException, ValueError):
+            with Daemon(self._daemons.nsqd_http, 2.0) as nsqd:
+                topics = nsqd.get("/stats", format="json", include_clients="false")["topics"]
+        except UpstreamError:
             return
         self._published.set(sum(topic["message_count"] for topic in topics))
         self._board.facts["topics"] = f"{len(topics):,}"

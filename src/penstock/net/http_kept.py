@@ -60,16 +60,19 @@ class KeptConnection:
         """Give the connection back; a later request opens another."""
         self._connection.close()
 
-    def ask(self, method: str, target: str, body: bytes | None = None) -> Reply:
+    def ask(
+        self, method: str, target: str, body: bytes | None = None, *, tries: int = BUSY_MAX
+    ) -> Reply:
         """Send a request that may be repeated, and return the reply.
 
         It is sent again if the server has closed the kept connection, or has no room at the moment.
         Raises OSError and http.client's HTTPException.
         """
-        for _ in range(BUSY_MAX):
+        for attempt in range(1, tries + 1):
             reply = self._ask_now(method, target, body)
             wait = reply.headers.get("Retry-After", "")
-            if reply.status != 503 or not (wait.isascii() and wait.isdigit()):
+            is_busy = reply.status == 503 and wait.isascii() and wait.isdigit()
+            if not is_busy or attempt == tries:
                 break
             time.sleep(min(int(wait), _WAIT_S_MAX))
         return reply

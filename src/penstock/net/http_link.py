@@ -92,8 +92,11 @@ async def open_link(
     connect_timeout: float | None,
     tls: ssl.SSLContext | None = None,
     lost: Callable[[HttpLink], None] | None = None,
+    *,
+    server_name: str = "",
 ) -> HttpLink:
-    """Connect, within `connect_timeout` seconds; `tls` is needed for a secure origin.
+    """Connect, within `connect_timeout` seconds; `tls` is needed for a secure origin, whose
+    certificate must be for `server_name`, or for its host.
 
     OSError when that fails, ssl.SSLError among them; TimeoutError without words after the time.
     """
@@ -108,7 +111,7 @@ async def open_link(
                 transport,
                 link,
                 tls,
-                server_hostname=origin.host,
+                server_hostname=server_name or origin.host,
                 ssl_handshake_timeout=TLS_HANDSHAKE_S,
             )
         except BaseException:

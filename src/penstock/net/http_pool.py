@@ -43,11 +43,15 @@ class HttpPool:
         connect_timeout: float | None,
         kept_per_origin: int,
         tls: ssl.SSLContext | None = None,
+        server_name: str = "",
     ) -> None:
-        """Times in seconds. Without `tls` secure origins must show what this system trusts."""
+        """Times in seconds. Without `tls` secure origins must show what this system trusts;
+        `server_name` is the name in their certificates, if it is not their host's.
+        """
         self._connect_timeout = connect_timeout
         self._kept_per_origin = kept_per_origin
         self._tls = tls
+        self._server_name = server_name
         self._idle: dict[Origin, deque[tuple[HttpLink, float]]] = {}
         self._open: set[HttpLink] = set()
         self._now: Callable[[], float] = asyncio.get_running_loop().time
@@ -89,7 +93,13 @@ class HttpPool:
             self._tls = ssl.create_default_context()
         tls = self._tls if origin.is_secure else None
         try:
-            link = await open_link(origin, self._connect_timeout, tls, self._open.discard)
+            link = await open_link(
+                origin,
+                self._connect_timeout,
+                tls,
+                self._open.discard,
+                server_name=self._server_name,
+            )
         except OSError as error:
             raise ConnectFailed(error) from error
         self._open.add(link)

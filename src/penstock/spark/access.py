@@ -5,22 +5,20 @@ A request is tried again for ``timeout`` seconds, so that a restarting nsqd does
 
 from __future__ import annotations
 
-import http.client
 import re
 import ssl
 import time
-import urllib.error
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol, TypeVar
 
+from penstock.cluster import access, blocking
+from penstock.cluster.errors import UnreachableError
+from penstock.cluster.reasons import plain_reason, tls_remedy
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
-from penstock.core.reasons import reason
-from penstock.net.address import join_host_port, split_host_port
 from penstock.net.http_kept import Tls
-from penstock.net.tls import client_context, go_words
 from penstock.nsq.client.errors import ClientError, LookupFailed
 from penstock.nsq.client.log import (
     Fetched,
@@ -39,6 +37,8 @@ from penstock.spark.offsets import Bounds, Place
 _RETRY_FIRST_S = 0.1
 _RETRY_MAX_S = 1.0
 _REMEDY = "; start it and run the same command to go on"
+_TRUST = "options tls_root_ca_file and tls_server_name"
+_SHOW = "options tls_cert and tls_key"
 # What our clients put before the reason itself.
 _LOOKUP = re.compile(r"^lookup of (the nodes|topic '[^']*') failed: ")
 _Answer = TypeVar("_Answer")
@@ -67,19 +67,11 @@ class LogNode(Protocol):
     def delete_groups(self, group: str, topics: Sequence[str]) -> dict[str, ClientError]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The way to ask nodes; files are those of the machine that asks, times are seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access(access.Access):
+    """The way to ask nodes; times are seconds."""
 
     timeout_s: float = 10.0
-    tls: bool = False
-    root_ca_file: str = ""
-    cert: str = ""
-    key: str = ""
-    server_name: str = ""
-    verify: bool = True
-    https_port: int = 4152
-    auth_secret: str = field(default="", repr=False)
     dialect: str = ""
     same_port: bool = False
     """True where one port takes both plain connections and TLS."""
@@ -87,11 +79,6 @@ class Access:
     def open(self, address: str) -> LogNode:
         """A connection to a node."""
         return connect(address, self)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers of every request."""
-        return {"Authorization": f"Bearer {self.auth_secret}"} if self.auth_secret else {}
 
     def context(self) -> ssl.SSLContext | None:
         """The authorities to trust and our certificate, read once; None for plain HTTP.
@@ -108,16 +95,10 @@ class Access:
 @cache
 def _context(access: Access) -> ssl.SSLContext:
     try:
-        context = client_context(
-            access.root_ca_file,
-            cert_file=access.cert,
-            key_file=access.key,
-            verify=access.verify,
-        )
+        return access.new_context()
     except ConfigError as error:
         said = str(error).removeprefix("failed to build client TLS config - ")
         raise OptionError(f"TLS of format nsq: {said} (on this machine)") from None
-    return context
 
 
 # Connections of this process. A Python worker of Spark serves many tasks, each one thread.
@@ -167,27 +148,12 @@ def secured(address: str, access: Access) -> str:
         return address
     known = _https_of.get((address, access))
     if known is None:
-        host, _ = split_host_port(address)
-        port = persist(
-            lambda: _https_port(address, access),
+        known = _https_of[address, access] = persist(
+            lambda: blocking.secured(address, access, access.timeout_s),
             f"node {address} cannot be asked for its HTTPS port",
             access.timeout_s,
         )
-        known = _https_of[address, access] = f"https://{join_host_port(host, port)}"
     return known
-
-
-def _https_port(address: str, access: Access) -> int:
-    """The port that the refusal of plain HTTP names. No secret goes over plain HTTP."""
-    with LogClient(address, timeout=access.timeout_s) as plain:
-        try:
-            plain.topics()
-        except TlsNeeded as refused:
-            return refused.https_port or access.https_port
-        except LogError as error:
-            if error.status >= 500:
-                raise
-        return access.https_port
 
 
 def persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answer:
@@ -208,7 +174,7 @@ def persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answ
             if error.status < 500:
                 raise
             last: Exception = error
-        except (NodeUnreachable, LookupFailed, OSError, http.client.HTTPException) as error:
+        except (NodeUnreachable, UnreachableError, LookupFailed, OSError) as error:
             last = error
         if SYSTEM_CLOCK.monotonic_ns() + int(pause_s * 1e9) > deadline_ns:
             said = f"{failure}: {why(last)} (tried for {timeout_s:g} s; option timeout)"
@@ -220,18 +186,8 @@ def persist(ask: Callable[[], _Answer], failure: str, timeout_s: float) -> _Answ
 def why(error: Exception) -> str:
     """The reason of a failed request, for a person: ``connection refused``."""
     cause = error.__cause__ or error
-    if isinstance(cause, urllib.error.URLError):
-        cause = cause.reason if isinstance(cause.reason, Exception) else cause
-    if isinstance(cause, ssl.SSLError):
-        return go_words(cause).rstrip(".") + _tls_remedy(cause)
-    return _LOOKUP.sub("", reason(cause)) or type(cause).__name__
-
-
-def _tls_remedy(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return "; options tls_root_ca_file and tls_server_name say whom to trust"
-    words = error.reason or ""
-    return "; options tls_cert and tls_key present one" if "CERTIFICATE" in words else ""
+    said = _LOOKUP.sub("", plain_reason(cause)) or type(cause).__name__
+    return said + tls_remedy(cause, _TRUST, _SHOW)
 
 
 def tls_needed(node: str) -> str:

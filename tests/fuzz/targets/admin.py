@@ -7,15 +7,15 @@ import json
 
 import msgspec
 
-from penstock.admin.cluster import semver
-from penstock.admin.cluster.groups import NodeGroups, whole_groups
-from penstock.admin.cluster.producers import ToldNodes, distinct, united
-from penstock.admin.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import look_of, sample_of
 from penstock.admin.json_body import read_strings
 from penstock.admin.pipelines.past import PIPELINES_MAX, Past
 from penstock.admin.pipelines.whole import NodePipelines, whole_pipelines
+from penstock.cluster import semver
+from penstock.cluster.groups import NodeGroups, whole_groups
+from penstock.cluster.producers import ToldNodes, distinct, united
+from penstock.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
 from penstock.core.gojson import dumps
 from penstock.core.malformed import MALFORMED
 from tests.fuzz.targets import Target

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
-from penstock.admin.cluster.fanout import NoAnswerError, Warnings, ask_all
-from penstock.admin.cluster.reads import Cluster
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import TARGET, Sample, look_of, sample_of
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.fanout import Warnings, ask_all
 from penstock.core.clock import Clock
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn

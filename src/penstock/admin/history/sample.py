@@ -15,8 +15,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from penstock.admin.cluster.groups import PACKED_MARK
-from penstock.admin.cluster.reads import FIGURES_ONLY, STATS
+from penstock.cluster.cluster import FIGURES_ONLY, STATS
+from penstock.cluster.groups import PACKED_MARK
 
 Column = NDArray[np.float64]
 Names = list[tuple[str, list[str]]]

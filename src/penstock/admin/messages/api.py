@@ -6,7 +6,6 @@ from typing import Any
 
 from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
-from penstock.admin.cluster.reads import Cluster
 from penstock.admin.messages.deferred import Deferred
 from penstock.admin.messages.export import Export
 from penstock.admin.messages.letters import Letters
@@ -15,6 +14,7 @@ from penstock.admin.messages.peek import Peek
 from penstock.admin.messages.resend import Resend
 from penstock.admin.notifications import Notifier
 from penstock.admin.router import AdminRouter
+from penstock.cluster.cluster import Cluster
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError
 

@@ -7,15 +7,17 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.access import Access
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.messages.choice import chosen_ids, read_body
-from penstock.admin.messages.nodes import Nodes, answered, target
-from penstock.admin.messages.page import Page, shown
+from penstock.admin.messages.nodes import Nodes, answered
+from penstock.admin.messages.page import shown
 from penstock.admin.messages.peek import paging
 from penstock.admin.notifications import Action, Notifier
+from penstock.cluster.exchange import target
+from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError, Query
+from penstock.nsq.page import Page
 
 _DONE: Final = {"cancel": "cancelled", "release": "released"}
 

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
-
-from penstock.admin.cluster.asker import Asker, RefusedError, UpstreamError
-from penstock.admin.cluster.fanout import NoAnswerError, Warnings, try_all
-from penstock.admin.cluster.producers import Producer
-from penstock.admin.messages.nodes import Nodes, answered, is_not_offered, target
-from penstock.admin.messages.page import Page, shown
+from penstock.admin.messages.nodes import Nodes, answered
+from penstock.admin.messages.page import shown
 from penstock.admin.messages.peek import paging
+from penstock.cluster.errors import NoAnswerError, RefusedError
+from penstock.cluster.fanout import Warnings, try_all
+from penstock.cluster.producers import Producer
 from penstock.net.http import Request
-from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
+from penstock.nsq.dead_letters.letters import DeadTopic, letters, topics_of
 from penstock.nsq.http_api import ApiError, Query
-
-
-class DeadTopic(Struct):
-    """A dead-letter topic of a node; no `channel` before the first resend there."""
-
-    topic: str
-    letters: int
-    is_rocketmq: bool
-    channel: str | None = None
-
-
-class DeadTopics(Struct):
-    """The answer of a node: its dead-letter topics."""
-
-    topics: list[DeadTopic]
 
 
 class Letters:
@@ -65,7 +48,7 @@ class Letters:
         """
         if node:
             producer = await self._nodes.named(node, warnings)
-            told = [(producer, await answered(self._topics_of(producer)))]
+            told = [(producer, await answered(topics_of(self._nodes.asker, producer.http_address)))]
         else:
             told = await self._all(warnings)
         found = [
@@ -91,35 +74,8 @@ class Letters:
 
     async def _topics_if_offered(self, producer: Producer) -> list[DeadTopic]:
         try:
-            return await self._topics_of(producer)
-        except UpstreamError as error:
-            if is_not_offered(error):
-                return []
-            raise
-
-    async def _topics_of(self, producer: Producer) -> list[DeadTopic]:
-        asker, address = self._nodes.asker, producer.http_address
-        return (await asker.get(address, "/deadletters/topics", DeadTopics)).topics
-
-
-async def letters(asker: Asker, address: str, topic: str, **query: str | int | None) -> Page:
-    """A page of those that are left, with these parameters of nsqd's peek. Raises UpstreamError."""
-    page = await open_letters(asker, address, topic, **query)
-    if page is not None:
-        return page
-    return await asker.get(address, target("/topic/peek", topic=topic, **query), Page)
-
-
-async def open_letters(
-    asker: Asker, address: str, topic: str, **query: str | int | None
-) -> Page | None:
-    """A page of those left; None while no channel says what is left: all that the log holds."""
-    if is_rocketmq(topic):
-        return None
-    try:
-        asked = target("/channel/peek", topic=topic, channel=CHANNEL, **query)
-        return await asker.get(address, asked, Page)
-    except RefusedError as error:
-        if error.code != "CHANNEL_NOT_FOUND":
-            raise
-        return None
+            return await topics_of(self._nodes.asker, producer.http_address)
+        except RefusedError as error:
+            if not error.is_unknown:
+                raise
+            return []

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable
 from typing import Final, TypeVar
-from urllib.parse import urlencode
 
-from penstock.admin.cluster.asker import Asker, RefusedError, UpstreamError
-from penstock.admin.cluster.fanout import Warnings
-from penstock.admin.cluster.producers import Producer
-from penstock.admin.cluster.reads import Cluster
+from penstock.cluster.asker import Asker
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import RefusedError, UpstreamError
+from penstock.cluster.fanout import Warnings
+from penstock.cluster.producers import Producer
 from penstock.nsq.http_api import ApiError
 
 T = TypeVar("T")
@@ -71,19 +71,8 @@ async def answered(asked: Awaitable[T]) -> T:
 def refusal(error: UpstreamError) -> ApiError:
     """A node's error as the API tells it."""
     if isinstance(error, RefusedError):
-        if is_not_offered(error):
+        if error.is_unknown:
             return ApiError(501, "NOT_OFFERED")
         if error.status in (400, 404) and _CODE.fullmatch(error.code):
             return ApiError(error.status, error.code)
     return ApiError(502, f"UPSTREAM_ERROR: {error}")
-
-
-def is_not_offered(error: UpstreamError) -> bool:
-    """True if the node does not know the request at all."""
-    return isinstance(error, RefusedError) and (error.status, error.code) == (404, "NOT_FOUND")
-
-
-def target(path: str, **query: str | int | None) -> str:
-    """A path with these parameters; those that are None are left out."""
-    given = {name.rstrip("_"): value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given, errors='surrogateescape')}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.cluster.fanout import Warnings
-from penstock.admin.messages.nodes import Nodes, answered, target
-from penstock.admin.messages.page import Page, shown
+from penstock.admin.messages.nodes import Nodes, answered
+from penstock.admin.messages.page import shown
+from penstock.cluster.exchange import target
+from penstock.cluster.fanout import Warnings
 from penstock.net.http import Request
 from penstock.nsq.http_api import Query
+from penstock.nsq.page import Page
 
 LIMIT: Final = "50"
 """Messages of a page, unless `limit` says otherwise; a node gives at most 1000."""

@@ -10,12 +10,12 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from penstock.admin.access import Access
-from penstock.admin.cluster.asker import Asker
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.messages.choice import chosen_ids, read_body
 from penstock.admin.messages.letters import Letters
 from penstock.admin.messages.sending import Outcome, Sending, Wish
 from penstock.admin.notifications import Action, Notifier
+from penstock.cluster.asker import Asker
+from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name
 from penstock.net.http import Request
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq

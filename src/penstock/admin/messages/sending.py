@@ -10,30 +10,26 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from penstock.admin.cluster.asker import Asker, RefusedError, UpstreamError
-from penstock.admin.cluster.producers import Producer as Node
-from penstock.admin.messages.letters import letters
-from penstock.admin.messages.log import LogReader
-from penstock.admin.messages.nodes import target
-from penstock.admin.messages.page import Message as Letter
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
+from penstock.cluster.producers import Producer as Node
 from penstock.core.errors import PenstockError
-from penstock.nsq.client.aio import Consumer, Producer
-from penstock.nsq.client.config import Config
-from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.message import Message
-from penstock.nsq.dead_letters.resend import IN_FLIGHT_S, Resending, Result
+from penstock.nsq.dead_letters.letters import letters
+from penstock.nsq.dead_letters.log import LogReader
+from penstock.nsq.dead_letters.resend import Resending, Result
+from penstock.nsq.dead_letters.sending import LetterChannel
 from penstock.nsq.dead_letters.topics import CHANNEL
+from penstock.nsq.page import Message as Letter
 from penstock.nsq.stored import origin_topic
 
 IN_FLIGHT: Final = 250
 """Letters in hand at the same time."""
-WAIT_S: Final = 1.0
 QUIET_MAX: Final = 3
 """Waits in a row without a letter before it gives up: somebody else holds what is missing."""
 _PAGE_MAX: Final = 1000
@@ -70,6 +66,7 @@ class Sending:
         self._outcome = outcome
         self._ends_at = ends_at
         self._resending = Resending({}, Result())
+        self._channel = LetterChannel(asker, node.http_address, wish.topic)
         self._log = LogReader(asker, node.http_address, wish.topic)
         self._origin_topic = functools.lru_cache(maxsize=1)(origin_topic)
         self._todo = 0
@@ -80,13 +77,13 @@ class Sending:
         self._todo = count
         result = self._resending.result
         try:
-            await self._open_channel()
+            await self._channel.open()
             if await self._choose():
                 await self._consume()
         except (PenstockError, ValueError) as error:  # also an address that is none
             self._remark(str(error))
         finally:
-            await self._release()
+            await self._channel.release()
         if result.orphans:
             self._remark(f'{result.orphans} letters do not say where they came from; give "to"')
         self._outcome.sent += result.sent.total()
@@ -98,25 +95,6 @@ class Sending:
         if self._wish.ids:
             return len(self._resending.targets)
         return max(0, self._todo - result.sent.total() - result.orphans)
-
-    # --- the channel ---------------------------------------------------------------------------
-
-    async def _open_channel(self) -> None:
-        """Sees to it that it is there; new, it gets all that the log holds."""
-        asked = target("/channel/create", topic=self._wish.topic, channel=CHANNEL, from_="oldest")
-        try:
-            await self._asker.post(self._node.http_address, asked)
-        except RefusedError as error:
-            if error.code != "CHANNEL_EXISTS":
-                raise
-            await self._release()  # what a run that crashed has put off
-
-    async def _release(self) -> None:
-        """Lets letters come again that were put off because they were not meant."""
-        asked = target("/channel/deferred/release", topic=self._wish.topic, channel=CHANNEL,
-                       all="true")  # fmt: skip
-        with suppress(UpstreamError):  # they come by themselves, only later
-            await self._asker.post(self._node.http_address, asked)
 
     # --- which letters, and where to -----------------------------------------------------------
 
@@ -160,9 +138,9 @@ class Sending:
             left = [offset for offset in left if offset >= seen]
         return found
 
-    async def _aim_all(self, ids: Sequence[str]) -> None:
+    async def _aim_all(self, messages: Sequence[Message]) -> None:
         """Decides where these letters go, as all are meant that were not sent yet."""
-        for each in ids:
+        for each in (message.id.decode() for message in messages):
             if self._resending.was_sent(each):
                 continue
             offset = _number(each) - self._id_base
@@ -182,39 +160,23 @@ class Sending:
     # --- sending -------------------------------------------------------------------------------
 
     async def _consume(self) -> None:
-        address, topic = self._node.tcp_address, self._wish.topic
-        config = Config(max_in_flight=IN_FLIGHT, max_attempts=0, msg_timeout=IN_FLIGHT_S)
-        now = asyncio.get_running_loop().time
-        quiet = 0
-        async with (
-            Producer(address) as producer,
-            Consumer(
-                topic, CHANNEL, nsqd_tcp_addresses=[address], config=config, required=True
-            ) as consumer,
-        ):
-            while self._left and quiet < QUIET_MAX and now() < self._ends_at:
-                delivery = await consumer.get_delivery(WAIT_S)
-                quiet = quiet + 1 if delivery is None else 0
-                if delivery is not None:
-                    await self._send(list(delivery.messages()), producer)
-        if self._left and quiet:
+        now, waits = asyncio.get_running_loop().time, 0
+
+        def goes_on(fruitless: int) -> bool:
+            nonlocal waits
+            waits = fruitless
+            return bool(self._left) and waits < QUIET_MAX and now() < self._ends_at
+
+        aim = None if self._wish.ids else self._aim_all
+        address = self._node.tcp_address
+        await self._channel.resend(address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim)
+        if self._left and waits:
             self._remark(
                 f"{self._left} letters did not come: another consumer of the channel {CHANNEL} "
                 f"holds them, or it is paused"
             )
         elif self._left:
             self._remark(f"{self._left} letters are left, as time was up: ask again")
-
-    async def _send(self, messages: Sequence[Message], producer: Producer) -> None:
-        """Publishes those that are meant, and finishes them. Raises ResendError, UpstreamError."""
-        if not self._wish.ids:
-            await self._aim_all([message.id.decode() for message in messages])
-        for where, some in self._resending.to_send(messages):
-            try:
-                await producer.multi_publish(where, [message.body for message in some])
-            except ClientError as error:
-                raise self._resending.refused(where, some, error) from error
-            self._resending.sent(where, some)
 
     def _remark(self, text: str) -> None:
         self._outcome.remarks.append(f"{self._node.http_address}: {text}")

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.admin.api import answering, text_of
-from penstock.admin.cluster.asker import RefusedError
-from penstock.admin.cluster.fanout import Found, Warnings, try_all
-from penstock.admin.cluster.reads import Cluster
 from penstock.admin.pipelines.past import Past
 from penstock.admin.pipelines.whole import NodePipelines, whole_pipelines
 from penstock.admin.router import AdminRouter
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import RefusedError
+from penstock.cluster.fanout import Found, Warnings, try_all
 from penstock.net.http import Request
 from penstock.nsq.http_api import ApiError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from penstock.cli.replay.wanted import Filter
 from penstock.core.errors import ConfigError
@@ -39,11 +39,8 @@ class Choice:
         named = self._ids or self._offsets or self._channels
         return not named and self._filter.takes_all
 
-    def of(self, letters: Iterable[Stored]) -> Iterator[Stored]:
-        """Those that are meant."""
-        return (letter for letter in letters if self._takes(letter))
-
-    def _takes(self, letter: Stored) -> bool:
+    def takes(self, letter: Stored) -> bool:
+        """True if the letter is meant."""
         origin = letter.origin
         # The id it had before it died is the one that logs of consumers show.
         known_as = {letter.id} if origin is None else {letter.id, origin.id}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from penstock.cli.asking import Asking, Texts
 from penstock.core.errors import ConfigError
 
-Addresses = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-Words = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
+if TYPE_CHECKING:
+    from penstock.cli.nodes import Where
+
 Switch = Annotated[bool, Parameter(negative="")]
 
 dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ's too.")
@@ -19,7 +22,11 @@ dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ
 
 @dlq.command(name="list")
 def list_(
-    *, nsqd_http_address: Addresses = (), lookupd_http_address: Addresses = (), json: Switch = False
+    *,
+    nsqd_http_address: Texts = (),
+    lookupd_http_address: Texts = (),
+    json: Switch = False,
+    asking: Asking | None = None,
 ) -> None:
     """List dead-letter topics with how many letters are to be dealt with, and their ages.
 
@@ -33,9 +40,8 @@ def list_(
         A JSON object a line.
     """
     from penstock.cli.dlq.run import run_list
-    from penstock.cli.nodes import places
 
-    run_list(places(nsqd_http_address, lookupd_http_address), as_json=json)
+    run_list(_where(nsqd_http_address, lookupd_http_address, asking), as_json=json)
 
 
 @dlq.command
@@ -43,16 +49,17 @@ def show(
     topic: str,
     /,
     *,
-    nsqd_http_address: Addresses = (),
-    lookupd_http_address: Addresses = (),
+    nsqd_http_address: Texts = (),
+    lookupd_http_address: Texts = (),
     limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     newest: Switch = False,
-    id: Words = (),
+    id: Texts = (),
     offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
-    channel: Words = (),
+    channel: Texts = (),
     grep: str | None = None,
-    filter: Words = (),
+    filter: Texts = (),
     json: Switch = False,
+    asking: Asking | None = None,
 ) -> None:
     """Show dead letters, the oldest first; nothing changes.
 
@@ -82,15 +89,13 @@ def show(
         A JSON object a line, with the whole body.
     """
     from penstock.cli.dlq.choice import Choice
-    from penstock.cli.dlq.letters import dead_topic
     from penstock.cli.dlq.run import run_show
-    from penstock.cli.nodes import places
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if newest and not choice.takes_all:
         raise ConfigError("--newest is of all letters: leave out what chooses some")
-    found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
-    run_show(found, choice, limit=limit, newest=newest, as_json=json)
+    where = _where(nsqd_http_address, lookupd_http_address, asking)
+    asyncio.run(run_show(where, topic, choice, limit=limit, newest=newest, as_json=json))
 
 
 @dlq.command
@@ -98,17 +103,18 @@ def resend(
     topic: str,
     /,
     *,
-    nsqd_http_address: Addresses = (),
-    lookupd_http_address: Addresses = (),
+    nsqd_http_address: Texts = (),
+    lookupd_http_address: Texts = (),
     all: Switch = False,
-    id: Words = (),
+    id: Texts = (),
     offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
-    channel: Words = (),
+    channel: Texts = (),
     grep: str | None = None,
-    filter: Words = (),
+    filter: Texts = (),
     to: str | None = None,
-    client_opt: Words = (),
+    client_opt: Texts = (),
     dry_run: Switch = False,
+    asking: Asking | None = None,
 ) -> None:
     """Publish dead letters to the topics they came from, and finish them.
 
@@ -144,17 +150,15 @@ def resend(
         Say what would be sent, and send nothing.
     """
     from penstock.cli.dlq.choice import Choice
-    from penstock.cli.dlq.letters import dead_topic
     from penstock.cli.dlq.run import run_resend
-    from penstock.cli.nodes import places
 
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if choice.takes_all != all:
         raise ConfigError(
             "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
         )
-    found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
-    run_resend(found, choice, to=to, dry_run=dry_run, client_options=client_opt)
+    where = _where(nsqd_http_address, lookupd_http_address, asking)
+    asyncio.run(run_resend(where, topic, choice, to=to, dry_run=dry_run, client_options=client_opt))
 
 
 @dlq.command
@@ -162,13 +166,14 @@ def export(
     topic: str,
     /,
     *,
-    nsqd_http_address: Addresses = (),
-    lookupd_http_address: Addresses = (),
+    nsqd_http_address: Texts = (),
+    lookupd_http_address: Texts = (),
     form: Literal["json", "raw"] = "json",
     output: Path | None = None,
-    channel: Words = (),
+    channel: Texts = (),
     grep: str | None = None,
-    filter: Words = (),
+    filter: Texts = (),
+    asking: Asking | None = None,
 ) -> None:
     """Write dead letters as JSON lines or raw bodies; nothing changes.
 
@@ -192,10 +197,14 @@ def export(
         Only JSON letters with this field, name=value (may be given several times).
     """
     from penstock.cli.dlq.choice import Choice
-    from penstock.cli.dlq.letters import dead_topic
     from penstock.cli.dlq.run import run_export
-    from penstock.cli.nodes import places
 
     choice = Choice(channels=channel, grep=grep, fields=filter)
-    found = dead_topic(places(nsqd_http_address, lookupd_http_address, topic), topic)
-    run_export(found, choice, form=form, output=output)
+    where = _where(nsqd_http_address, lookupd_http_address, asking)
+    asyncio.run(run_export(where, topic, choice, form=form, output=output))
+
+
+def _where(nsqds: Texts, lookupds: Texts, asking: Asking | None) -> Where:
+    from penstock.cli.nodes import Where
+
+    return Where(nsqds, lookupds, (asking or Asking()).access(nsqds))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
@@ -14,16 +16,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.client_options import client_config
+from penstock.cli.client_options import client_config, config_of
 from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import DeadTopic
+from penstock.cli.dlq.letters import DeadTopic, NotPenstock
 from penstock.cli.dlq.resend import planned, require_nsq, resend
-from penstock.cli.nodes import NotPenstock, Place
+from penstock.cli.nodes import Where, places
 from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import printable
 from penstock.cli.stop import INTERRUPTED, Stop
 from penstock.cli.times import ago
+from penstock.cluster.asker import Asker
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.moments import rfc3339
@@ -38,20 +41,9 @@ from penstock.nsq.stored import Stored
 _SHOWN_BODY: Final = 2000
 
 
-def run_list(places: Sequence[Place], *, as_json: bool, clock: Clock = SYSTEM_CLOCK) -> None:
+def run_list(where: Where, *, as_json: bool, clock: Clock = SYSTEM_CLOCK) -> None:
     """Print every dead-letter topic of these nodes with its letters and their ages."""
-    found: list[DeadTopic] = []
-    strangers = []
-    for place in places:
-        try:
-            found += letters.dead_topics(place)
-        except NotPenstock as error:
-            strangers.append(str(error))
-    if strangers and len(strangers) == len(places):
-        raise PenstockError("; ".join(strangers))
-    for stranger in strangers:
-        print(f"left out: {stranger}", file=sys.stderr)
-    rows = [summary(topic) for topic in found]
+    rows = asyncio.run(_rows(where))
     with quiet_pipe():
         if as_json:
             for row in rows:
@@ -62,8 +54,34 @@ def run_list(places: Sequence[Place], *, as_json: bool, clock: Clock = SYSTEM_CL
             print("no dead-letter topics")
 
 
-def run_show(
-    found: Sequence[DeadTopic],
+async def _rows(where: Where) -> list[dict[str, Any]]:
+    found: list[DeadTopic] = []
+    strangers = []
+    async with where.asker() as asker:
+        nodes = await places(asker, where)
+        for place in nodes:
+            try:
+                found += await letters.dead_topics(asker, place)
+            except NotPenstock as error:
+                strangers.append(str(error))
+        if strangers and len(strangers) == len(nodes):
+            raise PenstockError("; ".join(strangers))
+        for stranger in strangers:
+            print(f"left out: {stranger}", file=sys.stderr)
+        return [await summary(asker, topic) for topic in found]
+
+
+@asynccontextmanager
+async def _opened_topic(where: Where, name: str) -> AsyncIterator[tuple[Asker, list[DeadTopic]]]:
+    """The topic on each node that has it, and how to ask there. Raises PenstockError."""
+    async with where.asker() as asker:
+        nodes = await places(asker, where, name)
+        yield asker, await letters.dead_topic(asker, nodes, name)
+
+
+async def run_show(
+    where: Where,
+    name: str,
     choice: Choice,
     *,
     limit: int,
@@ -74,24 +92,28 @@ def run_show(
     """Print dead letters with where they came from; nothing changes."""
     left = limit
     with quiet_pipe():
-        for topic in found:
-            runs = letters.open_runs(topic)
-            if newest and choice.takes_all:
-                runs = of_runs.newest(runs, left)
-            for letter in choice.of(letters.read(topic, runs)):
-                if left == 0:
-                    return
-                left -= 1
-                if as_json:
-                    print(FORMS["json"](topic.place.http, topic.name, letter).decode(), end="")
-                else:
-                    print(described(topic, letter, clock.wall_ns()))
+        async with _opened_topic(where, name) as (asker, found):
+            for topic in found:
+                runs = await letters.open_runs(asker, topic)
+                if newest and choice.takes_all:
+                    runs = of_runs.newest(runs, left)
+                async for letter in letters.read(asker, topic, runs):
+                    if not choice.takes(letter):
+                        continue
+                    if left == 0:
+                        return
+                    left -= 1
+                    if as_json:
+                        print(FORMS["json"](topic.place.http, name, letter).decode(), end="")
+                    else:
+                        print(described(topic, letter, clock.wall_ns()))
         if left == limit and not as_json:
             print("no such dead letters", file=sys.stderr)
 
 
-def run_resend(
-    found: Sequence[DeadTopic],
+async def run_resend(
+    where: Where,
+    name: str,
     choice: Choice,
     *,
     to: str | None,
@@ -99,26 +121,27 @@ def run_resend(
     client_options: Sequence[str] = (),
 ) -> None:
     """Send dead letters again and say what became of them. Raises PenstockError."""
-    config = client_config(client_options)
+    config = client_config(client_options, config_of(where.access))
     if to is not None:
         checked_topic(to, "MPUB")
-    for topic in found:
-        require_nsq(topic)
-    with Stop() as stop:
-        missing = 0
+    missing = 0
+    async with _opened_topic(where, name) as (asker, found):
         for topic in found:
+            require_nsq(topic)
+        with Stop() as stop:
+            for topic in found:
+                if stop.asked:
+                    break
+                if dry_run:
+                    targets, orphans = await planned(asker, topic, choice, to)
+                    result = Result(Counter(targets.values()), orphans)
+                else:
+                    result = await resend(asker, topic, choice, to, stop, config)
+                missing += result.missing
+                _print_result(topic, result, "would send" if dry_run else "sent")
             if stop.asked:
-                break
-            if dry_run:
-                targets, orphans = planned(topic, choice, to)
-                result = Result(Counter(targets.values()), orphans)
-            else:
-                result = resend(topic, choice, to, stop, config)
-            missing += result.missing
-            _print_result(topic, result, "would send" if dry_run else "sent")
-        if stop.asked:
-            print("stopped; what was not sent stays, the same command goes on", file=sys.stderr)
-            sys.exit(INTERRUPTED)
+                print("stopped; what was not sent stays, the same command goes on", file=sys.stderr)
+                sys.exit(INTERRUPTED)
     if missing:
         raise PenstockError(
             f"{missing} letters did not come: another consumer of the channel "
@@ -126,27 +149,28 @@ def run_resend(
         )
 
 
-def run_export(
-    found: Sequence[DeadTopic], choice: Choice, *, form: Literal["json", "raw"], output: Path | None
+async def run_export(
+    where: Where, name: str, choice: Choice, *, form: Literal["json", "raw"], output: Path | None
 ) -> None:
     """Write dead letters to a file or standard output; nothing changes."""
     count, line = 0, FORMS[form]
-    with quiet_pipe(), _opened(output) as file:
-        for topic in found:
-            for letter in choice.of(letters.read(topic, letters.open_runs(topic))):
-                file.write(line(topic.place.http, topic.name, letter))
-                count += 1
-        file.flush()
+    async with _opened_topic(where, name) as (asker, found):
+        with quiet_pipe(), _opened(output) as file:
+            for topic in found:
+                async for letter in letters.open_letters(asker, topic):
+                    if choice.takes(letter):
+                        file.write(line(topic.place.http, name, letter))
+                        count += 1
+            file.flush()
     print(f"{count:,} letters" + (f" in {output}" if output else ""), file=sys.stderr)
 
 
-def summary(topic: DeadTopic) -> dict[str, Any]:
+async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
     """A dead-letter topic in figures; times are wall-clock ns, null without letters."""
-    runs = letters.open_runs(topic)
+    runs = await letters.open_runs(asker, topic)
     ends = [*of_runs.first(runs), *of_runs.newest(runs, 1)]
-    oldest, newest = (
-        [*letters.read(topic, ends[:1]), *letters.read(topic, ends[1:])] if ends else (None, None)
-    )
+    at_ends = [letter async for letter in letters.read(asker, topic, ends)]
+    oldest, newest = (at_ends[0], at_ends[-1]) if at_ends else (None, None)
     origin = oldest.origin if oldest is not None else None
     return {
         "node": topic.place.http,

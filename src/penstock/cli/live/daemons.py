@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.live.board import Board, Service
 from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
+from penstock.cluster.blocking import Daemon
+from penstock.cluster.errors import UpstreamError
+from penstock.nsq.client.errors import LookupFailed
 from penstock.nsq.client.log import LogClient
+from penstock.nsq.client.lookup import lookup
 from penstock.spark.pipelines.own import group_name
 
 _POLL_S = 0.02
+_TIMEOUT_S = 10.0
 _REGISTER_TRIES = 500
 
 
@@ -70,12 +72,10 @@ class Daemons:
 
     def create_topic(self, topic: str) -> None:
         """Create a topic and return when nsqlookupd knows its node."""
-        request = urllib.request.Request(
-            f"http://{self.nsqd_http}/topic/create?topic={topic}", method="POST"
-        )
         try:
-            urllib.request.urlopen(request, timeout=10).close()
-        except OSError as error:
+            with Daemon(self.nsqd_http, _TIMEOUT_S) as nsqd:
+                nsqd.post("/topic/create", topic=topic)
+        except UpstreamError as error:
             raise ServiceError(f"nsqd did not create topic {topic}: {error}") from error
         for _ in range(_REGISTER_TRIES):
             if self._registered(topic):
@@ -95,12 +95,7 @@ class Daemons:
         return child
 
     def _registered(self, topic: str) -> bool:
-        url = f"http://{self.lookupd_http}/lookup?topic={topic}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                return bool(json.load(answer)["producers"])
-        except urllib.error.HTTPError as error:
-            error.close()
-            return False
-        except OSError as error:
+            return bool(lookup([self.lookupd_http], topic, _TIMEOUT_S))
+        except LookupFailed as error:
             raise ServiceError(f"nsqlookupd does not answer: {error}") from error

@@ -7,16 +7,15 @@ one signal. Should we be killed, the children end too (``leash``).
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
+from penstock.cluster.blocking import Daemon
+from penstock.cluster.errors import UnreachableError
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 
@@ -126,8 +125,7 @@ def stop_all(children: Sequence[Child]) -> list[str]:
 
 def _pings(address: str) -> bool:
     try:
-        answer: IO[bytes]
-        with urllib.request.urlopen(f"http://{address}/ping", timeout=1) as answer:
-            return answer.read() == b"OK"
-    except (OSError, http.client.HTTPException):
+        with Daemon(address, 1.0) as daemon:
+            return daemon.ask("GET", "/ping").body == b"OK"
+    except UnreachableError:
         return False

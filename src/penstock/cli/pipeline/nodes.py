@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Annotated
 
 from cyclopts import Parameter
 
+from penstock.cli.asking import Asking, Texts
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND, parse_duration
 
-Texts = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
-Maybe = Annotated[bool | None, Parameter(negative="", show_default=False)]
-
 
 @Parameter(name="*")
-@dataclass(frozen=True, slots=True)
-class Nodes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes(Asking):
     """Each is the option of ``format("nsq")`` with the same name.
 
     Parameters
@@ -28,33 +24,11 @@ class Nodes:
         nsqd to read from, host:port (may be given several times).
     timeout
         How long a node may be out of reach before the command ends with an error.
-    tls_v1
-        Read over HTTPS; an https:// address or another --tls flag implies it.
-    tls_root_ca_file
-        Who may sign the nodes' certificates (PEM), else the system's authorities.
-    tls_cert
-        Our certificate (PEM).
-    tls_key
-        Its key (PEM), where it is not in the same file.
-    tls_server_name
-        The name in the nodes' certificates, if it is not their host's.
-    tls_insecure_skip_verify
-        Accept any certificate.
-    auth_secret
-        Sent with every request as `Authorization: Bearer SECRET`; the environment keeps it out of
-        the list of processes.
     """
 
     lookupd_http_address: Texts = ()
     nsqd_http_address: Texts = ()
     timeout: str = "10s"
-    tls_v1: Maybe = None
-    tls_root_ca_file: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_server_name: str | None = None
-    tls_insecure_skip_verify: Maybe = None
-    auth_secret: Annotated[str | None, Parameter(env_var="PENSTOCK_AUTH_SECRET")] = None
 
     def options(self) -> dict[str, str]:
         """Options of ``format("nsq")``. Raises PenstockError for an invalid time."""

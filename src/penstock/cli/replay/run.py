@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shlex
 import sys
@@ -19,8 +20,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from penstock.cli.client_options import client_config, without_secret
-from penstock.cli.nodes import Api, NodeError, Place, places
+from penstock.cli.asking import flags_of
+from penstock.cli.client_options import client_config, config_of, without_secret
+from penstock.cli.nodes import Place, Where, places, tcp_address
 from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import Form
 from penstock.cli.replay.sinks import (
@@ -33,10 +35,12 @@ from penstock.cli.replay.sinks import (
 from penstock.cli.replay.wanted import Filter, Span
 from penstock.cli.stop import INTERRUPTED, Stop
 from penstock.cli.stored import NoLog, no_log, stretches
+from penstock.cluster.access import Access
+from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
-from penstock.core.reasons import reason
 from penstock.core.units import SECOND
+from penstock.net.http_kept import Tls
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicNotFound
 from penstock.nsq.client.names import checked_topic
@@ -68,6 +72,7 @@ class Order:
     rate: int = 0
     dry_run: bool = False
     client_options: Sequence[str] = ()
+    access: Access = field(default_factory=Access)
 
     def check(self) -> None:
         """Raise PenstockError for what makes no sense."""
@@ -91,7 +96,7 @@ class Order:
         pairs += [("--client-opt", without_secret(text)) for text in self.client_options]
         for flag, value in pairs:
             words += [flag, str(value)] if value is not None else []
-        return shlex.join(words + ["--dry-run"] * self.dry_run)
+        return shlex.join(words + ["--dry-run"] * self.dry_run + flags_of(self.access))
 
 
 @dataclass(slots=True)
@@ -200,27 +205,19 @@ class _Replay:
             return Nowhere()
         if order.to is None:
             return Printing(order.form)
-        config = client_config(order.client_options)
-        return Publishing(order.to, _target(order, part.place), config)
-
-
-def _target(order: Order, place: Place) -> str:
-    """Where to publish: by default to the node that a message came from."""
-    if order.to_nsqd is not None:
-        return order.to_nsqd
-    if place.tcp:
-        return place.tcp
-    with Api(place.http) as api:
-        return api.tcp_address()
+        base = config_of(order.access) if order.to_nsqd is None else None
+        config = client_config(order.client_options, base)
+        return Publishing(order.to, order.to_nsqd or part.place.tcp, config)
 
 
 def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
     """The parts of the work, one a node, all nodes asked before anything is done."""
     parts = []
     refusals: list[PenstockError] = []
-    for place in places(order.nsqds, order.lookupds, order.topic):
+    tls = Tls(order.access.new_context(), order.access.server_name)
+    for place in asyncio.run(_places(order)):
         try:
-            parts.append(_part(order, place, stack))
+            parts.append(_part(order, place, tls, stack))
         except (TopicNotFound, NoLog) as error:
             refusals.append(error)
     if not parts:
@@ -233,17 +230,33 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
     return parts
 
 
-def _part(order: Order, place: Place, stack: contextlib.ExitStack) -> Part:
+async def _places(order: Order) -> list[Place]:
+    """The nodes, by URL where they want HTTPS; by default what is published goes back there."""
+    where = Where(order.nsqds, order.lookupds, order.access)
+    publishes = order.to is not None and order.to_nsqd is None and not order.dry_run
+    async with where.asker() as asker:
+        return [
+            Place(
+                await asker.url(place.http),
+                await tcp_address(asker, place) if publishes else place.tcp,
+            )
+            for place in await places(asker, where, order.topic)
+        ]
+
+
+def _part(order: Order, place: Place, tls: Tls, stack: contextlib.ExitStack) -> Part:
     try:
-        client = stack.enter_context(LogClient(place.http))
+        log = LogClient(place.http, tls=tls, headers=order.access.headers)
+        client = stack.enter_context(log)
         bounds = {queue.queue: queue for queue in client.offsets(order.topic).queues}
     except ValueError as error:
         raise ConfigError(str(error)) from error
     except LogError as error:
         raise no_log(error) from error
     except NodeUnreachable as error:
-        why = reason(error.__cause__ or error)
-        raise NodeError(f"{place.http} cannot be reached: {why}") from error
+        why = reason_of(error.__cause__ or error, place.http)
+        text = f"{place.http} cannot be reached: {why.plain}{why.remedy}"
+        raise PenstockError(text) from error
     if order.queue not in bounds:
         raise ConfigError(f"topic {order.topic!r} on {place.http} has no queue {order.queue}")
     held = bounds[order.queue]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.cli.top.figures import NodeFigures
-from penstock.cli.top.history import History
+from penstock.cluster.figures import NodeFigures
+from penstock.cluster.rates import History
 
 
 @dataclass(slots=True)

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 from rich.text import Text
 
-from penstock.cli.top.figures import CHANNEL, LOG
 from penstock.cli.top.rows import ALL_NODES, Row
+from penstock.cluster.figures import CHANNEL
+from penstock.cluster.groups import LOG
 
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 SPARKS: Final = 12

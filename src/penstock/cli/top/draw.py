@@ -9,9 +9,9 @@ from rich.text import Text
 
 from penstock.cli.top import columns as grid
 from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.figures import Client, NodeFigures
 from penstock.cli.top.rows import Row, members, total
 from penstock.cli.top.view import View
+from penstock.cluster.figures import Client, NodeFigures
 
 _GREY: Final = "bright_black"
 _KEYS: Final = "q quit  ↑↓ choose  ⏎ open  ← back  / filter  s sort  r reverse  n nodes  ? help"

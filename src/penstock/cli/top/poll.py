@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.figures import (
-    NodeFigures,
-    StatsError,
-    parse_stats,
-)
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
+from penstock.cluster.exchange import Timeouts, of_lookupd
+from penstock.cluster.figures import TARGET, NodeFigures, ToldNode, figures_of
+from penstock.cluster.producers import ToldBareNodes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
-from penstock.net.http_client import HttpError, get
 from penstock.net.tasks import spawn
-from penstock.nsq.client.lookup import parse_answer
 
-TIMEOUT_S: Final = 3.0
+TIMEOUTS: Final = Timeouts(3.0, 3.0)
 LOOKUP_EVERY_S: Final = 15.0
 FORGET_AFTER_S: Final = 60.0
-_STATS = "/stats?format=json&include_mem=false"
 
 
 class Poller:
@@ -36,6 +30,7 @@ class Poller:
 
     def __init__(
         self,
+        asker: Asker,
         cluster: Cluster,
         nsqds: Sequence[str],
         lookupds: Sequence[str],
@@ -43,6 +38,7 @@ class Poller:
         changed: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._asker = asker
         self._cluster = cluster
         self._direct = list(nsqds)
         self._lookupds = list(lookupds)
@@ -98,12 +94,10 @@ class Poller:
     async def _nodes_of(self, lookupd: str) -> set[str] | str:
         """The nodes that one nsqlookupd knows, or why it does not say."""
         try:
-            answer = await get(_url(lookupd, "/nodes"), TIMEOUT_S)
-            return {node.http_address for node in parse_answer(answer.status, answer.body)}
-        except HttpError as error:
-            return f"nsqlookupd {lookupd}: {_why(error)}"
-        except PenstockError as error:
-            return f"nsqlookupd {lookupd}: {error}"
+            told = await self._asker.get(of_lookupd(lookupd), "/nodes", ToldBareNodes)
+        except UpstreamError as error:
+            return f"nsqlookupd {lookupd}: {error.short}"
+        return {node.http_address for node in told.producers or ()}
 
     async def _follow(self, address: str) -> None:
         self._answered_ns[address] = self._clock.monotonic_ns()
@@ -128,34 +122,7 @@ class Poller:
 
     async def _figures(self, address: str) -> NodeFigures:
         try:
-            stats = await _json(address, _STATS)
-            return parse_stats(address, self._clock.monotonic_ns(), stats)
-        except HttpError as error:
-            return NodeFigures(address, self._clock.monotonic_ns(), error=_why(error))
-        except StatsError as error:
-            return NodeFigures(address, self._clock.monotonic_ns(), error=str(error))
-
-
-def _url(address: str, path: str) -> str:
-    base = address if "://" in address else f"http://{address}"
-    return base.rstrip("/") + path
-
-
-def _why(error: HttpError) -> str:
-    """The system's word for it where it has one: asyncio's texts name addresses once more."""
-    number = getattr(error.__cause__, "errno", None)
-    return os.strerror(number).lower() if number and number > 0 else error.reason
-
-
-async def _json(address: str, path: str) -> Any:
-    answer = await get(_url(address, path), TIMEOUT_S)
-    if answer.status != 200:
-        raise StatsError(f"status {answer.status}")
-    return _parsed(answer.body)
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise StatsError("no nsqd answers there") from error
+            told = await self._asker.get(address, TARGET, ToldNode)
+        except UpstreamError as error:
+            return NodeFigures(address, self._clock.monotonic_ns(), error=error.short)
+        return figures_of(address, self._clock.monotonic_ns(), told)

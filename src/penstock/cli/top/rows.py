@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.cli.top.figures import CHANNEL, Client, NodeFigures, Reader, Topic
-from penstock.cli.top.history import History, Series, summed
+from penstock.cluster.figures import CHANNEL, Client, NodeFigures, Reader, Topic
+from penstock.cluster.rates import History, Series, summed
 
 ALL_NODES = ""
 

@@ -15,10 +15,13 @@ from penstock.cli.nodes import DEFAULT_NODE
 from penstock.cli.top import draw
 from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.keys import Keys
-from penstock.cli.top.poll import Poller
+from penstock.cli.top.poll import TIMEOUTS, Poller
 from penstock.cli.top.rows import Row, reader_rows, topic_rows
 from penstock.cli.top.terminal import Terminal, is_terminal, styled
 from penstock.cli.top.view import View
+from penstock.cluster.access import Access
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import PLAIN
 from penstock.core.errors import PenstockError
 
 
@@ -33,27 +36,49 @@ def run_top(
     interval_s: float,
     once: bool,
     as_json: bool,
+    access: Access,
 ) -> None:
     """Show until q, Ctrl-C or SIGTERM. Raises NobodyAnswers when there is nothing to print."""
     if not nsqds and not lookupds:
         nsqds = [DEFAULT_NODE]
     if once or as_json or not is_terminal():
-        asyncio.run(_print(nsqds, lookupds, interval_s, as_json))
+        asyncio.run(_print(nsqds, lookupds, interval_s, access, as_json=as_json))
         return
     with Terminal() as terminal:
-        asyncio.run(Live(terminal, nsqds, lookupds, interval_s).run())
+        asyncio.run(_live(terminal, nsqds, lookupds, interval_s, access))
+
+
+async def _live(
+    terminal: Terminal,
+    nsqds: Sequence[str],
+    lookupds: Sequence[str],
+    interval_s: float,
+    access: Access,
+) -> None:
+    async with _asker(access) as asker:
+        await Live(terminal, asker, nsqds, lookupds, interval_s).run()
+
+
+def _asker(access: Access) -> Asker:
+    return Asker(TIMEOUTS, agent="penstock top", access=access, manner=PLAIN)
 
 
 async def _print(
-    nsqds: Sequence[str], lookupds: Sequence[str], interval_s: float, as_json: bool
+    nsqds: Sequence[str],
+    lookupds: Sequence[str],
+    interval_s: float,
+    access: Access,
+    *,
+    as_json: bool,
 ) -> None:
     """Two looks, an interval apart, for there are no rates without."""
     cluster = Cluster()
-    poller = Poller(cluster, nsqds, lookupds, interval_s)
-    await poller.once()
-    if any(not node.error for node in cluster.all()):
-        await asyncio.sleep(interval_s)
+    async with _asker(access) as asker:
+        poller = Poller(asker, cluster, nsqds, lookupds, interval_s)
         await poller.once()
+        if any(not node.error for node in cluster.all()):
+            await asyncio.sleep(interval_s)
+            await poller.once()
     if all(node.error for node in cluster.all()):
         reasons = [f"{node.address}: {node.error}" for node in cluster.all()] + cluster.troubles
         raise NobodyAnswers("no node answers: " + "; ".join(reasons or ["none is known"]))
@@ -102,14 +127,19 @@ class Live:
     """The view on a terminal, with the network on one side and keys and signals on the other."""
 
     def __init__(
-        self, terminal: Terminal, nsqds: Sequence[str], lookupds: Sequence[str], interval_s: float
+        self,
+        terminal: Terminal,
+        asker: Asker,
+        nsqds: Sequence[str],
+        lookupds: Sequence[str],
+        interval_s: float,
     ) -> None:
         self._terminal = terminal
         self._keys = Keys()
         self._cluster = Cluster()
         self._view = View(self._cluster)
         self._news = asyncio.Event()
-        self._poller = Poller(self._cluster, nsqds, lookupds, interval_s, self._news.set)
+        self._poller = Poller(asker, self._cluster, nsqds, lookupds, interval_s, self._news.set)
         self._ended = False
 
     async def run(self) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from penstock.cluster.exchange import ACCEPT
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
 from penstock.nsq.client.config import Config
 from penstock.nsq.client.lookup import lookup_url
-from penstock.nsq.http_query import ACCEPT
 
 
 class Discovery:

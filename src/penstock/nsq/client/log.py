@@ -9,7 +9,6 @@ thing here that needs numpy).
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import urlencode
 
-from penstock.net.address import split_host_port
-from penstock.net.http_kept import KeptConnection, Reply, Tls
+from penstock.cluster.blocking import Daemon
+from penstock.cluster.errors import UnreachableError
+from penstock.cluster.exchange import https_port, parsed
+from penstock.net.http_kept import Reply, Tls
 from penstock.nsq.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -165,16 +166,14 @@ class LogClient:
     ) -> None:
         self.node = http_address
         self._dialect = dialect
-        secure = http_address.startswith("https://")
-        host, port = split_host_port(http_address.partition("://")[2].rstrip("/") or http_address)
-        self._connection = KeptConnection(
-            host, port, timeout, _ANSWER_BYTES_MAX, tls=tls if secure else None, headers=headers
+        self._daemon = Daemon(
+            http_address, timeout, tls=tls, headers=headers, max_body=_ANSWER_BYTES_MAX
         )
         self._takes_many = True
 
     def close(self) -> None:
         """Give the connection back; a later call opens another."""
-        self._connection.close()
+        self._daemon.close()
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +237,7 @@ class LogClient:
         reply = self._request("GET", "/log/fetch", topic, query)
         log = reply.headers.get("X-Penstock-Log", "")
         if reply.status == 416:
-            refusal = _parsed(reply.body)
+            refusal = parsed(reply.body)
             start, end = refusal.get("start", -1), refusal.get("end", -1)
             raise OffsetOutOfRange(topic, self.node, offset, start, end, log)
         self._check(reply, topic)
@@ -329,19 +328,19 @@ class LogClient:
         if not self._takes_many:
             return None
         reply = self._request("POST", path, "", query, json.dumps(body).encode())
-        reason = str(_parsed(reply.body).get("message", ""))
+        reason = str(parsed(reply.body).get("message", ""))
         if reply.status == 405 or (reply.status == 400 and reason.startswith("MISSING_ARG")):
             self._takes_many = False
             return None
         self._check(reply, "")
-        return _parsed(reply.body)
+        return parsed(reply.body)
 
     def _json(
         self, method: str, path: str, topic: str, query: dict[str, Any], body: bytes | None = None
     ) -> dict[str, Any]:
         reply = self._request(method, path, topic, query, body)
         self._check(reply, topic)
-        return _parsed(reply.body)
+        return parsed(reply.body)
 
     @contextmanager
     def _understanding(self) -> Iterator[None]:
@@ -354,12 +353,12 @@ class LogClient:
     def _check(self, reply: Reply, topic: str) -> None:
         if reply.status == 200:
             return
-        answer = _parsed(reply.body)
+        answer = parsed(reply.body)
         reason = str(answer.get("message", ""))
         if reply.status == 404 and reason in ("", "NOT_FOUND"):
             raise NoLog(self.node, reply.status, reason)
         if reply.status == 403 and reason == "TLS_REQUIRED":
-            raise TlsNeeded(self.node, _port(answer.get("https_port")))
+            raise TlsNeeded(self.node, https_port(reply.status, reply.body))
         raise self._error_of(answer, topic, reply.status) or LogError(self.node, reply.status, "")
 
     def _error_of(
@@ -382,18 +381,11 @@ class LogClient:
         arguments = urlencode(({"topic": topic} if topic else {}) | query | of_dialect)
         target = f"{path}?{arguments}" if arguments else path
         try:
-            return self._connection.ask(method, target, body)
-        except (OSError, http.client.HTTPException) as error:
-            kind = TlsFailed if isinstance(error, ssl.SSLError) else NodeUnreachable
-            raise kind(self.node, topic, str(error) or repr(error)) from error
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
+            return self._daemon.ask(method, target, body)
+        except UnreachableError as error:
+            cause = error.__cause__
+            kind = TlsFailed if isinstance(cause, ssl.SSLError) else NodeUnreachable
+            raise kind(self.node, topic, error.reason.plain) from cause
 
 
 def _offsets(node: str, answer: dict[str, Any]) -> Offsets:
@@ -416,10 +408,6 @@ def _queue_bounds(
 def _seconds(answer: dict[str, Any]) -> float:
     given = answer.get("seconds")
     return float(given) if isinstance(given, int | float) and 0 <= given < 1e9 else 0.0
-
-
-def _port(given: object) -> int:
-    return given if isinstance(given, int) and 0 < given < 65536 else 0
 
 
 def batched(topics: Sequence[str]) -> Iterator[list[str]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
+from penstock.cluster.blocking import Daemon
+from penstock.cluster.errors import UnreachableError
+from penstock.cluster.exchange import ACCEPT
+from penstock.cluster.reasons import go_reason
 from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port
-from penstock.nsq.client.dial import dial_reason
+from penstock.net.http_kept import Tls
 from penstock.nsq.client.errors import LookupFailed
-from penstock.nsq.http_query import ACCEPT
 
 ANSWER_MAX = 16 << 20
 """Bytes of an answer of nsqlookupd."""
@@ -96,7 +98,9 @@ def _of_those_that_answer(
     for address in addresses:
         try:
             answers.append(ask(address))
-        except (OSError, http.client.HTTPException, LookupFailed, ValueError) as error:
+        except UnreachableError as error:
+            failures.append(f"{without_secrets(address)}: {error.short}")
+        except (LookupFailed, ValueError) as error:
             failures.append(f"{without_secrets(address)}: {error}")
     if failures and not answers:
         raise LookupFailed(failure + "; ".join(failures))
@@ -163,7 +167,7 @@ def _parse_nodes(status: int, body: bytes) -> dict[Node, set[str]]:
 def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
     """Why there was no answer; a refused connection in the words of Go's dialer."""
     if isinstance(error, OSError) and not isinstance(error, TimeoutError | ConnectionResetError):
-        reason = dial_reason(urlsplit(url).netloc.rpartition("@")[2], error)
+        reason = go_reason(error, urlsplit(url).netloc.rpartition("@")[2], connecting=True)
     return LookupFailed(reason)
 
 
@@ -182,21 +186,15 @@ def fetch(
 ) -> tuple[int, bytes]:
     """Status and body of what a GET of this URL gives; each wait is ``timeout`` seconds at most.
 
-    ``tls`` says whom to trust over https, by default the system's authorities. Raises OSError,
-    ValueError, and http.client's HTTPException.
+    ``tls`` says whom to trust over https, by default the system's authorities. Raises
+    UnreachableError, and ValueError for a URL that is none.
     """
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme == "https":
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            host, parts.port, timeout=timeout, context=tls
-        )
-    else:
-        connection = http.client.HTTPConnection(host, parts.port, timeout=timeout)
-    try:
-        target = parts._replace(scheme="", netloc="", fragment="").geturl()
-        connection.request("GET", target, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read(ANSWER_MAX)
-    finally:
-        connection.close()
+    host = parts.netloc.rpartition("@")[2]
+    target = parts._replace(scheme="", netloc="", fragment="").geturl()
+    own = None if tls is None else Tls(tls)
+    with Daemon(
+        f"{parts.scheme}://{host}", timeout, tls=own, headers=headers, max_body=ANSWER_MAX, tries=1
+    ) as lookupd:
+        reply = lookupd.ask("GET", target)
+    return reply.status, reply.body

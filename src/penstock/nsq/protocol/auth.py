@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from penstock.cluster.exchange import ACCEPT
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import Kind, dumps, loads_struct
 from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
-from penstock.nsq.http_query import ACCEPT
 from penstock.nsq.protocol.authorizations import Authorizations
 
 _ACCEPT = {"Accept": ACCEPT}

@@ -10,12 +10,17 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from penstock.cluster.asker import Asker
+from penstock.cluster.cluster import Addresses, Cluster
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.exchange import Timeouts
+from penstock.cluster.fanout import Strict
+from penstock.cluster.stats import ChannelStats, channels_named, whole_channel
+from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.option_kinds import DURATION, Kind
 from penstock.core.options import option
 from penstock.core.quote import quote
 from penstock.core.units import SECOND
-from penstock.nsq.http_query import Timeouts
-from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed
 from penstock.nsq.tools.errors import ToolError, writing_stdout
 from penstock.nsq.tools.flags import ToolFlags, check_addresses, parse, user_agent
 from penstock.nsq.tools.run import STOP_SIGNALS, Stop, run_tool, until
@@ -90,46 +95,48 @@ def check(flags: StatFlags) -> None:
 
 async def report(flags: StatFlags, stop: Stop) -> None:
     """Print until the count is reached or the user has seen enough. Raises ToolError."""
-    cluster = Cluster(
-        Timeouts(flags.connect_timeout / SECOND, flags.request_timeout / SECOND),
-        user_agent("nsq_stat"),
-    )
+    timeouts = Timeouts(flags.connect_timeout / SECOND, flags.request_timeout / SECOND)
+    async with Asker(timeouts, agent=user_agent("nsq_stat")) as asker, until(stop):
+        cluster = Cluster(asker, Addresses(flags.lookupds, flags.nsqds), SYSTEM_CLOCK)
+        await _report(cluster, flags)
+
+
+async def _report(cluster: Cluster, flags: StatFlags) -> None:
     interval = seconds = flags.interval / SECOND
     loop = asyncio.get_running_loop()
     table, before, due = _table(), None, loop.time()
-    async with until(stop):
-        for number in count() if flags.count is None else range(flags.count + 1):
-            now = await _look(cluster, flags)
-            with writing_stdout():
-                if number % HEADER_EVERY == 0:
-                    table.header()
-                if before is not None:
-                    table.row(Row.of(before, now, seconds))
-            if number == flags.count:
-                return
-            # On a schedule, so that the time the queries take does not spoil the rates.
-            before, due = now, due + interval
-            late = max(0.0, loop.time() - due)
-            seconds, due = interval + late, due + late
-            await asyncio.sleep(due - loop.time())
+    for number in count() if flags.count is None else range(flags.count + 1):
+        now = await _look(cluster, flags)
+        with writing_stdout():
+            if number % HEADER_EVERY == 0:
+                table.header()
+            if before is not None:
+                table.row(Row.of(before, now, seconds))
+        if number == flags.count:
+            return
+        # On a schedule, so that the time the queries take does not spoil the rates.
+        before, due = now, due + interval
+        late = max(0.0, loop.time() - due)
+        seconds, due = interval + late, due + late
+        await asyncio.sleep(due - loop.time())
 
 
-async def _look(cluster: Cluster, flags: StatFlags) -> Figures:
+async def _look(cluster: Cluster, flags: StatFlags) -> ChannelStats:
+    """The channel over all its nodes: one that fails spoils the sums, and ends the tool."""
+    topic, channel = flags.topic, flags.channel
     try:
-        if flags.lookupds:
-            nodes = await cluster.producers_by_lookup(flags.lookupds, flags.topic)
-        else:
-            nodes = await cluster.producers_by_stats(flags.nsqds, flags.topic)
-    except QueryFailed as error:
+        nodes = await cluster.topic_producers(topic, Strict())
+    except NoAnswerError as error:
         raise ToolError(f"ERROR: failed to get topic producers - {error}") from None
     try:
-        figures = await cluster.channel(nodes, flags.topic, flags.channel)
-    except QueryFailed as error:
+        stats = await cluster.stats(nodes, Strict(), topic, channel, clients=False)
+    except NoAnswerError as error:
         raise ToolError(f"ERROR: failed to get nsqd stats - {error}") from None
-    if figures is None:
-        where = f"channel({flags.channel}) in stats metadata for topic({flags.topic})"
+    found = channels_named(channel, stats)
+    if not found:
+        where = f"channel({channel}) in stats metadata for topic({topic})"
         raise ToolError(f"ERROR: failed to find {where}")
-    return figures
+    return whole_channel(channel, found)
 
 
 def _table() -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
 
-from penstock.nsq.tools.cluster import Figures
+from penstock.cluster.stats import ChannelStats
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     clients: int
 
     @classmethod
-    def of(cls, before: Figures, now: Figures, seconds: float) -> Row:
+    def of(cls, before: ChannelStats, now: ChannelStats, seconds: float) -> Row:
         """The row of a channel, from its figures now and ``seconds`` earlier."""
         came = now.message_count - before.message_count
         left = came - (now.depth - before.depth)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.cluster.reads import Addresses
 from penstock.admin.history.history import History
 from penstock.admin.history.poller import Poller
 from penstock.admin.history.rows import Key
+from penstock.cluster.cluster import Addresses
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.nsq.http_api import plain_response
 from tests.unit.admin.conftest import Two, until

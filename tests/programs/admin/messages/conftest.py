@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.cluster.producers import Producer
+from penstock.cluster.producers import Producer
 from penstock.net.address import split_host_port
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.unit.admin.conftest import FakeDaemon, Running, StartAdmin, Two

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from penstock.admin.cluster.asker import Asker, UpstreamError
 from penstock.admin.messages import export
 from penstock.admin.messages.export import lines
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
 from penstock.net.http import Response
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-from penstock.admin.cluster.asker import Asker
-from penstock.admin.messages.letters import letters, open_letters
 from penstock.net.http import Response
 from penstock.nsq.http_api import error_response
-from penstock.testing.daemons import Daemon
-from tests.unit.admin.conftest import StartFake
 
-from .conftest import BODIES, Site, message
+from .conftest import Site, message
 
 NO_CHANNEL = error_response(404, "CHANNEL_NOT_FOUND")
 
@@ -49,23 +45,3 @@ async def test_a_page_of_a_node(site: Site) -> None:
     assert (await site.get(f"/api/deadletters/t.dead?node={site.go}"))[0] == 501
     assert (await site.get("/api/deadletters/t.dead?node=n:1"))[0] == 404
     assert (await site.get("/api/deadletters/t.dead"))[1] == {"message": "MISSING_ARG_NODE"}
-
-
-async def test_all_of_the_log_before_there_is_a_channel(fake: StartFake, asker: Asker) -> None:
-    node = await fake()
-    node.answers = {"/channel/peek": NO_CHANNEL, "/topic/peek": {"messages": [message(1)]}}
-    assert await open_letters(asker, node.address, "t.dead", limit=5) is None
-    page = await letters(asker, node.address, "t.dead", limit=5)
-    assert [each.offset for each in page.messages] == [1]
-    await letters(asker, node.address, "%DLQ%g")
-    assert node.asked[1:] == [
-        "GET /channel/peek?topic=t.dead&channel=penstock-dlq&limit=5",
-        "GET /topic/peek?topic=t.dead&limit=5",
-        "GET /topic/peek?topic=%25DLQ%25g",
-    ]
-
-
-async def test_of_a_real_node(dead: Daemon, asker: Asker) -> None:
-    page = await letters(asker, dead.http, "orders.dead", limit=4)
-    assert [each.body for each in page.messages] == [body.decode() for body in BODIES[:4]]
-    assert page.next == 4

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, ClassVar, cast
 
 import pytest
 
-from penstock.admin.cluster.asker import Asker
-from penstock.admin.cluster.producers import Producer
 from penstock.admin.messages import sending
 from penstock.admin.messages.sending import Outcome, Sending, Wish
+from penstock.cluster.asker import Asker
+from penstock.nsq.dead_letters import sending as letter_channel
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
@@ -78,7 +76,7 @@ async def test_a_topic_that_takes_no_more_midway(
 async def test_letters_that_somebody_else_holds(
     dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "WAIT_S", 0.1)
+    monkeypatch.setattr(letter_channel, "WAIT_S", 0.1)
     make(dead, DEAD, CHANNEL)
     ask(dead, "POST", f"/channel/pause?topic={DEAD}&channel={CHANNEL}")
     outcome = await send(asker, dead)
@@ -113,28 +111,3 @@ async def test_many_in_more_than_one_batch(dead: Daemon, asker: Asker) -> None:
     await Sending(asker, producer_of(dead), wish, outcome, 1e12).run(700)
     assert outcome == Outcome(sent=700)
     assert depths(dead, "other")["c"] == 700
-
-
-async def test_a_letter_that_comes_again_is_not_sent_again(asker: Asker) -> None:
-    """As when it timed out between the publish and its FIN."""
-
-    class Takes:
-        published: ClassVar[list[bytes]] = []
-
-        async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
-            self.published.extend(bodies)
-
-    class Letter:
-        id = b"%016x" % 7
-        body = b"x"
-        answers: ClassVar[list[str]] = []
-
-        def finish(self) -> None:
-            self.answers.append("FIN")
-
-    node = Producer(broadcast_address="127.0.0.1", tcp_port=1, http_port=1)
-    work = Sending(asker, node, Wish(DEAD, (), "elsewhere"), Outcome(), 1e12)
-    letter: Any = Letter()
-    for _ in range(2):
-        await work._send([letter], cast(Any, Takes()))
-    assert (Takes.published, letter.answers) == ([b"x"], ["FIN", "FIN"])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
 from penstock.cli.dlq import resend as module
 from penstock.cli.dlq.choice import Choice
-from penstock.cli.dlq.letters import DeadTopic, dead_topic, open_runs, read
+from penstock.cli.dlq.letters import DeadTopic, open_letters
 from penstock.cli.dlq.resend import planned, require_nsq, resend
-from penstock.cli.nodes import Place
+from penstock.cli.nodes import Place, Where
 from penstock.cli.stop import Stop
+from penstock.cluster.asker import Asker
 from penstock.core.errors import ConfigError
-from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.aio import Producer
+from penstock.nsq.dead_letters import sending
 from penstock.nsq.dead_letters.resend import ResendError
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon, run_nsqd
@@ -30,101 +32,108 @@ def nsqd() -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.fixture
+async def asker() -> AsyncIterator[Asker]:
+    async with Where((), ()).asker() as asker:
+        yield asker
+
+
 def letters(nsqd: Daemon) -> DeadTopic:
-    return dead_topic([Place(nsqd.http)], "orders.dead")[0]
+    return DeadTopic(Place(nsqd.http), "orders.dead")
 
 
-def still_dead(nsqd: Daemon) -> list[bytes]:
-    topic = letters(nsqd)
-    return [letter.body for letter in read(topic, open_runs(topic))]
+async def still_dead(asker: Asker, nsqd: Daemon) -> list[bytes]:
+    return [letter.body async for letter in open_letters(asker, letters(nsqd))]
 
 
-def test_all_of_them(nsqd: Daemon) -> None:
+async def test_all_of_them(nsqd: Daemon, asker: Asker) -> None:
     with Stop() as stop:
-        result = resend(letters(nsqd), Choice(), None, stop)
+        result = await resend(asker, letters(nsqd), Choice(), None, stop)
         assert (result.sent, result.orphans, result.missing) == (Counter(orders=20), 0, 0)
         assert consume(nsqd, "orders", "bill", 20) == BODIES
-        assert still_dead(nsqd) == []
-        assert resend(letters(nsqd), Choice(), None, stop).sent == Counter()
+        assert await still_dead(asker, nsqd) == []
+        assert (await resend(asker, letters(nsqd), Choice(), None, stop)).sent == Counter()
 
 
-def test_some_of_them_and_the_others_stay_at_hand(nsqd: Daemon) -> None:
+async def test_some_of_them_and_the_others_stay_at_hand(nsqd: Daemon, asker: Asker) -> None:
     with Stop() as stop:
-        result = resend(letters(nsqd), Choice(grep="[37]}"), "elsewhere", stop)
+        result = await resend(asker, letters(nsqd), Choice(grep="[37]}"), "elsewhere", stop)
         assert result.sent == Counter(elsewhere=4)
         make(nsqd, "elsewhere", "c")
         assert sorted(consume(nsqd, "elsewhere", "c", 4)) == sorted(
             body for body in BODIES if body[-2:-1] in b"37"
         )
-        assert still_dead(nsqd) == [body for body in BODIES if body[-2:-1] not in b"37"]
+        assert await still_dead(asker, nsqd) == [
+            body for body in BODIES if body[-2:-1] not in b"37"
+        ]
         # None of them is put off any longer.
         assert len(consume(nsqd, "orders.dead", CHANNEL, 16)) == 16
 
 
-def test_letters_that_do_not_say_where_they_came_from(nsqd: Daemon) -> None:
+async def test_letters_that_do_not_say_where_they_came_from(nsqd: Daemon, asker: Asker) -> None:
     make(nsqd, "orders.dead", CHANNEL)
     publish(nsqd, "orders.dead", [b"without origin"])
-    targets, orphans = planned(letters(nsqd), Choice(), None)
+    targets, orphans = await planned(asker, letters(nsqd), Choice(), None)
     assert set(targets.values()) <= {"orders"}
     assert orphans == 1
     with Stop() as stop:
-        result = resend(letters(nsqd), Choice(), None, stop)
+        result = await resend(asker, letters(nsqd), Choice(), None, stop)
         assert result.orphans == 1
         assert result.sent.total() == len(targets)
-        assert b"without origin" in still_dead(nsqd)
-        assert resend(letters(nsqd), Choice(), "back", stop).sent == Counter(back=1)
+        assert b"without origin" in await still_dead(asker, nsqd)
+        assert (await resend(asker, letters(nsqd), Choice(), "back", stop)).sent == Counter(back=1)
 
 
 class CrashError(BaseException):
     """The process ends here."""
 
 
-def test_a_crash_between_publish_and_finish_doubles_and_never_loses(
-    nsqd: Daemon, monkeypatch: pytest.MonkeyPatch
+async def test_a_crash_between_publish_and_finish_doubles_and_never_loses(
+    nsqd: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Crashing(Producer):
-        def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
-            super().multi_publish(topic, bodies)
+        async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
+            await super().multi_publish(topic, bodies)
             raise CrashError
 
     with Stop() as stop:
         with monkeypatch.context() as crashing:
-            crashing.setattr(module, "Producer", Crashing)
-            crashing.setattr(module, "IN_FLIGHT_S", 1.0)
+            crashing.setattr(sending, "Producer", Crashing)
+            crashing.setattr(sending, "IN_FLIGHT_S", 1.0)
             with pytest.raises(CrashError):
-                resend(letters(nsqd), Choice(), None, stop)
-        assert len(still_dead(nsqd)) == 20
-        assert resend(letters(nsqd), Choice(), None, stop).sent == Counter(orders=20)
+                await resend(asker, letters(nsqd), Choice(), None, stop)
+        assert len(await still_dead(asker, nsqd)) == 20
+        assert (await resend(asker, letters(nsqd), Choice(), None, stop)).sent == Counter(orders=20)
     twice = depths(nsqd, "orders")["bill"]
     assert 20 < twice <= 40
     assert set(consume(nsqd, "orders", "bill", twice)) == set(BODIES)
 
 
-def test_letters_that_somebody_else_holds(
-    nsqd: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+async def test_letters_that_somebody_else_holds(
+    nsqd: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(module, "IN_FLIGHT_S", 1.0)
     monkeypatch.setattr(module, "_SPARE_S", 0.2)
-    monkeypatch.setattr(module, "_WAIT_S", 0.3)
+    monkeypatch.setattr(sending, "WAIT_S", 0.3)
     make(nsqd, "orders.dead", CHANNEL)
     ask(nsqd, "POST", f"/channel/pause?topic=orders.dead&channel={CHANNEL}")
     with Stop() as stop:
-        result = resend(letters(nsqd), Choice(), None, stop)
+        result = await resend(asker, letters(nsqd), Choice(), None, stop)
     assert (result.sent.total(), result.missing) == (0, 20)
     assert capsys.readouterr().err == "waiting for 20 letters in flight elsewhere\n"
 
 
-def test_a_refusal_leaves_the_letters(nsqd: Daemon) -> None:
+async def test_a_refusal_leaves_the_letters(nsqd: Daemon, asker: Asker) -> None:
     with Stop() as stop:
         with pytest.raises(ResendError, match=r"^topic no name did not take the letters: "):
-            resend(letters(nsqd), Choice(), "no name", stop)
-        assert len(still_dead(nsqd)) == 20
+            await resend(asker, letters(nsqd), Choice(), "no name", stop)
+        assert len(await still_dead(asker, nsqd)) == 20
         stop._on_signal()
-        assert resend(letters(nsqd), Choice(), None, stop).sent == Counter()
-    assert len(still_dead(nsqd)) == 20
+        assert (await resend(asker, letters(nsqd), Choice(), None, stop)).sent == Counter()
+    assert len(await still_dead(asker, nsqd)) == 20
 
 
 def test_rocketmqs_letters_are_refused_with_another_way() -> None:
-    topic = DeadTopic(Place("127.0.0.1:1"), "%DLQ%group", None)
+    topic = DeadTopic(Place("127.0.0.1:1"), "%DLQ%group")
     with pytest.raises(ConfigError, match="penstock replay %DLQ%group --to TOPIC"):
         require_nsq(topic)

@@ -2,14 +2,36 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.cluster.asker import Asker, RefusedError, UpstreamError
-from penstock.admin.messages.nodes import answered, is_not_offered, refusal, target
-from penstock.net.http_answer import Answer
+from penstock.admin.messages.nodes import Nodes, answered, refusal
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import GO, Asked, RefusedError, UpstreamError
+from penstock.cluster.exchange import Endpoint
+from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
+from tests.unit.admin.conftest import Two
 
 
 def refused(status: int, body: bytes) -> RefusedError:
-    return RefusedError(Answer(status, {}, body))
+    return RefusedError(GO, Asked("GET", Endpoint.of("h:1"), "/"), status, body)
+
+
+async def test_only_nodes_of_the_cluster(two: Two) -> None:
+    nodes, known = Nodes(two.cluster), two.nsqds[0].address
+    warnings = Warnings()
+    assert (await nodes.named(known, warnings)).http_address == known
+    assert await nodes.address(known, warnings) == known
+    assert [each.http_address for each in await nodes.all(warnings)] == [
+        each.address for each in two.nsqds
+    ]
+    for stranger in (two.lookupd.address, "169.254.169.254:80", "", f"{known}/x", f"{known}#"):
+        with pytest.raises(ApiError, match="NODE_NOT_FOUND"):
+            await nodes.address(stranger, warnings)
+
+
+async def test_a_node_that_was_given_is_known_without_asking(two: Two) -> None:
+    address = two.nsqds[0].address
+    assert await Nodes(two.direct).address(address, Warnings()) == address
+    assert two.nsqds[0].asked == []
 
 
 @pytest.mark.parametrize(
@@ -27,14 +49,8 @@ def refused(status: int, body: bytes) -> RefusedError:
 def test_refusals(error: UpstreamError, status: int, code: str) -> None:
     found = refusal(error)
     assert (found.status, found.code[: len(code)]) == (status, code)
-    assert is_not_offered(error) == (status == 501)
 
 
 async def test_answered(asker: Asker) -> None:
     with pytest.raises(ApiError, match="UPSTREAM_ERROR: Get "):
         await answered(asker.get("127.0.0.1:9", "/", dict))
-
-
-def test_targets() -> None:
-    assert target("/p", topic="a b#", from_=3, limit=None) == "/p?topic=a+b%23&from=3"
-    assert target("/p", topic="%DLQ%g", at="\udcff") == "/p?topic=%25DLQ%25g&at=%FF"

@@ -3,10 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from penstock.admin.cluster.fanout import Warnings
-from penstock.admin.messages.page import Page, shown
+from penstock.admin.messages.page import shown
+from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
-from tests.programs.admin.messages.conftest import message
+from penstock.nsq.page import Page
+
+from .conftest import message
 
 
 def test_what_nodes_tell_is_handed_on() -> None:

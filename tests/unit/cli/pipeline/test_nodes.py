@@ -29,7 +29,10 @@ def test_flags_are_options_of_the_source() -> None:
     assert (access.timeout_s, access.tls, access.verify) == (60, True, False)
     assert (access.root_ca_file, access.cert, access.key) == ("/ca.pem", "/c.pem", "/k.pem")
     assert (access.server_name, access.auth_secret) == ("name", "secret")
-    assert Nodes((), ("h:1",)).options() == {"nsqd_http_address": "h:1", "timeout": "10"}
+    assert Nodes(nsqd_http_address=("h:1",)).options() == {
+        "nsqd_http_address": "h:1",
+        "timeout": "10",
+    }
 
 
 def test_a_time_that_is_none_is_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.figures import NodeFigures
+from penstock.cluster.figures import NodeFigures
 
 
 def test_the_newest_of_each_node_by_address() -> None:

@@ -8,8 +8,7 @@ from rich.text import Text
 from penstock.cli.top import draw
 from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.view import View
-
-from .samples import busy_cluster
+from tests.unit.cluster.samples import busy_cluster
 
 TOPICS = """\
 penstock top  by name

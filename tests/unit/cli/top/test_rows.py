@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.cli.top.rows import members, reader_rows, topic_rows, total
-
-from .samples import busy_cluster
+from tests.unit.cluster.samples import busy_cluster
 
 
 def test_topics_of_all_nodes_together() -> None:

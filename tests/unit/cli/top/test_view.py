@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.figures import NodeFigures
 from penstock.cli.top.view import SORTS, View
-
-from .samples import at, busy_cluster, topic
+from penstock.cluster.figures import NodeFigures
+from tests.unit.cluster.samples import at, busy_cluster, topic
 
 
 @pytest.fixture

@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.producers import Producer
+from penstock.cluster.stats import ChannelStats, TopicStats
 from penstock.nsq.tools import stat
-from penstock.nsq.tools.cluster import Cluster, Figures, QueryFailed
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import parse
 from penstock.nsq.tools.run import Stop
@@ -58,23 +61,27 @@ def test_the_count_is_a_number(value: str, reason: str, capsys: pytest.CaptureFi
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[Figures]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[ChannelStats]:
     """What the cluster says, one after another."""
-    figures: list[Figures] = []
+    figures: list[ChannelStats] = []
 
-    async def producers(*_: object) -> list[str]:
-        return ["h:1"]
+    async def producers(*_: object) -> list[Producer]:
+        return [Producer()]
 
-    async def channel(*_: object) -> Figures | None:
-        return figures.pop(0) if figures else None
+    async def stats(*_: object, clients: bool) -> list[TopicStats]:
+        return [TopicStats(channels=[figures.pop(0)])] if figures else []
 
-    monkeypatch.setattr(Cluster, "producers_by_stats", producers)
-    monkeypatch.setattr(Cluster, "channel", channel)
+    monkeypatch.setattr(Cluster, "topic_producers", producers)
+    monkeypatch.setattr(Cluster, "stats", stats)
     return figures
 
 
-async def test_so_many_reports(looks: list[Figures], capsys: pytest.CaptureFixture[str]) -> None:
-    looks += [Figures(message_count=count) for count in range(0, 40 * 27, 40)]
+async def test_so_many_reports(
+    looks: list[ChannelStats], capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks += [
+        ChannelStats(channel_name="c", message_count=count) for count in range(0, 40 * 27, 40)
+    ]
     flags = parse(StatFlags, [*GOOD, "--interval=1ms", "--count=26"], "nsq_stat")
     await report(flags, Stop())
     lines = capsys.readouterr().out.splitlines()
@@ -83,27 +90,29 @@ async def test_so_many_reports(looks: list[Figures], capsys: pytest.CaptureFixtu
     assert looks == []
 
 
-async def test_a_signal_ends_it(looks: list[Figures]) -> None:
-    looks += [Figures()]
+async def test_a_signal_ends_it(looks: list[ChannelStats]) -> None:
+    looks += [ChannelStats(channel_name="c")]
     stop = Stop()
     asyncio.get_running_loop().call_later(0.01, stop.request)
     await report(parse(StatFlags, [*GOOD, "--interval=1h"], "nsq_stat"), stop)
 
 
-async def test_what_is_not_there(looks: list[Figures], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_there(
+    looks: list[ChannelStats], monkeypatch: pytest.MonkeyPatch
+) -> None:
     flags = parse(StatFlags, GOOD, "nsq_stat")
     with pytest.raises(
         ToolError, match=r"^ERROR: failed to find channel\(c\) in stats metadata for topic\(t\)$"
     ):
         await report(flags, Stop())
 
-    async def failing(*_: object) -> list[str]:
-        raise QueryFailed("why")
+    async def failing(*_: object, **__: object) -> list[str]:
+        raise NoAnswerError("why")
 
-    monkeypatch.setattr(Cluster, "channel", failing)
+    monkeypatch.setattr(Cluster, "stats", failing)
     with pytest.raises(ToolError, match=r"^ERROR: failed to get nsqd stats - why$"):
         await report(flags, Stop())
-    monkeypatch.setattr(Cluster, "producers_by_stats", failing)
+    monkeypatch.setattr(Cluster, "topic_producers", failing)
     with pytest.raises(ToolError, match=r"^ERROR: failed to get topic producers - why$"):
         await report(flags, Stop())
 

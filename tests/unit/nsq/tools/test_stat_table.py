@@ -4,11 +4,12 @@ import io
 
 from rich.console import Console
 
-from penstock.nsq.tools.cluster import Figures
+from penstock.cluster.stats import ChannelStats
 from penstock.nsq.tools.stat_table import ColourTable, PlainTable, Row
 
-BEFORE = Figures(depth=3, message_count=13)
-NOW = Figures(depth=6, backend_depth=1, in_flight_count=2, message_count=20, client_count=1)
+BEFORE = ChannelStats(depth=3, message_count=13)
+NOW = ChannelStats(depth=6, memory_depth=5, backend_depth=1, in_flight_count=2, message_count=20,
+                   client_count=1)  # fmt: skip
 
 
 def test_rates_are_truncated() -> None:

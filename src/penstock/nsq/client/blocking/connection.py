@@ -15,8 +15,8 @@ from collections import deque
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.reasons import reason as reason_of
 from penstock.core.units import SECOND
+from penstock.net.dial import dial_reason, dial_target, local_target
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.dial import dial_reason, dial_target, local_target
 from penstock.nsq.client.errors import ClientError, NotConnected, TimedOut
 from penstock.nsq.client.server_info import ServerInfo
 from penstock.nsq.client.state import ConnectionState

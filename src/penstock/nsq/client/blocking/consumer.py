@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import selectors
 import socket
 from collections.abc import Callable, Iterator
@@ -11,10 +10,11 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeVar, cast
 
+from penstock.cluster.errors import UnreachableError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.delivery import Delivery
-from penstock.nsq.client.errors import ClientError, NotConnected
+from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
 from penstock.nsq.client.lookup import fetch, lookup_failed
 from penstock.nsq.client.message import Message
 from penstock.nsq.client.subscription import Subscription
@@ -250,8 +250,11 @@ class Consumer(Subscription[Connection]):
         def ask() -> Callable[[], None]:
             try:
                 status, body = fetch(url, headers, seconds)
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                found = lookup_failed(url, error, str(error) or repr(error))
+            except UnreachableError as error:
+                found = lookup_failed(url, error.__cause__ or error, error.short)
+                return lambda: self._not_answered(url, found)
+            except ValueError as error:
+                found = LookupFailed(str(error))
                 return lambda: self._not_answered(url, found)
             return lambda: self._answered(url, status, body)
 

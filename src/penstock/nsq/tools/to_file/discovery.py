@@ -9,16 +9,19 @@ import socket
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from penstock.cluster.asker import Asker
+from penstock.cluster.cluster import Addresses, Cluster
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.exchange import Timeouts
+from penstock.cluster.fanout import Strict
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 from penstock.nsq.client.errors import ClientError
-from penstock.nsq.http_query import Timeouts
-from penstock.nsq.tools.cluster import Cluster, QueryFailed
 from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import describe
-from penstock.nsq.tools.flags import check_names
+from penstock.nsq.tools.flags import check_names, user_agent
 from penstock.nsq.tools.run import Stop
 from penstock.nsq.tools.to_file.filename import Filenames, host_name
 from penstock.nsq.tools.to_file.options import ToFileFlags
@@ -69,17 +72,17 @@ class Topics:
     async def discover(self) -> None:
         """Ask the nsqlookupds at every refresh, the first time after one, until the tool ends."""
         flags = self._flags
-        cluster = Cluster(
-            Timeouts(
-                flags.http_client_connect_timeout / SECOND,
-                flags.http_client_request_timeout / SECOND,
-            )
+        timeouts = Timeouts(
+            flags.http_client_connect_timeout / SECOND, flags.http_client_request_timeout / SECOND
         )
-        while not await self._ends_within(flags.topic_refresh / SECOND):
-            try:
-                self.start(await cluster.topics(flags.lookupd_http_addresses))
-            except QueryFailed as error:
-                _log.error("could not retrieve topic list: %s", error)
+        async with Asker(timeouts, agent=user_agent("nsq_to_file")) as asker:
+            addresses = Addresses(flags.lookupd_http_addresses, ())
+            cluster = Cluster(asker, addresses, SYSTEM_CLOCK)
+            while not await self._ends_within(flags.topic_refresh / SECOND):
+                try:
+                    self.start(await cluster.topics(Strict()))
+                except NoAnswerError as error:
+                    _log.error("could not retrieve topic list: %s", error)
 
     def hang_up(self) -> None:
         """Every topic closes its file; the next message opens another."""

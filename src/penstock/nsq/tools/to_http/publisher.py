@@ -6,15 +6,13 @@ import asyncio
 import ssl
 from typing import Final
 
+from penstock.cluster.reasons import LATE, go_reason
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
 from penstock.net.http_answer import AnswerReader
 from penstock.net.http_link import Origin
 from penstock.net.http_pool import ConnectFailed, HttpPool
-from penstock.net.tls import go_words
-from penstock.nsq.client.dial import dial_reason
-from penstock.nsq.http_query import LATE
 from penstock.nsq.tools.to_http.hops import HOPS_MAX, Endpoint, Hop, failure
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable
 
@@ -129,11 +127,9 @@ class _Journey:
 
 
 def _connecting(origin: Origin, error: OSError) -> str:
-    if isinstance(error, ssl.SSLError | ssl.CertificateError):
-        return go_words(error)
     if isinstance(error, ConnectionAbortedError):
         return "net/http: TLS handshake timeout"
-    return dial_reason(_name(origin), error)
+    return go_reason(error, _name(origin), connecting=True)
 
 
 def _name(origin: Origin) -> str:

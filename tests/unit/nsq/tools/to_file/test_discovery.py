@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.cluster.cluster import Cluster
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.fanout import Warnings
 from penstock.nsq.client import Config
 from penstock.nsq.client.errors import NotConnected
-from penstock.nsq.tools.cluster import Cluster, QueryFailed
 from penstock.nsq.tools.run import Stop
 from penstock.nsq.tools.to_file.discovery import Topics
 from penstock.nsq.tools.to_file.options import ToFileFlags, parse_options
@@ -34,15 +36,15 @@ def quiet_topics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[list[str] | QueryFailed]:
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[list[str] | NoAnswerError]:
     """What nsqlookupd answers, one after another."""
-    found: list[list[str] | QueryFailed] = []
-    remaining: Iterator[list[str] | QueryFailed] = iter(found)
+    found: list[list[str] | NoAnswerError] = []
+    remaining: Iterator[list[str] | NoAnswerError] = iter(found)
 
-    async def topics(self: Cluster, lookupds: Sequence[str]) -> list[str]:
-        assert tuple(lookupds) == (LOOKUPD,)
+    async def topics(self: Cluster, warnings: Warnings) -> list[str]:
+        assert self.addresses.lookupds == (LOOKUPD,)
         answer = next(remaining)
-        if isinstance(answer, QueryFailed):
+        if isinstance(answer, NoAnswerError):
             raise answer
         return answer
 
@@ -99,7 +101,7 @@ async def test_a_pattern_filters_those_that_are_named_too(
 
 async def test_discovery_asks_after_each_refresh_and_survives_failures(
     tmp_path: Path,
-    answers: list[list[str] | QueryFailed],
+    answers: list[list[str] | NoAnswerError],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,7 +111,7 @@ async def test_discovery_asks_after_each_refresh_and_survives_failures(
         "--topic-pattern=^t",
         "--topic-refresh=1ms",
     )
-    answers += [["ta", "xa"], QueryFailed("failed to query any nsqlookupd"), ["ta", "tb"]]
+    answers += [["ta", "xa"], NoAnswerError("failed to query any nsqlookupd"), ["ta", "tb"]]
     started: list[list[str]] = []
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         stage = Stage(flags, group)
@@ -131,7 +133,7 @@ async def test_discovery_asks_after_each_refresh_and_survives_failures(
 
 
 async def test_nothing_is_asked_before_the_first_refresh(
-    tmp_path: Path, answers: list[list[str] | QueryFailed]
+    tmp_path: Path, answers: list[list[str] | NoAnswerError]
 ) -> None:
     flags = flags_of(tmp_path, f"--lookupd-http-address={LOOKUPD}", "--topic-pattern=.")
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:

@@ -1,1 +1,0 @@
-"""A cluster of nsqds and nsqlookupds, and requests to all of it at once."""

@@ -1,0 +1,196 @@
+"""Asking daemons on an event loop: kept connections, and HTTPS where it is wanted.
+
+A daemon is somebody else's program, perhaps another version, perhaps none of NSQ's at all. Whatever
+it does becomes an UpstreamError with one line: it is never anybody's traceback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from penstock.cluster.access import Access
+from penstock.cluster.errors import (
+    GO,
+    Asked,
+    Manner,
+    RefusedError,
+    UnexpectedError,
+    UnreachableError,
+)
+from penstock.cluster.exchange import ACCEPT, PROBE, Endpoint, Timeouts, https_port
+from penstock.cluster.reasons import reason_of
+from penstock.core.malformed import MALFORMED
+from penstock.net.http_answer import Answer, AnswerReader, request_head
+from penstock.net.http_link import Origin
+from penstock.net.http_pool import ConnectFailed, HttpPool
+
+T = TypeVar("T")
+
+ANSWER_MAX: Final = 64 << 20
+"""Bytes of an answer; 1,000 topics of 10 channels take about 5 MB."""
+AT_ONCE: Final = 64
+"""Requests under way at the same time, whatever their number."""
+_KEPT: Final = 2
+_POSITION: Final = re.compile(r" \(byte \d+\)| - at `.*")
+
+
+class _Wrapped(msgspec.Struct):
+    """An answer as daemons before 1.0 gave it."""
+
+    data: msgspec.Raw = msgspec.Raw()
+
+
+class Asker:
+    """Asks daemons over HTTP; to be made inside the loop, and closed.
+
+    An address is ``host:port``, or a URL without a path. ``agent`` is the name that the asker gives
+    itself, ``manner`` that of its errors; ``tls`` is for those who have made the context of
+    ``access`` already.
+    """
+
+    def __init__(
+        self,
+        timeouts: Timeouts,
+        *,
+        agent: str,
+        access: Access | None = None,
+        tls: ssl.SSLContext | None = None,
+        manner: Manner = GO,
+    ) -> None:
+        self._seconds = timeouts.request
+        self._access = access or Access()
+        self._fields = {"User-Agent": agent, "Accept": ACCEPT}
+        self._manner = manner
+        self._pool = HttpPool(
+            connect_timeout=timeouts.connect,
+            kept_per_origin=_KEPT,
+            tls=tls or (self._access.new_context() if self._access.concerns_tls else None),
+            server_name=self._access.server_name,
+        )
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._secure: dict[str, Endpoint] = {}
+
+    async def get(self, address: str, target: str, kind: type[T]) -> T:
+        """The JSON at `target` (path and query) as a `kind`. Raises UpstreamError."""
+        return await self.get_as(address, target, lambda body: kind)
+
+    async def get_as(self, address: str, target: str, kind_of: Callable[[bytes], type[T]]) -> T:
+        """The JSON at `target` as a kind that the body decides. Raises UpstreamError."""
+        return self._read(*await self._asked("GET", address, target), kind_of)
+
+    async def get_bytes(self, address: str, target: str) -> bytes:
+        """The body at `target` as it is. Raises UpstreamError."""
+        return (await self._asked("GET", address, target))[1].body
+
+    async def post(self, address: str, target: str) -> None:
+        """Has a daemon do something. Raises UpstreamError."""
+        await self._asked("POST", address, target)
+
+    async def post_as(self, address: str, target: str, body: bytes, kind: type[T]) -> T:
+        """Has a daemon do something with a body, and answer a `kind`. Raises UpstreamError."""
+        return self._read(*await self._asked("POST", address, target, body), lambda _: kind)
+
+    async def __aenter__(self) -> Asker:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def url(self, address: str) -> str:
+        """The URL at which a node is to be asked by those who do not follow its refusals.
+
+        An address of plain HTTP that the node takes is returned as it is. Raises UnreachableError.
+        """
+        if "://" in address:
+            return address
+        endpoint = await self._endpoint(address)
+        if not endpoint.is_secure:
+            answer = await self._exchange(Asked("GET", endpoint, PROBE), b"", {})
+            port = https_port(answer.status, answer.body)
+            endpoint = endpoint.secure(port) if port else endpoint
+        return endpoint.url("") if endpoint.is_secure else address
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._pool.close()
+
+    async def _asked(
+        self, method: str, address: str, target: str, content: bytes = b""
+    ) -> tuple[Asked, Answer]:
+        """The request that was answered 200 in the end, and what."""
+        async with self._room:
+            asked = Asked(method, await self._endpoint(address), target)
+            answer = await self._exchange(asked, content, self._access.headers)
+            port = 0 if asked.endpoint.is_secure else https_port(answer.status, answer.body)
+            if port:
+                asked = asked._replace(endpoint=asked.endpoint.secure(port))
+                answer = await self._exchange(asked, content, self._access.headers)
+        if answer.status != 200:
+            raise RefusedError(self._manner, asked, answer.status, answer.body)
+        return asked, answer
+
+    async def _endpoint(self, address: str) -> Endpoint:
+        """Where to ask; a node that is to be asked over HTTPS is asked for its port first."""
+        if not self._access.tls or "://" in address:
+            return Endpoint.of(address)
+        known = self._secure.get(address)
+        if known is None:
+            asked = Asked("GET", Endpoint.of(address), PROBE)
+            answer = await self._exchange(asked, b"", {})
+            port = https_port(answer.status, answer.body) or self._access.https_port
+            known = self._secure[address] = asked.endpoint.secure(port)
+        return known
+
+    async def _exchange(self, asked: Asked, content: bytes, headers: dict[str, str]) -> Answer:
+        endpoint = asked.endpoint
+        try:
+            host, port = endpoint.host_and_port()
+            fields = {"Host": endpoint.address, **self._fields, **headers}
+            if asked.method == "POST":
+                fields["Content-Length"] = str(len(content))
+            head = request_head(asked.method, endpoint.path + asked.target, fields)
+            async with asyncio.timeout(self._seconds):
+                reader = await self._pool.ask(
+                    Origin(endpoint.is_secure, host, port),
+                    head + content,
+                    lambda: AnswerReader(asked.method, ANSWER_MAX),
+                )
+            return reader.answer()
+        except (ConnectFailed, OSError, EOFError, ValueError) as error:
+            connecting = isinstance(error, ConnectFailed)
+            cause = error.cause if isinstance(error, ConnectFailed) else error
+            reason = reason_of(cause, endpoint.address, connecting=connecting)
+            raise UnreachableError(self._manner, asked, reason) from cause
+
+    def _read(self, asked: Asked, answer: Answer, kind_of: Callable[[bytes], type[T]]) -> T:
+        """The JSON of an answer as a kind that is chosen by it. Raises UnexpectedError."""
+        try:
+            body = _unwrapped(answer)
+            return _decoder(kind_of(body)).decode(body)
+        except MALFORMED as error:
+            words = _POSITION.sub("", str(error))
+            raise UnexpectedError(self._manner, asked, words) from error
+
+
+def _unwrapped(answer: Answer) -> bytes:
+    """The JSON proper; daemons before 1.0 wrapped it."""
+    if "x-nsq-content-type" in answer.headers:
+        return answer.body
+    data = bytes(msgspec.json.decode(answer.body, type=_Wrapped).data)
+    return answer.body if data in (b"", b"null") else data
+
+
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    found = _decoders.get(kind)
+    if found is None:
+        found = _decoders[kind] = msgspec.json.Decoder(kind)
+    return found

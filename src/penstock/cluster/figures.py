@@ -1,0 +1,222 @@
+"""The figures of one node at one moment: its /stats, Go's or ours, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from penstock.cluster.groups import LOG, ROCKETMQ
+
+CHANNEL: Final = "channel"
+TARGET: Final = "/stats?format=json&include_mem=false"
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A connection that consumes; ``software`` is its user agent or language."""
+
+    name: str
+    address: str
+    software: str
+    ready: int = 0
+    in_flight: int = 0
+    messages: int = 0
+    finished: int = 0
+    requeued: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A reader of a topic: an NSQ channel, a RocketMQ group or a group of the log, by ``kind``.
+
+    ``depth`` is what it still has to read, ``done`` a count that grows with what it has finished.
+    ``rate`` (messages a second) is given where the node measures it itself.
+    """
+
+    name: str
+    kind: str
+    depth: int
+    done: int
+    in_flight: int = 0
+    deferred: int = 0
+    requeued: int = 0
+    timed_out: int = 0
+    dead: int = 0
+    clients: int = 0
+    paused: bool = False
+    rate: float | None = None
+    members: tuple[Client, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The key that tells it from other readers of the topic, such as ``channel/c``."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def lag(self) -> int:
+        """Everything that is not finished."""
+        return self.depth + self.in_flight + self.deferred
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic on one node."""
+
+    name: str
+    depth: int
+    messages: int
+    nbytes: int
+    paused: bool
+    readers: tuple[Reader, ...]
+
+    @property
+    def lag(self) -> int:
+        """The messages left to the reader furthest behind; without readers, all that wait."""
+        return self.depth + max((reader.lag for reader in self.readers), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """A node at one moment (monotonic ns); ``error`` says why there are no figures."""
+
+    address: str
+    at_ns: int
+    topics: tuple[Topic, ...] = ()
+    version: str = ""
+    health: str = ""
+    producers: int = 0
+    error: str = ""
+
+
+# --- as /stats has them --------------------------------------------------------------------------
+
+
+class ToldClient(Struct):
+    """A consumer of a channel, or a member of a RocketMQ group."""
+
+    remote_address: str
+    client_id: str = ""
+    name: str = ""
+    user_agent: str = ""
+    language: str = ""
+    version: str = ""
+    ready_count: int = 0
+    in_flight_count: int = 0
+    message_count: int = 0
+    finish_count: int = 0
+    requeue_count: int = 0
+
+
+class ToldChannel(Struct):
+    """A channel; Go's nsqd has no dead letters, and before NSQ 1.2 counted no clients."""
+
+    channel_name: str
+    depth: int
+    message_count: int
+    in_flight_count: int
+    deferred_count: int
+    requeue_count: int
+    timeout_count: int
+    paused: bool
+    dead_letter_count: int = 0
+    client_count: int | None = None
+    clients: list[ToldClient] | None = None
+
+
+class ToldGroup(Struct):
+    """A group that reads the topic's log."""
+
+    group_name: str
+    lag: int
+    committed: dict[str, int]
+    rate: float = 0
+    client_count: int = 0
+    clients: list[ToldClient] | None = None
+
+
+class ToldTopic(Struct):
+    """A topic; only our nsqd knows groups."""
+
+    topic_name: str
+    channels: list[ToldChannel] | None
+    depth: int
+    message_count: int
+    paused: bool
+    message_bytes: int = 0
+    consumer_groups: list[ToldGroup] | None = None
+    log_groups: list[ToldGroup] | None = None
+
+
+class ToldNode(Struct):
+    """The answer of an nsqd at ``TARGET``."""
+
+    topics: list[ToldTopic] | None
+    version: str = ""
+    health: str = ""
+    producers: list[Raw] | None = None
+
+
+def figures_of(address: str, at_ns: int, told: ToldNode) -> NodeFigures:
+    """The figures of a node that has told them at this moment (monotonic ns)."""
+    return NodeFigures(
+        address,
+        at_ns,
+        tuple(map(_topic, told.topics or ())),
+        told.version,
+        told.health,
+        len(told.producers or ()),
+    )
+
+
+def _topic(topic: ToldTopic) -> Topic:
+    readers = [_channel(channel) for channel in topic.channels or ()]
+    readers += [_group(group, ROCKETMQ) for group in topic.consumer_groups or ()]
+    readers += [_group(group, LOG) for group in topic.log_groups or ()]
+    return Topic(topic.topic_name, topic.depth, topic.message_count, topic.message_bytes,
+                 topic.paused, tuple(readers))  # fmt: skip
+
+
+def _channel(channel: ToldChannel) -> Reader:
+    clients = tuple(map(_client, channel.clients or ()))
+    waiting = channel.depth + channel.in_flight_count + channel.deferred_count
+    return Reader(
+        channel.channel_name,
+        CHANNEL,
+        channel.depth,
+        channel.message_count - waiting,
+        channel.in_flight_count,
+        channel.deferred_count,
+        channel.requeue_count,
+        channel.timeout_count,
+        channel.dead_letter_count,
+        len(clients) if channel.client_count is None else channel.client_count,
+        channel.paused,
+        members=clients,
+    )
+
+
+def _client(client: ToldClient) -> Client:
+    return Client(
+        client.client_id or client.name,
+        client.remote_address,
+        client.user_agent or f"{client.language} {client.version}".strip(),
+        client.ready_count,
+        client.in_flight_count,
+        client.message_count,
+        client.finish_count,
+        client.requeue_count,
+    )
+
+
+def _group(group: ToldGroup, kind: str) -> Reader:
+    return Reader(
+        group.group_name,
+        kind,
+        group.lag,
+        sum(group.committed.values()),
+        clients=group.client_count,
+        rate=group.rate if kind == ROCKETMQ else None,
+        members=tuple(map(_client, group.clients or ())),
+    )

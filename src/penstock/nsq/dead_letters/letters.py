@@ -1,0 +1,92 @@
+"""Dead letters that are still to be dealt with, as one node tells of them.
+
+Whatever a node does becomes an UpstreamError; another nsqd does not know the requests
+(``RefusedError.is_unknown``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import RefusedError, UpstreamError
+from penstock.cluster.exchange import target
+from penstock.nsq.dead_letters.runs import Run, joined
+from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
+from penstock.nsq.page import Page
+
+_PAGE: Final = 1000
+
+
+class DeadTopic(Struct):
+    """A dead-letter topic of a node."""
+
+    topic: str
+    letters: int
+    is_rocketmq: bool
+
+
+class DeadTopics(Struct):
+    """The answer of a node: its dead-letter topics."""
+
+    topics: list[DeadTopic]
+
+
+class Queue(Struct):
+    """The offsets that a node's log holds: from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+class Offsets(Struct):
+    """The answer of /log/offsets, as far as it is read."""
+
+    queues: Annotated[list[Queue], Meta(min_length=1)]
+
+
+async def topics_of(asker: Asker, address: str) -> list[DeadTopic]:
+    """The dead-letter topics of a node, by name."""
+    return (await asker.get(address, "/deadletters/topics", DeadTopics)).topics
+
+
+async def letters(asker: Asker, address: str, topic: str, **query: str | int | None) -> Page:
+    """A page of those that are left, with these parameters of nsqd's peek."""
+    page = await open_letters(asker, address, topic, **query)
+    if page is not None:
+        return page
+    return await asker.get(address, target("/topic/peek", topic=topic, **query), Page)
+
+
+async def open_letters(
+    asker: Asker, address: str, topic: str, **query: str | int | None
+) -> Page | None:
+    """A page of those left; None while no channel says what is left: all that the log holds."""
+    if is_rocketmq(topic):
+        return None
+    try:
+        asked = target("/channel/peek", topic=topic, channel=CHANNEL, **query)
+        return await asker.get(address, asked, Page)
+    except RefusedError as error:
+        if error.code != "CHANNEL_NOT_FOUND":
+            raise
+        return None
+
+
+async def open_runs(asker: Asker, address: str, topic: str) -> AsyncGenerator[Sequence[Run], None]:
+    """The offsets that are left, page by page; all that the log holds while there is no channel."""
+    offsets = await asker.get(address, target("/log/offsets", topic=topic), Offsets)
+    queue = offsets.queues[0]
+    at: int | str | None = queue.start
+    while isinstance(at, int) and at < queue.end:
+        page = await open_letters(asker, address, topic, from_=at, limit=_PAGE, preview=0)
+        if page is None:
+            yield [Run(at, queue.end)]
+            return
+        yield joined(each.offset for each in page.messages if each.offset < queue.end)
+        if isinstance(page.next, int) and page.next <= at:
+            raise UpstreamError(f"{address}: the page after {at} is that of {page.next}")
+        at = page.next

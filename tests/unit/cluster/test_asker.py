@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec import Struct
+
+from penstock.cluster import asker as asker_module
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
+from penstock.cluster.exchange import Timeouts
+from penstock.core.quote import quote
+from penstock.net.http import Response
+from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
+from tests.unit.cluster.conftest import StartFake, hang
+
+DEAD = "127.0.0.1:9"
+
+
+class Topics(Struct):
+    topics: list[str] | None = None
+
+
+async def failure(asker: Asker, address: str, target: str = "/topics") -> str:
+    with pytest.raises(UpstreamError) as raised:
+        await asker.get(address, target, Topics)
+    return str(raised.value)
+
+
+async def test_an_answer_and_the_way_it_is_asked(fake: StartFake, asker: Asker) -> None:
+    daemon = await fake()
+    daemon.answers["/topics"] = {"topics": ["t"]}
+    assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+    assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+    assert len(daemon.server.connections) == 1  # kept for the next request
+
+
+async def test_an_answer_as_before_1_0(fake: StartFake, asker: Asker) -> None:
+    daemon = await fake()
+    body = b'{"status_code":200,"status_txt":"OK","data":{"topics":["t"]}}'
+    daemon.answers["/topics"] = Response(200, body, "application/json")
+    assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+
+
+async def test_a_refusal(fake: StartFake, asker: Asker) -> None:
+    daemon = await fake()
+    daemon.answers["/topics"] = error_response(404, "TOPIC_NOT_FOUND")
+    expected = 'got response 404 Not Found "{\\"message\\":\\"TOPIC_NOT_FOUND\\"}"'
+    assert await failure(asker, daemon.address) == expected
+    with pytest.raises(UpstreamError, match="404 Not Found"):
+        await asker.post(daemon.address, "/topics")
+
+
+async def test_nobody_listens(asker: Asker) -> None:
+    expected = f'Get "http://{DEAD}/topics": dial tcp {DEAD}: connect: connection refused'
+    assert await failure(asker, DEAD) == expected
+    with pytest.raises(UpstreamError, match=r'^Post "http'):
+        await asker.post(DEAD, "/topic/pause?topic=t")
+
+
+@pytest.mark.parametrize("body", [b"oops", b"[1]", b'{"topics":[1]}', b"[" * 100_000, b"\xff", b""])
+async def test_what_is_not_expected(fake: StartFake, asker: Asker, body: bytes) -> None:
+    daemon = await fake()
+    for headers in ((), (NSQ_HEADER,)):
+        daemon.answers["/topics"] = Response(200, body, "text/plain", headers)
+        text = await failure(asker, daemon.address)
+        url = f'Get "http://{daemon.address}/topics": the answer is not what is expected'
+        assert text.startswith(url)
+        assert len(text) < 300
+
+
+async def test_a_daemon_that_hangs(fake: StartFake) -> None:
+    daemon = await fake()
+    daemon.answers["/topics"] = hang()
+    asker = Asker(Timeouts(1, 0.03), agent="test")
+    assert "context deadline exceeded" in await failure(asker, daemon.address)
+    await asker.close()
+
+
+async def test_an_answer_that_is_too_long(
+    fake: StartFake, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = await fake()
+    daemon.answers["/topics"] = plain_response("x" * 2000)
+    monkeypatch.setattr(asker_module, "ANSWER_MAX", 1000)
+    assert "longer than 1000 bytes" in await failure(asker, daemon.address)
+
+
+async def test_an_error_page_is_repeated_in_part(fake: StartFake, asker: Asker) -> None:
+    daemon = await fake()
+    daemon.answers["/topics"] = plain_response("x" * 100_000, 500)
+    assert len(await failure(asker, daemon.address)) < 1200
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"SSH-2.0-OpenSSH\r\n", "Expected HTTP/"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "EOF"),
+        (b"", "EOF"),
+    ],
+)
+async def test_who_does_not_speak_http(asker: Asker, said: bytes, problem: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        assert problem in await failure(asker, f"{host}:{port}")
+
+
+async def test_a_refusal_without_https_port(fake: StartFake, asker: Asker) -> None:
+    daemon = await fake()
+    for body in (b"no", b'{"https_port":0}', b'{"https_port":99999}'):
+        daemon.answers["/topics"] = Response(403, body)
+        assert await failure(asker, daemon.address) == ("got response 403 Forbidden " + quote(body))
+
+
+async def test_https_that_is_none(fake: StartFake, asker: Asker) -> None:
+    daemon = await fake()
+    port = int(daemon.address.rpartition(":")[2])
+    daemon.answers["/topics"] = Response(403, b'{"https_port":%d}' % port)
+    text = await failure(asker, daemon.address)
+    assert text.startswith(f'Get "https://127.0.0.1:{port}/topics": ')
+    assert "TLS handshake" in text
+
+
+@pytest.mark.parametrize("address", ["nowhere.invalid:1", "127.0.0.1:nosuchport", "x", ""])
+async def test_addresses_that_are_none(asker: Asker, address: str) -> None:
+    assert (await failure(asker, address)).startswith(f'Get "http://{address}/topics": ')
+
+
+async def test_no_more_at_once_than_there_is_room(
+    fake: StartFake, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asker, "_room", asyncio.Semaphore(3))
+    daemon = await fake()
+    daemon.answers["/topics"] = {"topics": []}
+    await asyncio.gather(*(asker.get(daemon.address, "/topics", Topics) for _ in range(20)))
+    assert len(daemon.server.connections) <= 3

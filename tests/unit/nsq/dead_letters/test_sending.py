@@ -1,0 +1,69 @@
+"""The channel from which dead letters are sent again, over a real nsqd."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from penstock.cluster.asker import Asker
+from penstock.cluster.exchange import Timeouts
+from penstock.nsq.dead_letters.resend import Resending, Result
+from penstock.nsq.dead_letters.sending import LetterChannel, send
+from penstock.nsq.dead_letters.topics import CHANNEL
+from penstock.testing.daemons import Daemon, run_nsqd
+from tests.unit.cli.nodes_at_work import consume, depths, kill_letters
+
+DEAD = "orders.dead"
+
+
+@pytest.fixture
+def nsqd() -> Iterator[Daemon]:
+    with run_nsqd() as daemon:
+        kill_letters(daemon, "orders", "bill", [b"a", b"b"])
+        yield daemon
+
+
+async def test_the_channel_gets_all_that_the_log_holds(nsqd: Daemon) -> None:
+    async with Asker(Timeouts(5, 5), agent="test") as asker:
+        channel = LetterChannel(asker, nsqd.http, DEAD)
+        await channel.open()
+        assert depths(nsqd, DEAD) == {CHANNEL: 2}
+        await channel.open()  # it is there
+        resending = Resending({}, Result())
+
+        async def aim(letters: Sequence[Any]) -> None:
+            resending.targets.update((letter.id.decode(), "orders") for letter in letters)
+
+        def goes_on(waits: int) -> bool:
+            return resending.result.sent.total() < 2
+
+        await channel.resend(nsqd.tcp, resending, goes_on, in_flight=1, aim=aim)
+        assert resending.result.sent == Counter(orders=2)
+    assert consume(nsqd, "orders", "bill", 2) == [b"a", b"b"]
+
+
+async def test_a_letter_that_comes_again_is_not_sent_again() -> None:
+    """As when it timed out between the publish and its FIN."""
+
+    class Takes:
+        published: ClassVar[list[bytes]] = []
+
+        async def multi_publish(self, topic: str, bodies: Sequence[bytes]) -> None:
+            self.published.extend(bodies)
+
+    class Letter:
+        id = b"%016x" % 7
+        body = b"x"
+        answers: ClassVar[list[str]] = []
+
+        def finish(self) -> None:
+            self.answers.append("FIN")
+
+    resending = Resending({"0000000000000007": "elsewhere"}, Result())
+    letter: Any = Letter()
+    for _ in range(2):
+        await send(resending, [letter], cast(Any, Takes()))
+    assert (Takes.published, letter.answers) == ([b"x"], ["FIN", "FIN"])
