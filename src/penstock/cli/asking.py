@@ -4,12 +4,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from penstock.cluster.access import Access
 from penstock.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from penstock.cli.nodes import Where
 
 Texts = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 """A flag that may be given several times; without it nothing, which needs no mention."""
@@ -65,6 +68,30 @@ class Asking:
             verify=not self.tls_insecure_skip_verify,
             auth_secret=self.auth_secret or "",
         )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes(Asking):
+    """The nodes of a command, and the way to ask them.
+
+    Parameters
+    ----------
+    nsqd_http_address
+        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
+    lookupd_http_address
+        nsqlookupd to ask for the nodes, host:port (may be given several times).
+    """
+
+    nsqd_http_address: Texts = ()
+    lookupd_http_address: Texts = ()
+
+    def where(self) -> "Where":
+        """The addresses with the way to ask. Raises ConfigError."""
+        from penstock.cli.nodes import Where
+
+        nsqds = self.nsqd_http_address
+        return Where(nsqds, self.lookupd_http_address, self.access(nsqds))
 
 
 _FILES: Final = (

@@ -20,13 +20,13 @@ TIMEOUT_S: Final = 10.0
 class Where(NamedTuple):
     """Addresses as they were given, and how to ask there."""
 
-    nsqds: Sequence[str]
-    lookupds: Sequence[str]
+    nsqds: Sequence[str] = ()
+    lookupds: Sequence[str] = ()
     access: Access = Access()
 
-    def asker(self) -> Asker:
+    def asker(self, seconds: float = TIMEOUT_S) -> Asker:
         """To be made inside the loop, and closed. Raises ConfigError."""
-        timeouts = Timeouts(TIMEOUT_S, TIMEOUT_S)
+        timeouts = Timeouts(seconds, seconds)
         return Asker(timeouts, agent="penstock", access=self.access, manner=PLAIN)
 
 

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from penstock import __version__
-from penstock.cli.asking import Asking, Texts
+from penstock.cli.asking import Nodes, Texts
 from penstock.cli.dlq.commands import dlq
 from penstock.cli.pipeline.commands import pipeline
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -81,12 +81,10 @@ def demo(
 @app.command
 def top(
     *,
-    nsqd_http_address: Texts = (),
-    lookupd_http_address: Texts = (),
     interval: str = "1s",
     once: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
-    asking: Asking | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """Watch topics, channels, groups, rates and lag of one or several nsqds, Go's too.
 
@@ -94,10 +92,6 @@ def top(
 
     Parameters
     ----------
-    nsqd_http_address
-        nsqd to watch, host:port (may be given several times); 127.0.0.1:4151 without any address.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes, host:port (may be given several times).
     interval
         Time between two looks, such as 500ms or 2s.
     once
@@ -109,12 +103,10 @@ def top(
     from penstock.cli.top.run import run_top
 
     run_top(
-        nsqd_http_address,
-        lookupd_http_address,
+        (nodes or Nodes()).where(),
         interval_s=seconds("--interval", interval),
         once=once,
         as_json=json,
-        access=(asking or Asking()).access(nsqd_http_address),
     )
 
 
@@ -123,8 +115,6 @@ def replay(
     topic: str,
     /,
     *,
-    nsqd_http_address: Texts = (),
-    lookupd_http_address: Texts = (),
     from_offset: int | None = None,
     from_time: str | None = None,
     to_offset: int | None = None,
@@ -139,7 +129,7 @@ def replay(
     client_opt: Texts = (),
     rate: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
-    asking: Asking | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """Print what a topic's log holds, or publish it again.
 
@@ -150,10 +140,6 @@ def replay(
     ----------
     topic
         Topic to read, RocketMQ's too.
-    nsqd_http_address
-        nsqd to read from (may be given several times); 127.0.0.1:4151 without any address.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes that have the topic (may be given several times).
     from_offset
         First offset; the oldest the log holds by default.
     from_time
@@ -187,9 +173,8 @@ def replay(
     from penstock.cli.replay.wanted import Span
 
     span = Span.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
-    access = (asking or Asking()).access(nsqd_http_address)
-    order = Order(topic, nsqd_http_address, lookupd_http_address, span, queue, count, grep, filter,
-                  print, to, to_nsqd, rate, dry_run, client_opt, access)  # fmt: skip
+    order = Order(topic, (nodes or Nodes()).where(), span, queue, count, grep, filter, print, to,
+                  to_nsqd, rate, dry_run, client_opt)  # fmt: skip
     run_replay(order)
 
 

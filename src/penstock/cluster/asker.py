@@ -102,20 +102,6 @@ class Asker:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def url(self, address: str) -> str:
-        """The URL at which a node is to be asked by those who do not follow its refusals.
-
-        An address of plain HTTP that the node takes is returned as it is. Raises UnreachableError.
-        """
-        if "://" in address:
-            return address
-        endpoint = await self._endpoint(address)
-        if not endpoint.is_secure:
-            answer = await self._exchange(Asked("GET", endpoint, PROBE), b"", {})
-            port = https_port(answer.status, answer.body)
-            endpoint = endpoint.secure(port) if port else endpoint
-        return endpoint.url("") if endpoint.is_secure else address
-
     async def close(self) -> None:
         """End all connections."""
         await self._pool.close()

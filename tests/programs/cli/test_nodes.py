@@ -30,7 +30,7 @@ async def test_given_nodes_and_those_that_nsqlookupd_names() -> None:
         assert await found([given.http], [lookupd.http], "t") == [given, named]
         assert await found([], [f"http://{lookupd.http}/", "127.0.0.1:1"]) == [named]
         assert await found([], [lookupd.http], "unknown") == []
-        async with Where((), ()).asker() as asker:
+        async with Where().asker() as asker:
             assert await tcp_address(asker, Place(nsqd.http)) == nsqd.tcp
     for topic in ("", "t"):
         refused = r"^no nsqlookupd answers: 127\.0\.0\.1:1 cannot be reached: connection refused$"

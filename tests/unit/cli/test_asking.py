@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.cli.asking import Asking, flags_of
+from penstock.cli.asking import Asking, Nodes, flags_of
+from penstock.cli.nodes import Where
 from penstock.cluster.access import Access
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.blocking import Producer
@@ -46,6 +47,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         with Producer(nsqd.tcp, config=config) as producer:
             producer.publish("orders.dead", b'{"id":1}')
         yield Site(nsqd, lookupd, files)
+
+
+def test_where_a_command_reads() -> None:
+    nodes = Nodes(nsqd_http_address=("https://h:1",), lookupd_http_address=("l:1",))
+    assert nodes.where() == Where(("https://h:1",), ("l:1",), Access(tls=True))
 
 
 def test_the_flags_and_the_way_to_ask() -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from penstock.cli.asking import Asking, Texts
+from penstock.cli.asking import Nodes, Texts
 from penstock.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from penstock.cli.nodes import Where
 
 Switch = Annotated[bool, Parameter(negative="")]
 
@@ -23,25 +20,19 @@ dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ
 @dlq.command(name="list")
 def list_(
     *,
-    nsqd_http_address: Texts = (),
-    lookupd_http_address: Texts = (),
     json: Switch = False,
-    asking: Asking | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """List dead-letter topics with how many letters are to be dealt with, and their ages.
 
     Parameters
     ----------
-    nsqd_http_address
-        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes (may be given several times).
     json
         A JSON object a line.
     """
     from penstock.cli.dlq.run import run_list
 
-    run_list(_where(nsqd_http_address, lookupd_http_address, asking), as_json=json)
+    run_list((nodes or Nodes()).where(), as_json=json)
 
 
 @dlq.command
@@ -49,8 +40,6 @@ def show(
     topic: str,
     /,
     *,
-    nsqd_http_address: Texts = (),
-    lookupd_http_address: Texts = (),
     limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     newest: Switch = False,
     id: Texts = (),
@@ -59,7 +48,7 @@ def show(
     grep: str | None = None,
     filter: Texts = (),
     json: Switch = False,
-    asking: Asking | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """Show dead letters, the oldest first; nothing changes.
 
@@ -67,10 +56,6 @@ def show(
     ----------
     topic
         Dead-letter topic, such as orders.dead or %DLQ%group.
-    nsqd_http_address
-        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes (may be given several times).
     limit
         Most letters to show.
     newest
@@ -94,7 +79,7 @@ def show(
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if newest and not choice.takes_all:
         raise ConfigError("--newest is of all letters: leave out what chooses some")
-    where = _where(nsqd_http_address, lookupd_http_address, asking)
+    where = (nodes or Nodes()).where()
     asyncio.run(run_show(where, topic, choice, limit=limit, newest=newest, as_json=json))
 
 
@@ -103,8 +88,6 @@ def resend(
     topic: str,
     /,
     *,
-    nsqd_http_address: Texts = (),
-    lookupd_http_address: Texts = (),
     all: Switch = False,
     id: Texts = (),
     offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
@@ -114,7 +97,7 @@ def resend(
     to: str | None = None,
     client_opt: Texts = (),
     dry_run: Switch = False,
-    asking: Asking | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """Publish dead letters to the topics they came from, and finish them.
 
@@ -125,10 +108,6 @@ def resend(
     ----------
     topic
         Dead-letter topic, such as orders.dead.
-    nsqd_http_address
-        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes (may be given several times).
     all
         All letters.
     id
@@ -157,7 +136,7 @@ def resend(
         raise ConfigError(
             "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
         )
-    where = _where(nsqd_http_address, lookupd_http_address, asking)
+    where = (nodes or Nodes()).where()
     asyncio.run(run_resend(where, topic, choice, to=to, dry_run=dry_run, client_options=client_opt))
 
 
@@ -166,14 +145,12 @@ def export(
     topic: str,
     /,
     *,
-    nsqd_http_address: Texts = (),
-    lookupd_http_address: Texts = (),
     form: Literal["json", "raw"] = "json",
     output: Path | None = None,
     channel: Texts = (),
     grep: str | None = None,
     filter: Texts = (),
-    asking: Asking | None = None,
+    nodes: Nodes | None = None,
 ) -> None:
     """Write dead letters as JSON lines or raw bodies; nothing changes.
 
@@ -181,10 +158,6 @@ def export(
     ----------
     topic
         Dead-letter topic, such as orders.dead or %DLQ%group.
-    nsqd_http_address
-        nsqd to ask, host:port (may be given several times); 127.0.0.1:4151 without any address.
-    lookupd_http_address
-        nsqlookupd to ask for the nodes (may be given several times).
     form
         JSON with where a letter came from, or the bodies alone, a line each.
     output
@@ -200,11 +173,5 @@ def export(
     from penstock.cli.dlq.run import run_export
 
     choice = Choice(channels=channel, grep=grep, fields=filter)
-    where = _where(nsqd_http_address, lookupd_http_address, asking)
+    where = (nodes or Nodes()).where()
     asyncio.run(run_export(where, topic, choice, form=form, output=output))
-
-
-def _where(nsqds: Texts, lookupds: Texts, asking: Asking | None) -> Where:
-    from penstock.cli.nodes import Where
-
-    return Where(nsqds, lookupds, (asking or Asking()).access(nsqds))

@@ -22,7 +22,7 @@ from rich.progress import (
 
 from penstock.cli.asking import flags_of
 from penstock.cli.client_options import client_config, config_of, without_secret
-from penstock.cli.nodes import Place, Where, places, tcp_address
+from penstock.cli.nodes import TIMEOUT_S, Place, Where, places, tcp_address
 from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import Form
 from penstock.cli.replay.sinks import (
@@ -35,7 +35,7 @@ from penstock.cli.replay.sinks import (
 from penstock.cli.replay.wanted import Filter, Span
 from penstock.cli.stop import INTERRUPTED, Stop
 from penstock.cli.stored import NoLog, no_log, stretches
-from penstock.cluster.access import Access
+from penstock.cluster.blocking import secured
 from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
@@ -59,8 +59,7 @@ class Order:
     """The messages to replay, and where to."""
 
     topic: str
-    nsqds: Sequence[str] = ()
-    lookupds: Sequence[str] = ()
+    where: Where = field(default_factory=Where)
     span: Span = field(default_factory=Span)
     queue: int = 0
     count: int | None = None
@@ -72,7 +71,6 @@ class Order:
     rate: int = 0
     dry_run: bool = False
     client_options: Sequence[str] = ()
-    access: Access = field(default_factory=Access)
 
     def check(self) -> None:
         """Raise PenstockError for what makes no sense."""
@@ -96,7 +94,7 @@ class Order:
         pairs += [("--client-opt", without_secret(text)) for text in self.client_options]
         for flag, value in pairs:
             words += [flag, str(value)] if value is not None else []
-        return shlex.join(words + ["--dry-run"] * self.dry_run + flags_of(self.access))
+        return shlex.join(words + ["--dry-run"] * self.dry_run + flags_of(self.where.access))
 
 
 @dataclass(slots=True)
@@ -205,7 +203,7 @@ class _Replay:
             return Nowhere()
         if order.to is None:
             return Printing(order.form)
-        base = config_of(order.access) if order.to_nsqd is None else None
+        base = config_of(order.where.access) if order.to_nsqd is None else None
         config = client_config(order.client_options, base)
         return Publishing(order.to, order.to_nsqd or part.place.tcp, config)
 
@@ -214,8 +212,10 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
     """The parts of the work, one a node, all nodes asked before anything is done."""
     parts = []
     refusals: list[PenstockError] = []
-    tls = Tls(order.access.new_context(), order.access.server_name)
-    for place in asyncio.run(_places(order)):
+    access = order.where.access
+    tls = Tls(access.new_context(), access.server_name)
+    for found in asyncio.run(_places(order)):
+        place = found._replace(http=secured(found.http, access, TIMEOUT_S))
         try:
             parts.append(_part(order, place, tls, stack))
         except (TopicNotFound, NoLog) as error:
@@ -231,22 +231,18 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
 
 
 async def _places(order: Order) -> list[Place]:
-    """The nodes, by URL where they want HTTPS; by default what is published goes back there."""
-    where = Where(order.nsqds, order.lookupds, order.access)
+    """The nodes; by default what is published goes back there."""
     publishes = order.to is not None and order.to_nsqd is None and not order.dry_run
-    async with where.asker() as asker:
+    async with order.where.asker() as asker:
         return [
-            Place(
-                await asker.url(place.http),
-                await tcp_address(asker, place) if publishes else place.tcp,
-            )
-            for place in await places(asker, where, order.topic)
+            place._replace(tcp=await tcp_address(asker, place)) if publishes else place
+            for place in await places(asker, order.where, order.topic)
         ]
 
 
 def _part(order: Order, place: Place, tls: Tls, stack: contextlib.ExitStack) -> Part:
     try:
-        log = LogClient(place.http, tls=tls, headers=order.access.headers)
+        log = LogClient(place.http, tls=tls, headers=order.where.access.headers)
         client = stack.enter_context(log)
         bounds = {queue.queue: queue for queue in client.offsets(order.topic).queues}
     except ValueError as error:

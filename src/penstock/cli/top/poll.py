@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
+from penstock.cli.nodes import Where
 from penstock.cli.top.cluster import Cluster
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
-from penstock.cluster.exchange import Timeouts, of_lookupd
+from penstock.cluster.exchange import of_lookupd
 from penstock.cluster.figures import TARGET, NodeFigures, ToldNode, figures_of
 from penstock.cluster.producers import ToldBareNodes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 
-TIMEOUTS: Final = Timeouts(3.0, 3.0)
+TIMEOUT_S: Final = 3.0
 LOOKUP_EVERY_S: Final = 15.0
 FORGET_AFTER_S: Final = 60.0
 
@@ -32,16 +33,15 @@ class Poller:
         self,
         asker: Asker,
         cluster: Cluster,
-        nsqds: Sequence[str],
-        lookupds: Sequence[str],
+        where: Where,
         interval_s: float,
         changed: Callable[[], None] = lambda: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._asker = asker
         self._cluster = cluster
-        self._direct = list(nsqds)
-        self._lookupds = list(lookupds)
+        self._direct = list(where.nsqds)
+        self._lookupds = list(where.lookupds)
         self._interval_s = interval_s
         self._changed = changed
         self._clock = clock

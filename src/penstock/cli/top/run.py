@@ -7,21 +7,18 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from penstock.cli.nodes import DEFAULT_NODE
+from penstock.cli.nodes import DEFAULT_NODE, Where
 from penstock.cli.top import draw
 from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.keys import Keys
-from penstock.cli.top.poll import TIMEOUTS, Poller
+from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cli.top.rows import Row, reader_rows, topic_rows
 from penstock.cli.top.terminal import Terminal, is_terminal, styled
 from penstock.cli.top.view import View
-from penstock.cluster.access import Access
 from penstock.cluster.asker import Asker
-from penstock.cluster.errors import PLAIN
 from penstock.core.errors import PenstockError
 
 
@@ -29,52 +26,27 @@ class NobodyAnswers(PenstockError):
     """None of the nodes could be asked."""
 
 
-def run_top(
-    nsqds: Sequence[str],
-    lookupds: Sequence[str],
-    *,
-    interval_s: float,
-    once: bool,
-    as_json: bool,
-    access: Access,
-) -> None:
+def run_top(where: Where, *, interval_s: float, once: bool, as_json: bool) -> None:
     """Show until q, Ctrl-C or SIGTERM. Raises NobodyAnswers when there is nothing to print."""
-    if not nsqds and not lookupds:
-        nsqds = [DEFAULT_NODE]
+    if not where.nsqds and not where.lookupds:
+        where = where._replace(nsqds=[DEFAULT_NODE])
     if once or as_json or not is_terminal():
-        asyncio.run(_print(nsqds, lookupds, interval_s, access, as_json=as_json))
+        asyncio.run(_print(where, interval_s, as_json))
         return
     with Terminal() as terminal:
-        asyncio.run(_live(terminal, nsqds, lookupds, interval_s, access))
+        asyncio.run(_live(terminal, where, interval_s))
 
 
-async def _live(
-    terminal: Terminal,
-    nsqds: Sequence[str],
-    lookupds: Sequence[str],
-    interval_s: float,
-    access: Access,
-) -> None:
-    async with _asker(access) as asker:
-        await Live(terminal, asker, nsqds, lookupds, interval_s).run()
+async def _live(terminal: Terminal, where: Where, interval_s: float) -> None:
+    async with where.asker(TIMEOUT_S) as asker:
+        await Live(terminal, asker, where, interval_s).run()
 
 
-def _asker(access: Access) -> Asker:
-    return Asker(TIMEOUTS, agent="penstock top", access=access, manner=PLAIN)
-
-
-async def _print(
-    nsqds: Sequence[str],
-    lookupds: Sequence[str],
-    interval_s: float,
-    access: Access,
-    *,
-    as_json: bool,
-) -> None:
+async def _print(where: Where, interval_s: float, as_json: bool) -> None:
     """Two looks, an interval apart, for there are no rates without."""
     cluster = Cluster()
-    async with _asker(access) as asker:
-        poller = Poller(asker, cluster, nsqds, lookupds, interval_s)
+    async with where.asker(TIMEOUT_S) as asker:
+        poller = Poller(asker, cluster, where, interval_s)
         await poller.once()
         if any(not node.error for node in cluster.all()):
             await asyncio.sleep(interval_s)
@@ -126,20 +98,13 @@ def _shown(row: Row) -> dict[str, Any]:
 class Live:
     """The view on a terminal, with the network on one side and keys and signals on the other."""
 
-    def __init__(
-        self,
-        terminal: Terminal,
-        asker: Asker,
-        nsqds: Sequence[str],
-        lookupds: Sequence[str],
-        interval_s: float,
-    ) -> None:
+    def __init__(self, terminal: Terminal, asker: Asker, where: Where, interval_s: float) -> None:
         self._terminal = terminal
         self._keys = Keys()
         self._cluster = Cluster()
         self._view = View(self._cluster)
         self._news = asyncio.Event()
-        self._poller = Poller(asker, self._cluster, nsqds, lookupds, interval_s, self._news.set)
+        self._poller = Poller(asker, self._cluster, where, interval_s, self._news.set)
         self._ended = False
 
     async def run(self) -> None:

@@ -123,7 +123,25 @@ def _nodes_url(address: str) -> str:
 
 
 def parse_answer(status: int, body: bytes) -> list[Node]:
-    """The nodes of an answer of nsqlookupd, wrapped in ``data`` (before NSQ 1.0) or not.
+    """The nodes of an answer of nsqlookupd; none for a topic that it does not know.
+
+    Raises LookupFailed.
+    """
+    return _each_producer(status, body, _node)
+
+
+def _parse_nodes(status: int, body: bytes) -> dict[Node, set[str]]:
+    """The nodes of an answer to /nodes with the topics that they offer. Raises LookupFailed."""
+    found: dict[Node, set[str]] = {}
+    for node, topics in _each_producer(status, body, lambda each: (_node(each), _offered(each))):
+        found.setdefault(node, set()).update(topics)
+    return found
+
+
+def _each_producer(
+    status: int, body: bytes, read: Callable[[dict[str, Any]], _Answer]
+) -> list[_Answer]:
+    """The producers of an answer, wrapped in ``data`` (before NSQ 1.0) or not, each as it is read.
 
     Raises LookupFailed.
     """
@@ -133,35 +151,9 @@ def parse_answer(status: int, body: bytes) -> list[Node]:
             return []
         if status != 200:
             raise LookupFailed(f"status {status} {answer.get('message', '')}".rstrip())
-    except (ValueError, AttributeError) as error:
-        raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error
-    return nodes_in(answer)
-
-
-def nodes_in(answer: Any) -> list[Node]:
-    """The nodes of a parsed answer, of /lookup or of /nodes. Raises LookupFailed."""
-    try:
-        answer = answer.get("data") or answer
-        return [_node(producer) for producer in answer.get("producers") or []]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LookupFailed(f"no answer of nsqlookupd: {error!r}") from error
-
-
-def _parse_nodes(status: int, body: bytes) -> dict[Node, set[str]]:
-    """The nodes of an answer to /nodes with the topics that they offer. Raises LookupFailed."""
-    found: dict[Node, set[str]] = {}
-    try:
-        answer = json.loads(body or b"{}")
-        if status != 200:
-            raise LookupFailed(f"status {status} {answer.get('message', '')}".rstrip())
-        for producer in (answer.get("data") or answer).get("producers") or []:
-            topics = producer.get("topics") or []
-            hidden = producer.get("tombstones") or [False] * len(topics)
-            offered = {str(name) for name, gone in zip(topics, hidden, strict=True) if not gone}
-            found.setdefault(_node(producer), set()).update(offered)
+        return [read(each) for each in (answer.get("data") or answer).get("producers") or []]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LookupFailed(f"status {status}, no answer of nsqlookupd: {error!r}") from error
-    return found
 
 
 def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
@@ -171,7 +163,14 @@ def lookup_failed(url: str, error: BaseException, reason: str) -> LookupFailed:
     return LookupFailed(reason)
 
 
-def _node(producer: dict[str, object]) -> Node:
+def _offered(producer: dict[str, Any]) -> set[str]:
+    """The topics of a node but for those that are tombstoned."""
+    topics = producer.get("topics") or []
+    hidden = producer.get("tombstones") or [False] * len(topics)
+    return {str(name) for name, gone in zip(topics, hidden, strict=True) if not gone}
+
+
+def _node(producer: dict[str, Any]) -> Node:
     return Node(
         str(producer["broadcast_address"]),
         int(str(producer["tcp_port"])),

@@ -28,7 +28,7 @@ async def test_topics_by_what_channels_send_there_and_by_name() -> None:
         make(nsqd, "clicks", "c")
         make(nsqd, "clicks-lost")  # no channel gives anything up: no dead letters go there
         make(nsqd, "old.dead")
-        async with Where((), ()).asker() as asker:
+        async with Where().asker() as asker:
             found = await dead_topics(asker, place)
             assert [topic.name for topic in found] == ["old.dead", "orders-lost"]
             (lost,) = await dead_topic(asker, [place], "orders-lost")
@@ -44,14 +44,14 @@ async def test_a_channel_tells_what_is_open() -> None:
         make(nsqd, "t.dead", CHANNEL)
         publish(nsqd, "t.dead", [b"%d" % number for number in range(6)])
         consume(nsqd, "t.dead", CHANNEL, 2)
-        async with Where((), ()).asker() as asker:
+        async with Where().asker() as asker:
             (topic,) = await dead_topic(asker, [Place(nsqd.http)], "t.dead")
             while await open_runs(asker, topic) != [Run(2, 6)]:
                 pass
 
 
 async def test_what_is_not_there() -> None:
-    async with Where((), ()).asker() as asker:
+    async with Where().asker() as asker:
         with run_nsqd() as nsqd:
             place = Place(nsqd.http)
             make(nsqd, "t.dead")

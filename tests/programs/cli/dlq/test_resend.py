@@ -34,7 +34,7 @@ def nsqd() -> Iterator[Daemon]:
 
 @pytest.fixture
 async def asker() -> AsyncIterator[Asker]:
-    async with Where((), ()).asker() as asker:
+    async with Where().asker() as asker:
         yield asker
 
 

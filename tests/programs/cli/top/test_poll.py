@@ -6,17 +6,12 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from penstock.cli.nodes import Where
 from penstock.cli.top.cluster import Cluster
-from penstock.cli.top.poll import TIMEOUTS, Poller
-from penstock.cluster.asker import Asker
-from penstock.cluster.errors import PLAIN
+from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cluster.groups import LOG
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.unit.cli.nodes_at_work import ask, make
-
-
-def new_asker() -> Asker:
-    return Asker(TIMEOUTS, agent="test", manner=PLAIN)
 
 
 async def test_nodes_by_address_and_by_nsqlookupd_and_one_that_is_none() -> None:
@@ -27,8 +22,9 @@ async def test_nodes_by_address_and_by_nsqlookupd_and_one_that_is_none() -> None
             pass
         cluster = Cluster()
         nodes, lookupds = [lookupd.http, "127.0.0.1:1"], [lookupd.http, "127.0.0.1:2"]
-        async with new_asker() as asker:
-            await Poller(asker, cluster, nodes, lookupds, 1).once()
+        where = Where(nodes, lookupds)
+        async with where.asker() as asker:
+            await Poller(asker, cluster, where, 1).once()
     assert set(cluster.nodes) == {nsqd.http, lookupd.http, "127.0.0.1:1"}
     (topic,) = cluster.nodes[nsqd.http].topics
     assert [(reader.name, reader.kind) for reader in topic.readers] == [
@@ -53,8 +49,8 @@ async def test_a_node_that_hangs_or_dies_holds_nobody_up() -> None:
                     await news.wait()
 
         nodes = [hanging, one.http, other.http]
-        asker = new_asker()
-        poller = Poller(asker, cluster, nodes, [], 0.02, changed=news.set)
+        asker = Where().asker(TIMEOUT_S)
+        poller = Poller(asker, cluster, Where(nodes), 0.02, changed=news.set)
         poller.start()
         try:
             await until(lambda: _is_good(cluster, one) and _is_good(cluster, other))
