@@ -72,8 +72,8 @@ class Asking:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nodes(Asking):
-    """The nodes of a command, and the way to ask them.
+class Nodes:
+    """The nodes of a command.
 
     Parameters
     ----------
@@ -86,12 +86,12 @@ class Nodes(Asking):
     nsqd_http_address: Texts = ()
     lookupd_http_address: Texts = ()
 
-    def where(self) -> "Where":
+    def where(self, asking: Asking | None) -> "Where":
         """The addresses with the way to ask. Raises ConfigError."""
         from penstock.cli.nodes import Where
 
         nsqds = self.nsqd_http_address
-        return Where(nsqds, self.lookupd_http_address, self.access(nsqds))
+        return Where(nsqds, self.lookupd_http_address, (asking or Asking()).access(nsqds))
 
 
 _FILES: Final = (

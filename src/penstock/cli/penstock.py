@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from penstock import __version__
-from penstock.cli.asking import Nodes, Texts
+from penstock.cli.asking import Asking, Nodes, Texts
 from penstock.cli.dlq.commands import dlq
 from penstock.cli.pipeline.commands import pipeline
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -81,10 +81,11 @@ def demo(
 @app.command
 def top(
     *,
+    nodes: Nodes | None = None,
     interval: str = "1s",
     once: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
-    nodes: Nodes | None = None,
+    asking: Asking | None = None,
 ) -> None:
     """Watch topics, channels, groups, rates and lag of one or several nsqds, Go's too.
 
@@ -103,7 +104,7 @@ def top(
     from penstock.cli.top.run import run_top
 
     run_top(
-        (nodes or Nodes()).where(),
+        (nodes or Nodes()).where(asking),
         interval_s=seconds("--interval", interval),
         once=once,
         as_json=json,
@@ -115,6 +116,7 @@ def replay(
     topic: str,
     /,
     *,
+    nodes: Nodes | None = None,
     from_offset: int | None = None,
     from_time: str | None = None,
     to_offset: int | None = None,
@@ -129,7 +131,7 @@ def replay(
     client_opt: Texts = (),
     rate: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
-    nodes: Nodes | None = None,
+    asking: Asking | None = None,
 ) -> None:
     """Print what a topic's log holds, or publish it again.
 
@@ -173,8 +175,9 @@ def replay(
     from penstock.cli.replay.wanted import Span
 
     span = Span.parse(from_offset, from_time, to_offset, to_time, SYSTEM_CLOCK.wall_ns())
-    order = Order(topic, (nodes or Nodes()).where(), span, queue, count, grep, filter, print, to,
-                  to_nsqd, rate, dry_run, client_opt)  # fmt: skip
+    where = (nodes or Nodes()).where(asking)
+    order = Order(topic, where, span, queue, count, grep, filter, print, to, to_nsqd, rate, dry_run,
+                  client_opt)  # fmt: skip
     run_replay(order)
 
 

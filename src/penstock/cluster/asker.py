@@ -74,7 +74,7 @@ class Asker:
             server_name=self._access.server_name,
         )
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._secure: dict[str, Endpoint] = {}
+        self._known: dict[str, Endpoint] = {}
 
     async def get(self, address: str, target: str, kind: type[T]) -> T:
         """The JSON at `target` (path and query) as a `kind`. Raises UpstreamError."""
@@ -122,15 +122,16 @@ class Asker:
         return asked, answer
 
     async def _endpoint(self, address: str) -> Endpoint:
-        """Where to ask; a node that is to be asked over HTTPS is asked for its port first."""
-        if not self._access.tls or "://" in address:
+        """Where to ask. Where a secret or TLS is used, a node is first asked for its HTTPS port."""
+        access = self._access
+        if "://" in address or not (access.tls or access.auth_secret):
             return Endpoint.of(address)
-        known = self._secure.get(address)
+        known = self._known.get(address)
         if known is None:
             asked = Asked("GET", Endpoint.of(address), PROBE)
             answer = await self._exchange(asked, b"", {})
-            port = https_port(answer.status, answer.body) or self._access.https_port
-            known = self._secure[address] = asked.endpoint.secure(port)
+            port = https_port(answer.status, answer.body) or (access.https_port * access.tls)
+            known = self._known[address] = asked.endpoint.secure(port) if port else asked.endpoint
         return known
 
     async def _exchange(self, asked: Asked, content: bytes, headers: dict[str, str]) -> Answer:

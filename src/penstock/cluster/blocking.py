@@ -104,5 +104,5 @@ def secured(address: str, access: Access, seconds: float) -> str:
         return address
     with Daemon(address, seconds) as plain:
         reply = plain.ask("GET", PROBE)
-    port = https_port(reply.status, reply.body) or (access.https_port if access.tls else 0)
+    port = https_port(reply.status, reply.body) or (access.https_port * access.tls)
     return plain.endpoint.secure(port).url("") if port else address

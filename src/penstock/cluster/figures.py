@@ -13,18 +13,35 @@ CHANNEL: Final = "channel"
 TARGET: Final = "/stats?format=json&include_mem=false"
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A connection that consumes; ``software`` is its user agent or language."""
+class Client(
+    Struct,
+    rename={
+        "name": "client_id",
+        "address": "remote_address",
+        "ready": "ready_count",
+        "in_flight": "in_flight_count",
+        "messages": "message_count",
+        "finished": "finish_count",
+        "requeued": "requeue_count",
+    },
+):
+    """A connection that consumes: of a channel, or as a member of a RocketMQ group."""
 
-    name: str
     address: str
-    software: str
+    name: str = ""
+    user_agent: str = ""
+    language: str = ""
+    version: str = ""
     ready: int = 0
     in_flight: int = 0
     messages: int = 0
     finished: int = 0
     requeued: int = 0
+
+    @property
+    def software(self) -> str:
+        """Its user agent, or its language."""
+        return self.user_agent or f"{self.language} {self.version}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +110,6 @@ class NodeFigures:
 # --- as /stats has them --------------------------------------------------------------------------
 
 
-class ToldClient(Struct):
-    """A consumer of a channel, or a member of a RocketMQ group."""
-
-    remote_address: str
-    client_id: str = ""
-    name: str = ""
-    user_agent: str = ""
-    language: str = ""
-    version: str = ""
-    ready_count: int = 0
-    in_flight_count: int = 0
-    message_count: int = 0
-    finish_count: int = 0
-    requeue_count: int = 0
-
-
 class ToldChannel(Struct):
     """A channel; Go's nsqd has no dead letters, and before NSQ 1.2 counted no clients."""
 
@@ -122,7 +123,7 @@ class ToldChannel(Struct):
     paused: bool
     dead_letter_count: int = 0
     client_count: int | None = None
-    clients: list[ToldClient] | None = None
+    clients: list[Client] | None = None
 
 
 class ToldGroup(Struct):
@@ -133,7 +134,7 @@ class ToldGroup(Struct):
     committed: dict[str, int]
     rate: float = 0
     client_count: int = 0
-    clients: list[ToldClient] | None = None
+    clients: list[Client] | None = None
 
 
 class ToldTopic(Struct):
@@ -179,7 +180,7 @@ def _topic(topic: ToldTopic) -> Topic:
 
 
 def _channel(channel: ToldChannel) -> Reader:
-    clients = tuple(map(_client, channel.clients or ()))
+    clients = tuple(channel.clients or ())
     waiting = channel.depth + channel.in_flight_count + channel.deferred_count
     return Reader(
         channel.channel_name,
@@ -197,19 +198,6 @@ def _channel(channel: ToldChannel) -> Reader:
     )
 
 
-def _client(client: ToldClient) -> Client:
-    return Client(
-        client.client_id or client.name,
-        client.remote_address,
-        client.user_agent or f"{client.language} {client.version}".strip(),
-        client.ready_count,
-        client.in_flight_count,
-        client.message_count,
-        client.finish_count,
-        client.requeue_count,
-    )
-
-
 def _group(group: ToldGroup, kind: str) -> Reader:
     return Reader(
         group.group_name,
@@ -218,5 +206,5 @@ def _group(group: ToldGroup, kind: str) -> Reader:
         sum(group.committed.values()),
         clients=group.client_count,
         rate=group.rate if kind == ROCKETMQ else None,
-        members=tuple(map(_client, group.clients or ())),
+        members=tuple(group.clients or ()),
     )

@@ -51,7 +51,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_where_a_command_reads() -> None:
     nodes = Nodes(nsqd_http_address=("https://h:1",), lookupd_http_address=("l:1",))
-    assert nodes.where() == Where(("https://h:1",), ("l:1",), Access(tls=True))
+    assert nodes.where(None) == Where(("https://h:1",), ("l:1",), Access(tls=True))
+    asking = Asking(auth_secret="s")
+    assert Nodes().where(asking) == Where((), (), Access(auth_secret="s"))
 
 
 def test_the_flags_and_the_way_to_ask() -> None:

@@ -6,8 +6,9 @@ import pytest
 from msgspec import Struct
 
 from penstock.cluster import asker as asker_module
+from penstock.cluster.access import Access
 from penstock.cluster.asker import Asker
-from penstock.cluster.errors import UpstreamError
+from penstock.cluster.errors import PLAIN, UpstreamError
 from penstock.cluster.exchange import Timeouts
 from penstock.core.quote import quote
 from penstock.net.http import Response
@@ -141,3 +142,35 @@ async def test_no_more_at_once_than_there_is_room(
     daemon.answers["/topics"] = {"topics": []}
     await asyncio.gather(*(asker.get(daemon.address, "/topics", Topics) for _ in range(20)))
     assert len(daemon.server.connections) <= 3
+
+
+REFUSAL = Response(403, b'{"message":"TLS_REQUIRED","https_port":1}')
+
+
+async def test_no_secret_goes_over_plain_http_where_the_node_wants_tls(fake: StartFake) -> None:
+    daemon = await fake()
+    daemon.answers = {"/ping": REFUSAL, "/topics": REFUSAL}
+    async with Asker(Timeouts(5, 5), agent="test", access=Access(auth_secret="s")) as asker:
+        assert await failure(asker, daemon.address) == (
+            'Get "https://127.0.0.1:1/topics": dial tcp 127.0.0.1:1: connect: connection refused'
+        )
+    assert daemon.asked == ["GET /ping"]
+
+
+async def test_where_tls_is_wanted_nothing_is_asked_over_plain_http(fake: StartFake) -> None:
+    daemon = await fake()
+    daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
+    access = Access(tls=True, https_port=1)
+    async with Asker(Timeouts(5, 5), agent="test", access=access, manner=PLAIN) as asker:
+        for _ in range(2):
+            text = "127.0.0.1:1 cannot be reached: connection refused"
+            assert await failure(asker, daemon.address) == text
+        assert daemon.asked == ["GET /ping"]  # remembered
+        assert await asker.get(f"http://{daemon.address}/", "/topics", Topics) == Topics(["t"])
+
+
+async def test_the_secret_goes_to_a_node_without_tls(fake: StartFake) -> None:
+    daemon = await fake()
+    daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
+    async with Asker(Timeouts(5, 5), agent="test", access=Access(auth_secret="s")) as asker:
+        assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from penstock.cli.asking import Nodes, Texts
+from penstock.cli.asking import Asking, Nodes, Texts
 from penstock.core.errors import ConfigError
 
 Switch = Annotated[bool, Parameter(negative="")]
@@ -20,8 +20,9 @@ dlq = App(name="dlq", help="List, show, resend and export dead letters, RocketMQ
 @dlq.command(name="list")
 def list_(
     *,
-    json: Switch = False,
     nodes: Nodes | None = None,
+    json: Switch = False,
+    asking: Asking | None = None,
 ) -> None:
     """List dead-letter topics with how many letters are to be dealt with, and their ages.
 
@@ -32,7 +33,7 @@ def list_(
     """
     from penstock.cli.dlq.run import run_list
 
-    run_list((nodes or Nodes()).where(), as_json=json)
+    run_list((nodes or Nodes()).where(asking), as_json=json)
 
 
 @dlq.command
@@ -40,6 +41,7 @@ def show(
     topic: str,
     /,
     *,
+    nodes: Nodes | None = None,
     limit: Annotated[int, Parameter(validator=Number(gte=1))] = 20,
     newest: Switch = False,
     id: Texts = (),
@@ -48,7 +50,7 @@ def show(
     grep: str | None = None,
     filter: Texts = (),
     json: Switch = False,
-    nodes: Nodes | None = None,
+    asking: Asking | None = None,
 ) -> None:
     """Show dead letters, the oldest first; nothing changes.
 
@@ -79,7 +81,7 @@ def show(
     choice = Choice(ids=id, offsets=offset, channels=channel, grep=grep, fields=filter)
     if newest and not choice.takes_all:
         raise ConfigError("--newest is of all letters: leave out what chooses some")
-    where = (nodes or Nodes()).where()
+    where = (nodes or Nodes()).where(asking)
     asyncio.run(run_show(where, topic, choice, limit=limit, newest=newest, as_json=json))
 
 
@@ -88,6 +90,7 @@ def resend(
     topic: str,
     /,
     *,
+    nodes: Nodes | None = None,
     all: Switch = False,
     id: Texts = (),
     offset: Annotated[tuple[int, ...], Parameter(negative="", show_default=False)] = (),
@@ -97,7 +100,7 @@ def resend(
     to: str | None = None,
     client_opt: Texts = (),
     dry_run: Switch = False,
-    nodes: Nodes | None = None,
+    asking: Asking | None = None,
 ) -> None:
     """Publish dead letters to the topics they came from, and finish them.
 
@@ -136,7 +139,7 @@ def resend(
         raise ConfigError(
             "say which letters: --all, or some of --id, --offset, --channel, --grep, --filter"
         )
-    where = (nodes or Nodes()).where()
+    where = (nodes or Nodes()).where(asking)
     asyncio.run(run_resend(where, topic, choice, to=to, dry_run=dry_run, client_options=client_opt))
 
 
@@ -145,12 +148,13 @@ def export(
     topic: str,
     /,
     *,
+    nodes: Nodes | None = None,
     form: Literal["json", "raw"] = "json",
     output: Path | None = None,
     channel: Texts = (),
     grep: str | None = None,
     filter: Texts = (),
-    nodes: Nodes | None = None,
+    asking: Asking | None = None,
 ) -> None:
     """Write dead letters as JSON lines or raw bodies; nothing changes.
 
@@ -173,5 +177,5 @@ def export(
     from penstock.cli.dlq.run import run_export
 
     choice = Choice(channels=channel, grep=grep, fields=filter)
-    where = (nodes or Nodes()).where()
+    where = (nodes or Nodes()).where(asking)
     asyncio.run(run_export(where, topic, choice, form=form, output=output))
