@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
 
 import msgspec
 
@@ -13,6 +14,7 @@ from penstock.admin.json_body import read_strings
 from penstock.admin.pipelines.past import PIPELINES_MAX, Past
 from penstock.admin.pipelines.whole import NodePipelines, whole_pipelines
 from penstock.cluster import semver
+from penstock.cluster.figures import ToldNode, figures_of
 from penstock.cluster.groups import NodeGroups, whole_groups
 from penstock.cluster.producers import ToldNodes, distinct, united
 from penstock.cluster.stats import NodeStats, Place, settled, whole_channel, whole_topic
@@ -36,6 +38,8 @@ def bodies(data: bytes) -> None:
 
 def stats(data: bytes) -> None:
     """Any /stats can be summed up and shown, or is refused as a whole."""
+    with suppress(*MALFORMED):
+        figures_of("n:1", 1, msgspec.json.decode(data, type=ToldNode))
     try:
         read = msgspec.json.decode(data, type=NodeStats)
     except MALFORMED:

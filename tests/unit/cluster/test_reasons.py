@@ -64,7 +64,7 @@ def test_what_the_standard_librarys_client_raises(error: Exception, plain: str) 
 
 def test_tls_comes_with_a_remedy() -> None:
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    error.verify_code = 19
+    error.verify_code, error.verify_message = 19, "self-signed certificate"
     error.reason = "CERTIFICATE_VERIFY_FAILED"
     found = reason_of(error, "h:1", connecting=True)
     assert found.plain == found.go
