@@ -122,7 +122,7 @@ class Asker:
         return asked, answer
 
     async def _endpoint(self, address: str) -> Endpoint:
-        """Where to ask. Where a secret or TLS is used, a node is first asked for its HTTPS port."""
+        """The endpoint to ask. With a secret or TLS a node is first asked for its HTTPS port."""
         access = self._access
         if "://" in address or not (access.tls or access.auth_secret):
             return Endpoint.of(address)

@@ -29,16 +29,16 @@ class Manner:
     """Plain words, which begin with the daemon's address."""
 
     def unreachable(self, asked: Asked, reason: Reason) -> str:
-        """No answer came."""
+        """The text when no answer came."""
         return f"{asked.endpoint.address} cannot be reached: {reason.plain}{reason.remedy}"
 
     def refused(self, asked: Asked, status: int, body: bytes) -> str:
-        """The answer is another status than 200."""
+        """The text for another status than 200."""
         code = code_of(body) or status_text(status).partition(" ")[2]
         return f"{asked.endpoint.address}: {status} {code}".rstrip()
 
     def unexpected(self, asked: Asked, words: str) -> str:
-        """The answer is 200, and makes no sense."""
+        """The text for an answer that makes no sense."""
         return f"{asked.endpoint.address}: no nsqd or nsqlookupd answers there ({words})"
 
 

@@ -28,7 +28,7 @@ class Timeouts(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a daemon is asked: ``address`` is host:port, ``path`` goes before that of a request."""
+    """The place of a daemon: ``address`` is host:port, ``path`` goes before that of a request."""
 
     is_secure: bool
     address: str
@@ -46,7 +46,7 @@ class Endpoint(NamedTuple):
         return cls(scheme == "https", host, (slash + path).rstrip("/"))
 
     def host_and_port(self) -> tuple[str, int]:
-        """Also of addresses whose port has a name. Raises ValueError."""
+        """The two, also of addresses whose port has a name. Raises ValueError."""
         host, colon, port = self.address.rpartition(":")
         if colon and port and not port.isdigit():
             try:

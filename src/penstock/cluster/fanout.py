@@ -46,7 +46,7 @@ class Warnings:
 
 
 class Strict(Warnings):
-    """For those to whom the others' answers are wrong without all: an error is raised."""
+    """Warnings of those whose sums are wrong without every answer: an error is raised."""
 
     def add(self, errors: Iterable[str]) -> None:
         """Raises NoAnswerError with the errors of the step, if there are any."""

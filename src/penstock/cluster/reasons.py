@@ -1,4 +1,4 @@
-"""Why a daemon gave no answer: once in plain words, once in those of Go's HTTP client."""
+"""Reasons why a daemon gave no answer: in plain words, and in those of Go's HTTP client."""
 
 from __future__ import annotations
 
