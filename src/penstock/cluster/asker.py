@@ -138,7 +138,7 @@ class Asker:
         endpoint = asked.endpoint
         try:
             host, port = endpoint.host_and_port()
-            fields = {"Host": endpoint.address, **self._fields, **headers}
+            fields = {"Host": endpoint.address, **self._fields, **endpoint.headers, **headers}
             if asked.method == "POST":
                 fields["Content-Length"] = str(len(content))
             head = request_head(asked.method, endpoint.path + asked.target, fields)

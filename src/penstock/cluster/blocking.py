@@ -44,7 +44,7 @@ class Daemon:
             seconds,
             max_body,
             tls=tls if self.endpoint.is_secure else None,
-            headers={"Accept": ACCEPT, **(headers or {})},
+            headers={"Accept": ACCEPT, **self.endpoint.headers, **(headers or {})},
         )
 
     def __enter__(self) -> Daemon:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import socket
+from base64 import b64encode
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus, unquote_to_bytes, urlencode
 
 from penstock.net.address import join_host_port, split_host_port
 
@@ -33,17 +34,25 @@ class Endpoint(NamedTuple):
     is_secure: bool
     address: str
     path: str = ""
+    user: str = ""
+    """User and password as a URL has them; no text shows them."""
 
     @classmethod
     def of(cls, address: str) -> Endpoint:
-        """The endpoint at ``host:port``, or at a URL."""
-        scheme, sign, rest = address.partition("://")
-        if not sign:
-            return cls(is_secure=False, address=address)
-        host, slash, path = rest.partition("/")
-        if ":" not in host.rpartition("]")[2]:
+        """The endpoint at ``host:port``, or at a URL; either may begin with a user and password."""
+        scheme, sign, rest = address.rpartition("://")
+        place, slash, path = rest.partition("/") if sign else (rest, "", "")
+        user, _, host = place.rpartition("@")
+        if sign and ":" not in host.rpartition("]")[2]:
             host += ":443" if scheme == "https" else ":80"
-        return cls(scheme == "https", host, (slash + path).rstrip("/"))
+        return cls(scheme == "https", host, (slash + path).rstrip("/"), user)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header that a user and password become."""
+        if not self.user:
+            return {}
+        return {"Authorization": f"Basic {b64encode(unquote_to_bytes(self.user)).decode()}"}
 
     def host_and_port(self) -> tuple[str, int]:
         """The two, also of addresses whose port has a name. Raises ValueError."""
@@ -61,9 +70,9 @@ class Endpoint(NamedTuple):
         return f"{'https' if self.is_secure else 'http'}://{self.address}{self.path}{target}"
 
     def secure(self, port: int) -> Endpoint:
-        """The same host over HTTPS. Raises ValueError."""
+        """The endpoint of the same host over HTTPS. Raises ValueError."""
         host = self.host_and_port()[0]
-        return Endpoint(is_secure=True, address=join_host_port(host, port))
+        return self._replace(is_secure=True, address=join_host_port(host, port), path="")
 
 
 def of_lookupd(address: str) -> str:

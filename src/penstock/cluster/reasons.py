@@ -20,7 +20,7 @@ _CUT_SHORT: Final = "the connection ended before the answer did"
 
 
 class Reason(NamedTuple):
-    """The same reason twice: for a line that names the daemon already, and as Go has it.
+    """A reason twice: for a line that names the daemon already, and as Go has it.
 
     ``remedy`` continues the plain one with the flags that help, where some do.
     """

@@ -50,6 +50,15 @@ def test_endpoints(address: str, url: str, where: tuple[str, int]) -> None:
     assert endpoint.secure(9).url("") == f"https://{join_host_port(where[0], 9)}"
 
 
+@pytest.mark.parametrize("address", ["http://me:s%40cret@h:1/", "me:s%40cret@h:1"])
+def test_a_password_is_sent_and_not_shown(address: str) -> None:
+    endpoint = Endpoint.of(address)
+    assert endpoint.url("/p") == "http://h:1/p"
+    assert endpoint.headers == {"Authorization": "Basic bWU6c0BjcmV0"}
+    assert endpoint.secure(2).headers == endpoint.headers
+    assert Endpoint.of("h:1").headers == {}
+
+
 def test_the_port_that_a_refusal_names() -> None:
     assert https_port(403, b'{"message":"TLS_REQUIRED","https_port":4152}') == 4152
     for status, body in (
