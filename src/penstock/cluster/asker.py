@@ -110,6 +110,15 @@ class Asker:
         self, method: str, address: str, target: str, content: bytes = b""
     ) -> tuple[Asked, Answer]:
         """The request that was answered 200 in the end, and what."""
+        try:
+            return await self._asked_there(method, address, target, content)
+        except UnreachableError:
+            self._known.pop(address, None)  # it may come back without TLS, or at another port
+            raise
+
+    async def _asked_there(
+        self, method: str, address: str, target: str, content: bytes
+    ) -> tuple[Asked, Answer]:
         async with self._room:
             asked = Asked(method, await self._endpoint(address), target)
             answer = await self._exchange(asked, content, self._access.headers)

@@ -58,10 +58,13 @@ class _TopicName(Struct):
     topic_name: str = ""
 
 
-class _TopicNames(Struct):
+class TopicNames(Struct):
+    """The names of a node's topics, as its /stats tells them."""
+
     topics: list[_TopicName] | None = None
 
     def names(self) -> list[str]:
+        """The names in the order of the answer."""
         return [each.topic_name for each in self.topics or ()]
 
 
@@ -80,7 +83,7 @@ class Cluster:
         if self.addresses.lookupds:
             told = await self._lookupds("/topics", _Topics, warnings)
             return sorted({topic for _, each in told for topic in each.topics or ()})
-        stats = await self._nsqds(STATS, _TopicNames, warnings)
+        stats = await self._nsqds(STATS, TopicNames, warnings)
         return sorted({topic for _, each in stats for topic in each.names()})
 
     async def inactive_topics(
@@ -145,7 +148,7 @@ class Cluster:
 
         async def ask(address: str) -> Producer | None:
             target = f"{STATS}&topic={escaped(topic)}{NO_CLIENTS}"
-            stats = await self.asker.get(address, target, _TopicNames)
+            stats = await self.asker.get(address, target, TopicNames)
             if topic not in stats.names():
                 return None
             return (await self._info(address)).described([ProducerTopic(topic)])
@@ -157,7 +160,7 @@ class Cluster:
     async def described(self, address: str) -> Producer:
         """The node at this address as it describes itself. Raises UpstreamError."""
         info = await self._info(address)
-        stats = await self.asker.get(address, STATS + NO_CLIENTS, _TopicNames)
+        stats = await self.asker.get(address, STATS + NO_CLIENTS, TopicNames)
         return info.described([ProducerTopic(each) for each in stats.names()])
 
     async def _bare(self, address: str) -> Producer:

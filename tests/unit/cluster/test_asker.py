@@ -162,10 +162,10 @@ async def test_where_tls_is_wanted_nothing_is_asked_over_plain_http(fake: StartF
     daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
     access = Access(tls=True, https_port=1)
     async with Asker(Timeouts(5, 5), agent="test", access=access, manner=PLAIN) as asker:
-        for _ in range(2):
+        for _ in range(2):  # asked again: it may have come back at another port
             text = "127.0.0.1:1 cannot be reached: connection refused"
             assert await failure(asker, daemon.address) == text
-        assert daemon.asked == ["GET /ping"]  # remembered
+        assert daemon.asked == ["GET /ping", "GET /ping"]
         assert await asker.get(f"http://{daemon.address}/", "/topics", Topics) == Topics(["t"])
 
 
@@ -173,4 +173,6 @@ async def test_the_secret_goes_to_a_node_without_tls(fake: StartFake) -> None:
     daemon = await fake()
     daemon.answers = {"/ping": Response(200, b"OK"), "/topics": {"topics": ["t"]}}
     async with Asker(Timeouts(5, 5), agent="test", access=Access(auth_secret="s")) as asker:
-        assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+        for _ in range(2):
+            assert await asker.get(daemon.address, "/topics", Topics) == Topics(["t"])
+    assert daemon.asked == ["GET /ping", "GET /topics", "GET /topics"]

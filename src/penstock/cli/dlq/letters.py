@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from penstock.cli.nodes import Place
 from penstock.cluster.asker import Asker
+from penstock.cluster.cluster import NO_CLIENTS, STATS, TopicNames
 from penstock.cluster.errors import RefusedError
 from penstock.core.errors import PenstockError
 from penstock.nsq.dead_letters import letters
@@ -16,8 +15,6 @@ from penstock.nsq.dead_letters.log import LogReader
 from penstock.nsq.dead_letters.runs import Run
 from penstock.nsq.dead_letters.topics import SUFFIXES, is_rocketmq
 from penstock.nsq.stored import Stored
-
-_STATS = "/stats?format=json&include_clients=false&include_mem=false"
 
 
 class NoDeadLetters(PenstockError):
@@ -40,14 +37,6 @@ class DeadTopic(NamedTuple):
         return is_rocketmq(self.name)
 
 
-class _Topic(Struct):
-    topic_name: str
-
-
-class _Topics(Struct):
-    topics: list[_Topic] | None
-
-
 async def dead_topics(asker: Asker, place: Place) -> list[DeadTopic]:
     """The dead-letter topics of a node, by name. Raises NotPenstock, UpstreamError."""
     try:
@@ -65,9 +54,8 @@ async def dead_topic(asker: Asker, places: Sequence[Place], name: str) -> list[D
     others: set[str] = set()
     for place in places:
         await dead_topics(asker, place)  # raises for another nsqd
-        told = await asker.get(place.http, _STATS, _Topics)
-        names = {each.topic_name for each in told.topics or ()}
-        others |= names
+        names = (await asker.get(place.http, STATS + NO_CLIENTS, TopicNames)).names()
+        others.update(names)
         if name in names:
             found.append(DeadTopic(place, name))
     if not found:
