@@ -5,6 +5,8 @@
     rows = penstock.arrow.read("events", nsqd_http_address="127.0.0.1:4151")
     rows.read_pandas(); polars.from_arrow(rows); duckdb.sql("select count(*) from rows")
 
+    orders = penstock.arrow.read("orders", format="rocketmq", namesrvAddr="127.0.0.1:9876")
+
 It needs pyarrow (``pip install 'penstock[arrow]'``) and neither Java nor Spark, and leaves nothing
 at the nodes: no group, no channel.
 """
@@ -13,27 +15,45 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from penstock.spark import planning
+from penstock.spark import decode, planning, reader
 from penstock.spark.cluster import Cluster
-from penstock.spark.columns import COLUMNS
-from penstock.spark.decode import TYPES, arrow_schema
 from penstock.spark.errors import OptionError
 from penstock.spark.offsets import Bounds, Nested, Offsets, Place, resolve
 from penstock.spark.planning import Split
 from penstock.spark.positions import offsets_at
-from penstock.spark.reader import read_split, restrict
+from penstock.spark.reader import restrict
+from penstock.spark.rocketmq import decode as rocketmq_decode
+from penstock.spark.rocketmq import reader as rocketmq_reader
+from penstock.spark.rocketmq.routes import cluster_of
+from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.settings import Settings
 from penstock.spark.timestamps import nanoseconds
 
 Position: TypeAlias = str | int | datetime | Nested
 """``earliest``, ``latest``, an offset, a time, or offsets by topic, node and queue."""
 
+
+class _Format(NamedTuple):
+    """The parts that read the log of one kind of topic."""
+
+    settings: type[Settings]
+    types: Mapping[str, pa.DataType]
+    cluster: Callable[[Any], Cluster]
+    read_split: Callable[[Split, Sequence[str], Any], Iterator[pa.RecordBatch]]
+
+
+_FORMATS: Final = {
+    "nsq": _Format(Settings, decode.TYPES, Cluster, reader.read_split),
+    "rocketmq": _Format(
+        RocketmqSettings, rocketmq_decode.TYPES, cluster_of, rocketmq_reader.read_split
+    ),
+}
 # Connections are kept for the whole process, each for one request at a time.
 _connections = threading.Lock()
 
@@ -43,25 +63,28 @@ def read(
     start: Position = "earliest",
     end: Position = "latest",
     *,
-    columns: Sequence[str] = COLUMNS,
+    format: str = "nsq",
+    columns: Sequence[str] | None = None,
     **options: str | int | bool | Sequence[str],
 ) -> pa.RecordBatchReader:
     """The messages from ``start`` up to, not including, ``end``, both fixed by this call.
 
     Batches are fetched while they are taken, one at a time, so memory does not grow with the topic.
-    Within a node's queue they are in order; nodes and queues come one after the other. ``options``
-    are those of ``format("nsq")``: ``nsqd_http_address`` or ``lookupd_http_address``, ``timeout``,
+    Within a node's queue they are in order; nodes and queues come one after the other. ``format``
+    is ``nsq`` or ``rocketmq``, and ``options`` are those of Spark's source of that name:
+    ``nsqd_http_address``, ``lookupd_http_address`` or ``namesrvAddr``, ``timeout``,
     ``failOnDataLoss``, ... A time is that of the publish, and a datetime with a time zone.
 
     Raises OptionError for what cannot be used and SourceError when the log cannot be read, also
     while batches are taken.
     """
-    schema = arrow_schema(_known(columns))
+    kind = _format(format)
+    chosen = _columns(columns, kind)
     given = {name: _text(value) for name, value in options.items()}
-    settings = Settings.parse({**given, "topic": topic}, "batch")
+    settings = kind.settings.parse({**given, "topic": topic}, "batch")
     _require_arguments(settings)
     with _connections:
-        bounds = Cluster(settings).bounds()
+        bounds = kind.cluster(settings).bounds()
         first, last = restrict(
             _offsets(start, "start", bounds, settings),
             _offsets(end, "end", bounds, settings),
@@ -69,20 +92,26 @@ def read(
             settings,
         )
     splits = planning.plan(first, last, bounds, partitions_min=1)
-    return pa.RecordBatchReader.from_batches(schema, _batches(splits, columns, settings))
+    schema = pa.schema([pa.field(name, kind.types[name]) for name in chosen])
+    batches = (kind.read_split(split, chosen, settings) for split in splits)
+    return pa.RecordBatchReader.from_batches(schema, _by_turns(batches))
 
 
-def _batches(
-    splits: Sequence[Split], columns: Sequence[str], settings: Settings
-) -> Iterator[pa.RecordBatch]:
-    for split in splits:
-        batches = read_split(split, columns, settings)
+def _by_turns(splits: Iterator[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """The batches of one split after the other; each is fetched while nobody else fetches."""
+    for batches in splits:
         while True:
             with _connections:
                 batch = next(batches, None)
             if batch is None:
                 break
             yield batch
+
+
+def _format(name: str) -> _Format:
+    if name not in _FORMATS:
+        raise OptionError(f"format must be {' or '.join(_FORMATS)}, not {name!r}")
+    return _FORMATS[name]
 
 
 def _require_arguments(settings: Settings) -> None:
@@ -93,10 +122,12 @@ def _require_arguments(settings: Settings) -> None:
         raise OptionError("includeOrigin is an option of Spark: name the columns in columns")
 
 
-def _known(columns: Sequence[str]) -> Sequence[str]:
-    if not columns or not set(columns) <= set(TYPES):
+def _columns(asked: Sequence[str] | None, kind: _Format) -> Sequence[str]:
+    """The columns to read: by default those of all messages."""
+    columns = kind.settings.usual_columns if asked is None else asked
+    if not columns or not set(columns) <= set(kind.types):
         named = ", ".join(columns) or "none"
-        raise OptionError(f"columns must be some of {', '.join(TYPES)}, not {named}")
+        raise OptionError(f"columns must be some of {', '.join(kind.types)}, not {named}")
     return columns
 
 

@@ -1,4 +1,4 @@
-"""``penstock.arrow.read`` over a real nsqd."""
+"""``penstock.arrow.read`` over a real nsqd, and a real broker behind a name server."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from penstock.nsq.protocol import encode
 from penstock.spark.access import close_connections
 from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError, SourceError
+from penstock.spark.rocketmq.columns import COLUMNS as ROCKETMQ_COLUMNS
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.fake_log_server import FakeLogServer
+from tests.spark.rocketmq_brokers import WAYS, Brokers, run_brokers
 
 CHUNK = 500
 
@@ -123,6 +125,7 @@ def test_several_readers_may_be_taken_from_at_once(nsqd: Daemon) -> None:
         ({"bad": {"typo:1": {"0": 4}}}, ("body",), "start names node typo:1 for topic bad"),
         (datetime(2026, 1, 1), ("body",), r"start=2026-01-01 00:00:00 has no time zone"),
         ("earliest", ("colour",), "columns must be some of topic, .*, reason, not colour"),
+        ("earliest", ("queue_offset",), "columns must be some of .*, not queue_offset"),
         ("earliest", (), "columns must be some of .*, not none"),
     ],
 )
@@ -181,6 +184,70 @@ def test_a_batch_that_is_lost_in_the_middle_is_an_error_that_names_it() -> None:
         options: dict[str, Any] = {"nsqd_http_address": server.address, "failOnDataLoss": False}
         assert len(arrow.read("t", **options).read_all()) == 20
         close_connections()
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[Brokers]:
+    with run_brokers() as running:
+        yield running
+    close_connections()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_topic_of_rocketmq_is_read_whole_with_all_columns(brokers: Brokers, way: str) -> None:
+    topic = f"orders-{way}"
+    brokers.make_topic(topic, 2)
+    for queue in range(2):
+        bodies = [b"%d-%d" % (queue, number) for number in range(300)]
+        brokers.send(topic, queue, bodies, KEYS="k1 k2", TAGS="paid", colour="red")
+    table = arrow.read(topic, format="rocketmq", **brokers.options(way)).read_all()
+    assert table.column_names == list(ROCKETMQ_COLUMNS)
+    rows = table.sort_by([("queue", "ascending"), ("queue_offset", "ascending")]).to_pylist()
+    assert [row["body"] for row in rows] == [b"%d-%d" % (q, n) for q in (0, 1) for n in range(300)]
+    last = rows[-1]
+    assert (last["topic"], last["queue"], last["queue_offset"]) == (topic, 1, 299)
+    assert (last["broker"], last["keys"], last["tags"]) == (
+        brokers.name(way, topic), "k1 k2", "paid",
+    )  # fmt: skip
+    assert dict(last["properties"])["colour"] == "red"
+    assert datetime.now(UTC) - timedelta(minutes=9) < last["store_timestamp"] <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_positions_in_queues_of_rocketmq(brokers: Brokers, way: str) -> None:
+    topic = f"span-{way}"
+    brokers.make_topic(topic, 2)
+    brokers.send(topic, 0, [b"early"] * 10)
+    brokers.send(topic, 1, [b"early"] * 50)
+    between = datetime.now(UTC)
+    while datetime.now(UTC) < between + timedelta(milliseconds=2):
+        pass
+    between = datetime.now(UTC)
+    brokers.send(topic, 1, [b"late"] * 5)
+
+    def read(start: arrow.Position, end: arrow.Position) -> list[tuple[int, int]]:
+        columns, options = ["queue", "queue_offset"], brokers.options(way)
+        rows = arrow.read(topic, start, end, format="rocketmq", columns=columns, **options)
+        return [(row["queue"], row["queue_offset"]) for row in rows.read_all().to_pylist()]
+
+    name = brokers.name(way, topic)
+    wanted = [(0, 8), (0, 9), *((1, offset) for offset in range(40, 50))]
+    assert read({topic: {name: {"0": 8, "1": 40}}}, between) == wanted
+    assert read(between, "latest") == [(1, offset) for offset in range(50, 55)]
+    with pytest.raises(OptionError, match=r"start=3 says too little, as there are 2 queues"):
+        read(3, "latest")
+
+
+def test_errors_of_rocketmqs_topics_name_what_is_wrong(brokers: Brokers) -> None:
+    where = brokers.options("namesrv")
+    with pytest.raises(SourceError, match="no node with topic nope is known to name server"):
+        arrow.read("nope", format="rocketmq", timeout=1, **where)
+    with pytest.raises(OptionError, match="format must be nsq or rocketmq, not 'kafka'"):
+        arrow.read("t", format="kafka", **where)
+    with pytest.raises(OptionError, match=r"columns must be some of .*, queue_offset, not offset"):
+        arrow.read("t", format="rocketmq", columns=["offset"], **where)
+    with pytest.raises(OptionError, match="knows no option namesrvAddr"):
+        arrow.read("t", **where)
 
 
 def test_neither_spark_nor_java_is_loaded() -> None:

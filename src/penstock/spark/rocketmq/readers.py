@@ -10,14 +10,9 @@ from pyspark.sql.datasource import InputPartition
 from penstock.spark.batch import NsqBatchReader, SplitPartition
 from penstock.spark.cluster import Cluster
 from penstock.spark.rocketmq.reader import read_split
-from penstock.spark.rocketmq.routes import Routes
+from penstock.spark.rocketmq.routes import cluster_of
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.stream import NsqStreamReader
-
-
-def cluster_of(settings: RocketmqSettings) -> Cluster:
-    """The nodes behind these options, found by name servers where there are any."""
-    return Cluster(settings, Routes(settings) if settings.namesrv else None)
 
 
 class RocketmqBatchReader(NsqBatchReader):

@@ -12,6 +12,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.spark.access import persist
+from penstock.spark.cluster import Cluster
 from penstock.spark.directory import Directory
 from penstock.spark.errors import SourceError
 from penstock.spark.rocketmq.access import BrokerAccess
@@ -98,6 +99,11 @@ class Routes(Directory):
             self._links.insert(0, self._links.pop(number))
             return answer
         raise failed
+
+
+def cluster_of(settings: RocketmqSettings) -> Cluster:
+    """The nodes behind these options, found by name servers where there are any."""
+    return Cluster(settings, Routes(settings) if settings.namesrv else None)
 
 
 def brokers_in(route: Any) -> list[str]:
