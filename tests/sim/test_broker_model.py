@@ -28,8 +28,8 @@ from penstock.broker.consumer import Consumer, Delivery
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.errors import ReadOnlyError, StorageError
+from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.nsq.protocol.stamps import stamp
 from penstock.storage.batch import iter_batches
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions, SyncJob
@@ -193,10 +193,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def fill_commit(made: Commit, parts: list[tuple[Bodies, int]]) -> None:
         try:
             for records, delay in parts:
-                each = unplaced(records, delay)
-                frame = each.stride or each.positions()[:-1]
-                stamp(each.frames, frame, made.next_id, made.timestamp_ns)
-                made.add(each)
+                made.add(unplaced(records, delay), stamped)
             made.finish()
         except StorageError:
             made.cancel()

@@ -112,6 +112,14 @@ def test_a_node_that_is_killed_and_started_again(
     assert written(spark, "t", node, other) == numbers(100_000)
 
 
+def forget_last_batch(checkpoint: Path) -> None:
+    """Make it as if the driver had ended between the sink's commit and the checkpoint's."""
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    for path in (commits / str(last), commits / f".{last}.crc"):
+        path.unlink(missing_ok=True)
+
+
 class Forward:
     """A query from one node's topic to others, run with AvailableNow as often as asked."""
 
@@ -134,13 +142,6 @@ class Forward:
         assert query.awaitTermination(300)
         return len([each for each in query.recentProgress if each["numInputRows"]])
 
-    def forget_last_batch(self) -> None:
-        """As when the driver ended between the sink's commit and the checkpoint's."""
-        commits = self.folder / "commits"
-        last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
-        for path in (commits / str(last), commits / f".{last}.crc"):
-            path.unlink(missing_ok=True)
-
 
 def test_a_driver_that_ends_between_commit_and_checkpoint(
     spark: SparkSession, start: Start, tmp_path: Path
@@ -152,7 +153,7 @@ def test_a_driver_that_ends_between_commit_and_checkpoint(
     assert forward.run(splits=1) == 3
     assert written(spark, "t", one, two) == numbers(40_000)
 
-    forward.forget_last_batch()
+    forget_last_batch(tmp_path)
     # Other partitions than before, but what was committed is not committed again.
     assert forward.run(splits=2) == 1
     assert written(spark, "t", one, two) == numbers(40_000)

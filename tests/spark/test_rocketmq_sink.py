@@ -9,6 +9,7 @@ import pytest
 
 from penstock.spark.errors import explain
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
+from tests.spark.test_exactly_once import forget_last_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,36 @@ def test_rows_out_are_rows_in_and_are_forwarded(
                               "body binary, keys string, tags string")
     ).isEmpty()  # fmt: skip
     assert again.count() == 20_000
+
+
+def test_a_batch_that_comes_again_is_written_once(
+    spark: SparkSession, brokers: Brokers, tmp_path: Path
+) -> None:
+    brokers.make_topic("exact", 4)
+    exact = {"topic": "exact", "exactlyOnce": "true", **brokers.options("http")}
+    frame = spark.range(0, 10_000, 1, 2).selectExpr("cast(id as string) as body", "'T' as tags")
+    for _ in range(2):
+        named = {**exact, "writerId": "w", "writerBatch": "0"}
+        frame.write.format("rocketmq").mode("append").options(**named).save()
+    source = {"topic": "exact", "startingOffsets": "earliest", **brokers.options("http")}
+
+    def forward() -> None:
+        stream = spark.readStream.format("rocketmq").options(maxRecordsPerTrigger="6000", **source)
+        sink = (
+            stream.load().select("body", "keys", "tags", "properties").writeStream
+            .format("rocketmq").options(**{**exact, "topic": "twice"})
+            .option("checkpointLocation", str(tmp_path))
+        )  # fmt: skip
+        assert sink.trigger(availableNow=True).start().awaitTermination(120)
+
+    forward()
+    forget_last_batch(tmp_path)
+    forward()
+    for topic in ("exact", "twice"):
+        rows = spark.read.format("rocketmq").options(**{**source, "topic": topic}).load()
+        found = rows.select("body", "tags").collect()
+        assert sorted(int(row.body) for row in found) == list(range(10_000))
+        assert {row.tags for row in found} == {"T"}
 
 
 def test_what_is_wrong_is_told_in_one_sentence(spark: SparkSession, brokers: Brokers) -> None:

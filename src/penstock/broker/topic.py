@@ -212,8 +212,10 @@ class Topic:
                 self.writers.begun = False
                 raise StorageError(f"{self.name}: cannot write down that it has writers")
         assert isinstance(self.log, Log)
-        next_queue = self._next_queue if self.spread > 1 else int
-        return Commit(self.log, nbytes, self._stamp(), next_queue, writer, batch)
+        bounds, unseen = self.queues.bounds, self._unseen
+        ends = [bounds(queue)[1] + unseen.get(queue, 0) for queue in range(self.spread)]
+        first_queue = self._next_queue() if self.spread > 1 else 0
+        return Commit(self.log, nbytes, self._stamp(), ends, first_queue, writer, batch)
 
     def end_commit(self, commit: Commit, nbytes: int) -> None:
         """Make a finished commit part of the log, with so many bytes of bodies; or cancel it.

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+from penstock.broker.commit import Stamp
 from penstock.broker.group_figures import ConsumerGroup, ProducerGroup
 from penstock.broker.topic import Topic
-from penstock.storage.batch import Buffer
+from penstock.core.errors import PenstockError
+from penstock.storage.batch import Batch, Buffer
+from penstock.storage.batch import Dialect as FrameKind
 
 Extent: TypeAlias = tuple[int, int, int]
 """A queue's first offset, the one its next message will get, and about how many bytes it has."""
@@ -56,11 +59,45 @@ class LogView(Protocol):
         ...
 
 
+class StagingError(PenstockError):
+    """A chunk that cannot be staged; ``code`` is one of NSQ's HTTP API."""
+
+    def __init__(self, code: str, text: str = "") -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+class Staging(Protocol):
+    """Messages of one dialect that are staged and get their places with a commit."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    @property
+    def frames(self) -> FrameKind: ...
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made if need be. Raises StagingError, StorageError."""
+        ...
+
+    def read(self, topic: Topic, body: bytes) -> list[Batch]:
+        """The messages of a chunk, without places. Raises StagingError, StorageError."""
+        ...
+
+    def stamp(self, topic: Topic) -> Stamp:
+        """The function that writes places into a topic's messages, in any thread."""
+        ...
+
+
 class Dialect(Protocol):
     """A daemon whose dialect has queues and groups for the others to show."""
 
     @property
     def log_view(self) -> LogView: ...
+
+    @property
+    def staging(self) -> Staging: ...
 
     def consumer_groups(self, topic: str) -> list[ConsumerGroup]:
         """Its groups that consume a topic."""

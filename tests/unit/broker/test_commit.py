@@ -7,6 +7,7 @@ import pytest
 from penstock.broker.commit import unplaced
 from penstock.core.errors import DiskFullError, ExitingError
 from penstock.core.units import SECOND
+from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 
 from .conftest import World, log_of
@@ -24,9 +25,9 @@ def test_ids_go_on_with_each_batch(world: World) -> None:
     made = world.topic.begin_commit("w", 0, 0)
     base = log_of(world.topic).id_base
     assert made.next_id == base
-    made.add(unplaced(Bodies.from_list([b"a", b"b"]), 0))
+    made.add(unplaced(Bodies.from_list([b"a", b"b"]), 0), stamped)
     assert made.next_id == base + 2
-    made.add(unplaced(Bodies.single(b"c"), 0))
+    made.add(unplaced(Bodies.single(b"c"), 0), stamped)
     assert made.next_id == base + 3
 
 
@@ -35,7 +36,7 @@ def test_batches_of_a_commit_take_turns_over_the_queues(world: World) -> None:
     topic.spread = 3
     made = topic.begin_commit("w", 0, 0)
     for _ in range(4):
-        made.add(unplaced(Bodies.single(b"a"), 0))
+        made.add(unplaced(Bodies.single(b"a"), 0), stamped)
     made.finish()
     first, *others = [batch.queue for batch in made.written.batches]
     assert others == [(first + turn) % 3 for turn in (1, 2, 3)]
@@ -44,7 +45,7 @@ def test_batches_of_a_commit_take_turns_over_the_queues(world: World) -> None:
 def test_a_commit_that_ends_when_its_topic_does_is_cut_off(world: World) -> None:
     topic = world.topic
     made = topic.begin_commit("w", 0, 0)
-    made.add(unplaced(Bodies.single(b"a"), 0))
+    made.add(unplaced(Bodies.single(b"a"), 0), stamped)
     made.finish()
     topic.exiting = True
     with pytest.raises(ExitingError):
@@ -56,7 +57,7 @@ def test_a_commit_that_ends_when_its_topic_does_is_cut_off(world: World) -> None
 
 def test_a_disk_that_fills_up_leaves_nothing_of_a_commit(world: World) -> None:
     made = world.topic.begin_commit("w", 0, 0)
-    made.add(unplaced(Bodies.single(b"a"), 0))
+    made.add(unplaced(Bodies.single(b"a"), 0), stamped)
     world.disk.fill(10)
     with pytest.raises(DiskFullError):
         made.finish()

@@ -13,6 +13,7 @@ from penstock.broker.topic import Topic
 from penstock.broker.writers import CommitNote, decode_commit, encode_commit
 from penstock.core.errors import DiskFullError, ExitingError, StorageError
 from penstock.core.units import SECOND
+from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, iter_batches
 from penstock.storage.durability import Durability
@@ -29,7 +30,7 @@ def commit(
     records = Bodies.from_list(bodies or (b"%d" % batch,))
     made = topic.begin_commit(writer, batch, 0)
     for delay in delays:
-        made.add(unplaced(records, delay))
+        made.add(unplaced(records, delay), stamped)
     made.finish()
     topic.end_commit(made, records.nbytes * len(delays))
 

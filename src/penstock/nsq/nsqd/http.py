@@ -87,7 +87,7 @@ class NsqdApi:
         LogApi(node, self._ports, options.broadcast_address).add_routes(router)
         LogGroupApi(node).add_routes(router)
         PipelinesApi(self._sources.pipelines).add_routes(router)
-        stage = StageApi(self._registry, self._sources.staged_parts, node.clock)
+        stage = StageApi(self._registry.topics, self._sources.staged_parts, node.clock)
         stage.add_routes(router, options.max_body_size)
         ReplayApi(self._registry, node.clock).add_routes(router)
         SettingsApi(topics).add_routes(router)

@@ -6,7 +6,7 @@ and names the attempts that count. Committing once more does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -19,17 +19,18 @@ from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import SECOND
 from penstock.net.http import Request
-from penstock.node.registry import Registry
+from penstock.node.dialect import StagingError
 from penstock.nsq.http_api import ApiError, NsqRouter, Query
 from penstock.nsq.nsqd.api_arguments import NUMBER_MAX, number, topic_named
 from penstock.nsq.nsqd.many_topics import check_number
 from penstock.nsq.nsqd.refusals import refusal
 from penstock.nsq.nsqd.staged_parts import CommittedError, StagedParts
-from penstock.nsq.protocol.errors import ProtocolError
 
 WRITER_MAX: Final = 128
 ROWS_MAX: Final = 10_000
 """The most rows of GET /stage."""
+_NSQ: Final = "nsq"
+_STATUSES: Final = {"MSG_TOO_BIG": 413, "TOPIC_NOT_FOUND": 404}
 _COMMIT_MAX: Final = 4 * 1024 * 1024
 _Place: TypeAlias = tuple[str, str]  # topic and writer
 _Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
@@ -48,9 +49,10 @@ class _Commit(msgspec.Struct):
 class StageApi:
     """The /stage endpoints of one nsqd."""
 
-    def __init__(self, registry: Registry, staged_parts: StagedParts, clock: Clock) -> None:
-        self._registry = registry
-        self._topics = registry.topics
+    def __init__(
+        self, topics: Mapping[str, Topic], staged_parts: StagedParts, clock: Clock
+    ) -> None:
+        self._topics = topics
         self._staged_parts = staged_parts
         self._clock = clock
 
@@ -67,25 +69,23 @@ class StageApi:
         query = Query.parse(request.query)
         writer, batch = _writer(query), number(query, "batch", None)
         key = ChunkKey(*(number(query, name, None) for name in ChunkKey._fields))
+        staging = self._staged_parts.staging(query.get("dialect") or _NSQ)
+        if staging is None:
+            raise ApiError(400, "DIALECT_NOT_SPOKEN")
+        name, body = query.required("topic"), request.body
         try:
-            topic = self._topic(query)
-            count = await self._staged_parts.stage(topic, writer, batch, key, request.body)
-        except ProtocolError as error:
-            status = 413 if error.code == "MSG_TOO_BIG" else 400
-            raise ApiError(status, error.code, reason=error.text) from None
+            topic = staging.topic(name)
+            count = await self._staged_parts.stage(staging, topic, writer, batch, key, body)
+        except StagingError as error:
+            status, reason = _STATUSES.get(error.code, 400), error.text
+            raise ApiError(status, error.code, **({"reason": reason} if reason else {})) from None
         except CommittedError as error:
             raise ApiError(409, "BATCH_COMMITTED", batch=error.last) from None
         except StageFullError as error:
             raise ApiError(507, "STAGE_FULL", limit=error.limit) from None
         except StorageError as error:
             raise refusal(error) from None
-        return {"count": count, "bytes": len(request.body)}
-
-    def _topic(self, query: Query) -> Topic:
-        topic = self._registry.topic(query.topic("INVALID_TOPIC"))
-        if topic.ephemeral:  # its messages outlive nothing
-            raise ApiError(400, "TOPIC_IS_EPHEMERAL")
-        return topic
+        return {"count": count, "bytes": len(body)}
 
     # --- committing ----------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 The table of what is staged is ``broker.parts``, the files are ``storage.part_files``, and the
 memory of what was committed is the topic's (``broker.writers``). What is staged are batches as the
-log has them, but for ids and time, which a commit writes into them on their way into the log: a
-chunk at a time is in memory.
+log has them, but for places and time, which a commit writes into them on their way into the log: a
+chunk at a time is in memory. What a message looks like is its dialect's matter (``Staging``).
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from penstock.broker.commit import Commit, unplaced
+from penstock.broker.commit import Commit, Stamp
 from penstock.broker.parts import Attempt, Chunk, ChunkKey, PartNotFoundError, Parts, StagedBatch
 from penstock.broker.topic import Topic
 from penstock.core.errors import ExitingError, PenstockError, StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MINUTE, SECOND, format_duration
 from penstock.net.tasks import spawn
+from penstock.node.dialect import Staging
+from penstock.nsq.nsqd.nsq_staging import NsqStaging
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.protocol.frames import BODY_AT
-from penstock.nsq.protocol.staged import read_staged
-from penstock.nsq.protocol.stamps import stamp
 from penstock.storage.durability import Durability
 from penstock.storage.part_files import Found, PartFiles
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.nsqd")
 
+Stamps: TypeAlias = Mapping[int, Stamp]
+"""By dialect, the functions that write places into messages."""
 FOLDER: Final = "staged"
 CHECK_NS: Final = SECOND
 GRACE_NS: Final = 10 * MINUTE
@@ -80,10 +82,11 @@ class StagedParts:
         """Finds what an earlier process has staged. Raises StorageError."""
         store = node.broker.store
         self.parts = Parts(options.max_staged_bytes)
+        self._own = NsqStaging(node.registry, options.limits())
+        self._dialects = node.dialects
         self._topics = node.broker.topics
         self._commits = node.commits
         self._clock = node.clock
-        self._limits = options.limits()
         self._retention_ns = options.staged_retention
         self._files = PartFiles(store.disk, os.path.join(store.data_path, FOLDER),
                                 durably=options.durability is Durability.FSYNC)  # fmt: skip
@@ -119,19 +122,33 @@ class StagedParts:
 
     # --- staging -------------------------------------------------------------------------------
 
-    async def stage(self, topic: Topic, writer: str, batch: int, key: ChunkKey, body: bytes) -> int:
+    @property
+    def _stagings(self) -> list[Staging]:
+        return [self._own, *(dialect.staging for dialect in self._dialects)]
+
+    def staging(self, dialect: str) -> Staging | None:
+        """The messages of that dialect; None when this node does not speak it."""
+        return next((each for each in self._stagings if each.dialect == dialect), None)
+
+    async def stage(
+        self,
+        staging: Staging,
+        topic: Topic,
+        writer: str,
+        batch: int,
+        key: ChunkKey,
+        body: bytes,
+    ) -> int:
         """Write a chunk durably; how many messages it holds.
 
-        Raises ProtocolError for a wrong body, CommittedError, StageFullError, StorageError.
+        Raises StagingError for a wrong body, CommittedError, StageFullError, StorageError.
         """
-        limits = self._limits
-        runs = read_staged(body, limits.max_msg_size, limits.max_req_timeout)
-        count = sum(run.bodies.count for run in runs)
+        batches = staging.read(topic, body)
+        count = sum(each.count for each in batches)
         _check_newer(topic, writer, batch)
         head = PartHead(topic.name, topic.log.id_base, writer, batch, *key, self._clock.wall_ns(),
                         len(body), count)  # fmt: skip
         chunk = self.parts.reserve(len(body), count)
-        batches = [unplaced(*run) for run in runs]
         try:
             await asyncio.to_thread(
                 self._files.write, chunk.number, msgspec.msgpack.encode(head), batches
@@ -218,7 +235,7 @@ class StagedParts:
         try:
             commit = topic.begin_commit(writer, batch, sum(chunk.nbytes for _, chunk in chunks))
             try:
-                nbytes = await asyncio.to_thread(self._fill, commit, chunks)
+                nbytes = await asyncio.to_thread(self._fill, commit, chunks, self._stamps(topic))
             except PartNotFoundError as missing:
                 self.parts.lose(topic.name, writer, batch, missing.key)
                 raise
@@ -229,29 +246,35 @@ class StagedParts:
         if error is not None:
             raise error
 
-    def _fill(self, commit: Commit, chunks: Sequence[tuple[ChunkKey, Chunk]]) -> int:
+    def _stamps(self, topic: Topic) -> Stamps:
+        return {int(each.frames): each.stamp(topic) for each in self._stagings}
+
+    def _fill(
+        self, commit: Commit, chunks: Sequence[tuple[ChunkKey, Chunk]], stamps: Stamps
+    ) -> int:
         """Read the chunks into a commit, in a thread; the bytes of all bodies.
 
         Raises PartNotFoundError and StorageError, and cancels the commit.
         """
         buffers = cycle((bytearray(), bytearray()))  # a commit holds a batch of the chunk before
         try:
-            nbytes = sum(self._add(commit, *each, next(buffers)) for each in chunks)
+            nbytes = sum(self._add(commit, *each, next(buffers), stamps) for each in chunks)
             commit.finish()
         except PenstockError:
             commit.cancel()
             raise
         return nbytes
 
-    def _add(self, commit: Commit, key: ChunkKey, chunk: Chunk, buffer: bytearray) -> int:
+    def _add(
+        self, commit: Commit, key: ChunkKey, chunk: Chunk, buffer: bytearray, stamps: Stamps
+    ) -> int:
         nbytes = 0
         batches = self._files.read(chunk.number, chunk.messages, buffer)
-        if batches is None:
+        # Restarted without a dialect, a node can do nothing with what was staged in it.
+        if batches is None or any(batch.dialect not in stamps for batch in batches):
             raise PartNotFoundError(key)
         for batch in batches:
-            frame = batch.stride or batch.positions()[:-1]
-            stamp(batch.frames, frame, commit.next_id, commit.timestamp_ns)
-            commit.add(batch)
+            commit.add(batch, stamps[batch.dialect])
             nbytes += len(batch.frames) - batch.count * BODY_AT
         return nbytes
 

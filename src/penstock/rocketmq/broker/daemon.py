@@ -22,6 +22,7 @@ from penstock.rocketmq.broker.log_view import RocketView
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.services import services_of
 from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.broker.staging import RocketStaging
 from penstock.rocketmq.broker.state import State
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -63,6 +64,7 @@ class RocketBroker(Observer):
         )  # fmt: skip
         self.controller = Controller(settings, node, self._state, _address(settings, port))
         self.log_view = RocketView(self.controller)
+        self.staging = RocketStaging(self.controller)
         self._add_own()
         self._services = services_of(self.controller)
         self._server = RemotingServer(

@@ -129,6 +129,10 @@ class MessageStore:
             except Exception:  # the messages are stored; whatever failed must not deny that
                 _log.exception("TOPIC(%s): failed to tell of new messages", topic.name)
 
+    def base(self, name: str) -> int:
+        """What the id of a message of a topic lacks to its physical offset."""
+        return self._bases[name]
+
     # --- putting -------------------------------------------------------------------------------
 
     def records(self, drafts: Sequence[Draft]) -> StoredRecord | StoredRecords:

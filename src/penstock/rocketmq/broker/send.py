@@ -140,7 +140,7 @@ def _batch(
         raise _illegal(controller)
     common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
                    connection.host, header.reconsume_times)  # fmt: skip
-    shared = _shared_text(controller, header.properties)
+    shared = shared_text(controller, header.properties)
     records: AnyRecords | None = controller.store.even_batch(request.body, common, shared.encode())
     if records is not None:
         _check_count(controller, records.count, shared)
@@ -148,7 +148,7 @@ def _batch(
     messages = _decoded(request.body)
     _check_count(controller, len(messages), shared)
     return controller.store.records(
-        [_batch_draft(controller, each, common, shared) for each in messages]
+        [batch_draft(controller, each, common, shared) for each in messages]
     )
 
 
@@ -162,7 +162,7 @@ def _check_count(controller: Controller, count: int, shared: str) -> None:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
 
 
-def _shared_text(controller: Controller, text: str) -> str:
+def shared_text(controller: Controller, text: str) -> str:
     """Properties added to each message of a batch: the cluster, and those of the batch.
 
     This follows Java except for the batch's unique key: each message has its own and keeps it.
@@ -182,7 +182,7 @@ def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
         raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
 
 
-def _batch_draft(
+def batch_draft(
     controller: Controller, message: batch_body.BatchedMessage, common: Draft, shared: str
 ) -> Draft:
     text = _with(message.properties, shared)

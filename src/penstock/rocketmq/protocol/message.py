@@ -27,12 +27,15 @@ MAGIC_V2: Final = 0xDAA320AB
 TOPIC_BYTES_V1: Final = 127
 
 CRC_AT: Final = 8
+QUEUE_AT: Final = 12
 FLAG_AT: Final = 16
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 OFFSETS: Final = slice(QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT + 8)
 """Both of these offsets."""
 SYS_FLAG_AT: Final = 36
+STORE_MS_AT: Final = 56
+"""When the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""
 BODY_LENGTH_AT: Final = 84
 """When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
 IPV6_EXTRA: Final = 12

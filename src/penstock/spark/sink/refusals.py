@@ -12,14 +12,16 @@ def too_big(error: LogError) -> bool:
     return error.status == 413
 
 
-def refusal(error: LogError, piece: Piece, partition: int) -> SinkError:
+def refusal(
+    error: LogError, piece: Piece, partition: int, size_setting: str = "--max-msg-size"
+) -> SinkError:
     """The error for messages that a node will never take."""
     if isinstance(error, NoLog):
         return SinkError(f"node {error.node} is no nsqd: it takes no messages over HTTP")
     if too_big(error):
         return SinkError(
             f"{piece.where(partition)}: {piece.sizes().max()} bytes are more than node "
-            f"{error.node} takes ({error.reason}): raise its --max-msg-size, or make the message "
+            f"{error.node} takes ({error.reason}): raise its {size_setting}, or make the message "
             "smaller"
         )
     if error.reason == "INVALID_DEFER":

@@ -15,7 +15,7 @@ WRITER_LENGTH_MAX = 128
 OF_SPARK = {"path", "checkpointlocation", "queryname"}
 
 
-def _number(name: str, given: str) -> int:
+def whole_number(name: str, given: str) -> int:
     """A whole number from 0 on."""
     if not given.strip().isdecimal():
         raise OptionError(f"{name} must be a whole number from 0 on, not {given!r}")
@@ -43,7 +43,7 @@ class Settings(Reach):
         " stream is remembered by its query id.",
     )  # fmt: skip
     writer_batch: int | None = option(
-        "writerBatch", _number, None,
+        "writerBatch", whole_number, None,
         "Batch writes with `exactlyOnce`: the number of this batch. One that is not higher than"
         " the writer's last counts as written.",
     )  # fmt: skip
@@ -69,7 +69,7 @@ class Settings(Reach):
             given.setdefault("topic", given["path"])
         settings = cls(**parse(cls, given, OF_SPARK))
         settings.require_reach()
-        settings._require_names()
+        settings.require_names()
         settings._require_fixed_nodes()
         return settings
 
@@ -93,7 +93,8 @@ class Settings(Reach):
                 "repeated write is known"
             )
 
-    def _require_names(self) -> None:
+    def require_names(self) -> None:
+        """Raise OptionError for names that no topic or writer can have."""
         if self.topic is not None and not is_valid_name(self.topic):
             raise OptionError(invalid_topic(self.topic))
         if len(self.writer) > WRITER_LENGTH_MAX:

@@ -6,7 +6,7 @@ mix, whatever order their rows come in; the driver commits those of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -17,9 +17,9 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from penstock.nsq.client.log import LogError, NoLog
+from penstock.nsq.client.log import LogError, NoDialect, NoLog, TopicNotFound
 from penstock.nsq.client.writes import BatchCommitted, Part
-from penstock.spark.access import persist
+from penstock.spark.access import Access, no_dialect, persist
 from penstock.spark.errors import SinkError, SourceError
 from penstock.spark.sink.frames import staged_body
 from penstock.spark.sink.in_flight import InFlight
@@ -58,27 +58,52 @@ def stage_rows(
     batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings, batch: Batch
 ) -> StagedRows:
     """Stage all rows of a partition. Raises SinkError, or SourceError for a silent node."""
-    with Connections(settings.access) as connections, InFlight(settings.in_flight) as requests:
-        stager = Stager(settings, reader.partition, batch, connections)
-        for place, piece in _to_stage(batches, reader, settings):
+    rows = (each for some in batches for each in reader.read(some))
+    return stage_pieces(rows, reader.partition, settings, batch, Form(settings.access))
+
+
+def stage_pieces(
+    rows: Iterable[tuple[str, Piece]], partition: int, settings: Settings, batch: Batch, form: Form
+) -> StagedRows:
+    """Stage messages of topics. Raises SinkError, or SourceError for a silent node."""
+    with Connections(form.access) as connections, InFlight(settings.in_flight) as requests:
+        stager = Stager(settings, partition, batch, connections, form)
+        for place, piece in _to_stage(rows, settings, form):
             requests.submit(partial(stager.stage, place, stager.next_chunk(place), piece))
         requests.finish()
     return stager.staged()
 
 
 def _to_stage(
-    batches: Iterable[pa.RecordBatch], reader: RowReader, settings: Settings
+    rows: Iterable[tuple[str, Piece]], settings: Settings, form: Form
 ) -> Iterator[tuple[Place, Piece]]:
     piles: Piles[Place] = Piles(settings.request_bytes)
-    for batch in batches:
-        for topic, whole in reader.read(batch):
-            for address, piece in by_node(whole, settings.nodes):
-                yield from piles.add(Place(address, topic), piece)
+    for topic, whole in rows:
+        for address, piece in by_node(whole, settings.nodes, form.hashes):
+            yield from piles.add(Place(address, topic), piece)
     yield from piles.rest()
 
 
-def by_node(piece: Piece, nodes: tuple[str, ...]) -> Iterator[tuple[str, Piece]]:
-    """The messages of each node, which depends on their bodies alone.
+def by_body(piece: Piece) -> Longs:
+    """A hash of each message's body."""
+    return np.fromiter(map(crc32, piece.bodies.to_pylist()), np.int64, piece.count)
+
+
+class Form(NamedTuple):
+    """Staged messages of one dialect: who takes them, the body of a chunk, what chooses a node, and
+    the setting of nodes that limits a message.
+    """
+
+    access: Access
+    body: Callable[[Piece], bytes] = staged_body
+    hashes: Callable[[Piece], Longs] = by_body
+    size_setting: str = "--max-msg-size"
+
+
+def by_node(
+    piece: Piece, nodes: tuple[str, ...], hashes: Callable[[Piece], Longs] = by_body
+) -> Iterator[tuple[str, Piece]]:
+    """The messages of each node, which depends on the messages alone.
 
     A batch that was committed at one node only, when its query was cut short, comes again in other
     partitions and another order; so what is left out and what is written still fit together.
@@ -86,8 +111,7 @@ def by_node(piece: Piece, nodes: tuple[str, ...]) -> Iterator[tuple[str, Piece]]
     if len(nodes) == 1:
         yield nodes[0], piece
         return
-    hashes: Longs = np.fromiter(map(crc32, piece.bodies.to_pylist()), np.int64, piece.count)
-    for index, indices in groups(hashes % len(nodes)):
+    for index, indices in groups(hashes(piece) % len(nodes)):
         yield nodes[index], piece.take(indices)
 
 
@@ -95,9 +119,15 @@ class Stager:
     """Stages the chunks of one attempt; for several threads."""
 
     def __init__(
-        self, settings: Settings, partition: int, batch: Batch, connections: Connections
+        self,
+        settings: Settings,
+        partition: int,
+        batch: Batch,
+        connections: Connections,
+        form: Form,
     ) -> None:
         self._settings = settings
+        self._form = form
         self._partition = partition
         self._batch = batch
         self._connections = connections
@@ -132,7 +162,7 @@ class Stager:
             return 0
         try:
             persist(
-                partial(self._send, place, chunk, staged_body(piece)),
+                partial(self._send, place, chunk, self._form.body(piece)),
                 f"{piece.where(self._partition)}: topic {place.topic} cannot be staged at node "
                 f"{place.address}",
                 self._settings.timeout_s,
@@ -144,6 +174,13 @@ class Stager:
             raise SinkError(
                 f"node {place.address} cannot stage: it is Go's nsqd, or none at all. Leave "
                 "exactlyOnce out to write to it at least once"
+            ) from None
+        except NoDialect as error:
+            raise SinkError(no_dialect(error)) from None
+        except TopicNotFound:
+            raise SinkError(
+                f"node {place.address} has no topic {place.topic} and makes none: make it "
+                "(mqadmin updateTopic), or set its autoCreateTopicEnable=true"
             ) from None
         except LogError as error:
             return self._refused(error, place, chunk, piece)
@@ -159,7 +196,7 @@ class Stager:
     def _refused(self, error: LogError, place: Place, chunk: int, piece: Piece) -> int:
         """Try the halves of what was too big. Raises SinkError."""
         if not too_big(error) or piece.count == 1:
-            raise refusal(error, piece, self._partition) from None
+            raise refusal(error, piece, self._partition, self._form.size_setting) from None
         first, second = piece.halves()
         return self.stage(place, chunk, first) + self.stage(place, self.next_chunk(place), second)
 

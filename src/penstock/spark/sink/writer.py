@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -36,15 +37,47 @@ class Written(WriterCommitMessage):
     staged: StagedRows | None = None
 
 
-class NsqBatchWriter(DataSourceArrowWriter):
+class Output(Protocol):
+    """The way of a task's rows to the nodes."""
+
+    @property
+    def settings(self) -> Settings:
+        """Where and under whose name rows are staged, if they are."""
+        ...
+
+    def write(
+        self, batches: Iterator[pa.RecordBatch], partition: int, batch: Batch | None
+    ) -> Written:
+        """Publish the rows of a partition, or stage them for a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class NsqOutput:
+    """Rows as messages of NSQ's topics."""
+
+    settings: Settings
+    columns: Columns
+
+    def write(
+        self, batches: Iterator[pa.RecordBatch], partition: int, batch: Batch | None
+    ) -> Written:
+        reader = RowReader(self.columns, self.settings.topic, partition)
+        if batch is None:
+            return Written(publish_rows(batches, reader, self.settings))
+        staged = stage_rows(batches, reader, self.settings, batch)
+        return Written(reader.count, staged)
+
+
+class BatchWriter(DataSourceArrowWriter):
     """``df.write``: the whole frame is one batch."""
 
-    def __init__(self, settings: Settings, columns: Columns) -> None:
-        self.settings = settings
-        self.columns = columns
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.settings = output.settings
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self.settings, self.columns, self._batch())
+        return self.output.write(iterator, current_task().partitionId(), self._batch())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         commits.commit(_staged(messages), self.settings.access)
@@ -59,16 +92,17 @@ class NsqBatchWriter(DataSourceArrowWriter):
         return None if number is None else Batch(self.settings.writer, number)
 
 
-class NsqStreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(DataSourceStreamArrowWriter):
     """``df.writeStream``: a micro-batch at a time."""
 
-    def __init__(self, settings: Settings, columns: Columns) -> None:
-        self.settings = settings
-        self.columns = columns
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.settings = output.settings
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        batch = _micro_batch(current_task()) if self.settings.exactly_once else None
-        return _write(iterator, self.settings, self.columns, batch)
+        task = current_task()
+        batch = _micro_batch(task) if self.settings.exactly_once else None
+        return self.output.write(iterator, task.partitionId(), batch)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         commits.commit(_staged(messages), self.settings.access)
@@ -77,16 +111,6 @@ class NsqStreamWriter(DataSourceStreamArrowWriter):
         # Only tasks know the query: when all have failed, what they staged is left to expire.
         for staged in _staged(messages)[:1]:
             commits.abort(staged.batch, self.settings.nodes, self.settings.access)
-
-
-def _write(
-    batches: Iterator[pa.RecordBatch], settings: Settings, columns: Columns, batch: Batch | None
-) -> Written:
-    reader = RowReader(columns, settings.topic, current_task().partitionId())
-    if batch is None:
-        return Written(publish_rows(batches, reader, settings))
-    staged = stage_rows(batches, reader, settings, batch)
-    return Written(reader.count, staged)
 
 
 def current_task() -> TaskContext:

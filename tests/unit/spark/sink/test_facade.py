@@ -21,7 +21,7 @@ def test_writers_are_pickled_to_the_tasks() -> None:
     for writer in (source.writer(SCHEMA, False), source.streamWriter(SCHEMA, True)):
         again = pickle.loads(pickle.dumps(writer))
         assert again.settings == writer.settings
-        assert again.columns.body == "body"
+        assert again.output.columns.body == "body"
 
 
 def test_a_topic_is_not_overwritten() -> None:

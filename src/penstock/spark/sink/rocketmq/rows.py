@@ -46,7 +46,7 @@ _NAMED: Final = {
 }
 _LEVEL_MAX: Final = (1 << 31) - 1
 _MARKS: Final = f"[{properties.NAME_END}{properties.VALUE_END}]"
-_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 ANY_QUEUE: Final = -1
 
 
@@ -85,8 +85,10 @@ def _require_known(field: StructField) -> None:
 class RocketmqRows(Checks):
     """Reads the rows of one partition, which it counts from 0 on."""
 
-    def __init__(self, body: str, topic: str | None, partition: int) -> None:
+    def __init__(self, body: str, topic: str | None, partition: int, shards: int = 1 << 32) -> None:
+        """``shards`` is the number of shards into which sharding keys fall."""
         super().__init__(partition)
+        self._shards = shards
         self._body = body
         self._topic = topic
 
@@ -102,12 +104,15 @@ class RocketmqRows(Checks):
         shards = np.full(batch.num_rows, ANY_QUEUE)
         if "sharding_key" in names:
             keys = batch.column("sharding_key").to_pylist()
-            shards = np.array([ANY_QUEUE if key is None else crc32(key.encode()) for key in keys])
+            shards = np.array([ANY_QUEUE if key is None else self._shard(key) for key in keys])
         for topic, indices in self._topics(batch):
             # A shard has 32 bits and a level 31.
             for both, some in groups((shards[indices] << 31) | levels[indices]):
                 yield Key(topic, both >> 31, both & _LEVEL_MAX), piece.take(indices[some])
         self.count += batch.num_rows
+
+    def _shard(self, key: str) -> int:
+        return crc32(key.encode()) % self._shards
 
     def _topics(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Longs]]:
         if self._topic is not None:
@@ -119,12 +124,8 @@ class RocketmqRows(Checks):
         names = found.dictionary.to_pylist()
         codes = found.indices.to_numpy().astype(np.int64)
         for code, indices in groups(codes):
-            if not _TOPIC.fullmatch(names[code]):
-                self.refuse(
-                    codes == code,
-                    f"topic name {names[code][:200]!r} is invalid: a name "
-                    "is 1 to 127 letters, digits, underscores and dashes",
-                )
+            if not TOPIC.fullmatch(names[code]):
+                self.refuse(codes == code, invalid_topic(names[code]))
             yield names[code], indices
 
     def _properties(self, batch: pa.RecordBatch) -> pa.Array:
@@ -164,6 +165,14 @@ class RocketmqRows(Checks):
     def _refuse_marks(self, values: pa.Array, column: str) -> None:
         found = pc.fill_null(pc.match_substring_regex(values, _MARKS), False)
         self.refuse(found, _marked(column))
+
+
+def invalid_topic(name: str) -> str:
+    """The sentence for a name that no topic can have."""
+    return (
+        f"topic name {name[:200]!r} is invalid: a name is 1 to 127 letters, digits, underscores "
+        "and dashes"
+    )
 
 
 def _marked(column: str) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from penstock.spark.errors import OptionError
-from penstock.spark.options import option, parse, positive, text
+from penstock.spark.options import boolean, option, parse, positive, text, texts
 from penstock.spark.reach import Asking
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.sink.settings import OF_SPARK
+from penstock.spark.sink.rocketmq.rows import TOPIC, invalid_topic
+from penstock.spark.sink.settings import OF_SPARK, whole_number
+from penstock.spark.sink.settings import Settings as Staging
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,27 @@ class Settings(Asking):
     namesrv: str = option(
         "namesrvAddr", text, "", "Name servers, `host:port`, several separated by `;`."
     )
+    exactly_once: bool = option(
+        "exactlyOnce", boolean, False,
+        "`true`: each row once, staged and then committed at the Penstock brokers of"
+        " `nsqd_http_address`.",
+        shown="false",
+    )  # fmt: skip
+    nodes: tuple[str, ...] = option(
+        "nsqd_http_address", texts, (),
+        "With `exactlyOnce`, in place of name servers: the HTTP ports of Penstock brokers"
+        " (`nsqHttpAddress`), `host:port`, several separated by commas.",
+    )  # fmt: skip
+    writer: str = option(
+        "writerId", text, "",
+        "Batch writes with `exactlyOnce`: a name under which brokers remember the last batch. A"
+        " stream is remembered by its query id.",
+    )  # fmt: skip
+    writer_batch: int | None = option(
+        "writerBatch", whole_number, None,
+        "Batch writes with `exactlyOnce`: the number of this batch. One that is not higher than"
+        " the writer's last counts as written.",
+    )  # fmt: skip
     access_key: str = option("accessKey", text, "", "The account at brokers with access rules.")
     secret_key: str = option(
         "secretKey", text, "", "Its secret, with which requests are signed.", secret=True
@@ -50,12 +73,52 @@ class Settings(Asking):
             given.setdefault("topic", given["path"])
         settings = cls(**parse(cls, given, OF_SPARK, format="rocketmq"))
         settings.require_tls()
+        if settings.exactly_once:
+            settings._require_nodes()
+            return settings
+        if settings.nodes:
+            raise OptionError(
+                "nsqd_http_address is for exactlyOnce=true; at least once, brokers are found by "
+                "namesrvAddr"
+            )
         if not settings.namesrv:
             raise OptionError(
                 "say where to write: namesrvAddr, host:port of name servers, such as 127.0.0.1:9876"
             )
         settings.directory()
         return settings
+
+    def _require_nodes(self) -> None:
+        if not self.nodes:
+            raise OptionError(
+                "exactlyOnce=true needs Penstock brokers, by their HTTP ports in nsqd_http_address "
+                "(mqbroker's nsqHttpAddress): RocketMQ's own protocol, the only one of Java's "
+                "brokers, cannot repeat a send without doubling it. Leave exactlyOnce out to write "
+                "at least once by namesrvAddr"
+            )
+        if self.namesrv or self.access_key:
+            raise OptionError(
+                "with exactlyOnce=true brokers are written to by nsqd_http_address alone: leave "
+                "namesrvAddr and accessKey out"
+            )
+        if self.topic is not None and not TOPIC.fullmatch(self.topic):
+            raise OptionError(invalid_topic(self.topic))
+        staging = self.staging()
+        staging.require_names()
+        staging.require_reach()
+
+    def staging(self) -> Staging:
+        """The options by which rows are staged, exactly once."""
+        asking = {each.name: getattr(self, each.name) for each in fields(Asking)}
+        return Staging(
+            **asking,
+            exactly_once=self.exactly_once,
+            nodes=self.nodes,
+            writer=self.writer,
+            writer_batch=self.writer_batch,
+            request_bytes=self.request_bytes,
+            in_flight=self.in_flight,
+        )
 
     def directory(self) -> RocketmqSettings:
         """The options of a source, which finds brokers and asks them. Raises OptionError."""

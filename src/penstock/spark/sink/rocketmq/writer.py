@@ -1,62 +1,66 @@
-"""The writers of ``format("rocketmq")`` that Spark meets; all of their work is in the tasks."""
+"""From options and a frame's schema to a writer of ``format("rocketmq")``, for its tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
 from pyspark.sql.types import StructType
 
 from penstock.spark.errors import OptionError
 from penstock.spark.sink.rocketmq.publishing import publish_rows
 from penstock.spark.sink.rocketmq.rows import RocketmqRows, body_column
 from penstock.spark.sink.rocketmq.settings import Settings
-from penstock.spark.sink.writer import Written, current_task
+from penstock.spark.sink.rocketmq.staging import SHARDS, stage_rows
+from penstock.spark.sink.settings import Settings as Staging
+from penstock.spark.sink.staging import Batch
+from penstock.spark.sink.writer import BatchWriter, StreamWriter, Written
 
 
-class RocketmqBatchWriter(DataSourceArrowWriter):
-    """``df.write``."""
+@dataclass(frozen=True)
+class RocketmqOutput:
+    """Rows as messages of RocketMQ's topics."""
 
-    def __init__(self, settings: Settings, body: str) -> None:
-        self.settings = settings
-        self.body = body
+    options: Settings
+    body: str
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self.settings, self.body)
+    @property
+    def settings(self) -> Staging:
+        return self.options.staging()
+
+    def write(
+        self, batches: Iterator[pa.RecordBatch], partition: int, batch: Batch | None
+    ) -> Written:
+        topic = self.options.topic
+        if batch is None:
+            reader = RocketmqRows(self.body, topic, partition)
+            return Written(publish_rows(batches, reader, self.options))
+        reader = RocketmqRows(self.body, topic, partition, SHARDS)
+        staged = stage_rows(batches, reader, self.settings, batch)
+        return Written(reader.count, staged)
 
 
-class RocketmqStreamWriter(DataSourceStreamArrowWriter):
-    """``df.writeStream``."""
-
-    def __init__(self, settings: Settings, body: str) -> None:
-        self.settings = settings
-        self.body = body
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(iterator, self.settings, self.body)
-
-
-def batch_writer(
-    options: Mapping[str, str], schema: StructType, overwrite: bool
-) -> RocketmqBatchWriter:
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
     """The writer of ``df.write``. Raises OptionError."""
     if overwrite:
         raise OptionError('messages of a topic cannot be overwritten: use mode("append")')
     settings = Settings.parse(options)
-    return RocketmqBatchWriter(settings, body_column(schema, settings.topic))
+    settings.staging().require_writer(streaming=False)
+    return BatchWriter(_output(settings, schema))
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType) -> RocketmqStreamWriter:
+def stream_writer(options: Mapping[str, str], schema: StructType) -> StreamWriter:
     """The writer of ``df.writeStream``, in any output mode. Raises OptionError."""
     settings = Settings.parse(options)
-    return RocketmqStreamWriter(settings, body_column(schema, settings.topic))
+    settings.staging().require_writer(streaming=True)
+    return StreamWriter(_output(settings, schema))
 
 
-def _write(batches: Iterator[pa.RecordBatch], settings: Settings, body: str) -> Written:
-    reader = RocketmqRows(body, settings.topic, current_task().partitionId())
-    return Written(publish_rows(batches, reader, settings))
+def _output(settings: Settings, schema: StructType) -> RocketmqOutput:
+    if settings.exactly_once and "delay_level" in schema.fieldNames():
+        raise OptionError(
+            "column delay_level is not for exactlyOnce=true: what is delayed waits in another "
+            "topic than the one that remembers the batch. Leave one of the two out"
+        )
+    return RocketmqOutput(settings, body_column(schema, settings.topic))

@@ -21,6 +21,13 @@ def settings(brokers: Brokers, **options: str) -> Settings:
     return Settings.parse({"namesrvAddr": brokers.namesrv.rocketmq, "timeout": "5", **options})
 
 
+def exact(*brokers: Brokers, **options: str) -> Settings:
+    """Exactly once, at these brokers."""
+    addresses = ",".join(each.broker.http for each in brokers)
+    given = {"exactlyOnce": "true", "nsqd_http_address": addresses, "timeout": "5"}
+    return Settings.parse({**given, **options})
+
+
 def stored(brokers: Brokers, topic: str) -> list[tuple[int, bytes, Mapping[str, str]]]:
     """Queue, body and properties of a topic's messages."""
     link = RemotingLink(brokers.broker.rocketmq, 30.0)

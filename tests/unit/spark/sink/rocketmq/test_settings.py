@@ -12,6 +12,7 @@ from penstock.spark.sink.rocketmq.settings import Settings
 from tests.spark.options_page import PAGE, ROCKETMQ_SINK, split
 
 SERVERS = {"namesrvAddr": "a:1;b:2"}
+EXACT = {"exactlyOnce": "true", "nsqd_http_address": "a:1,b:2"}
 
 
 def test_brokers_are_found_and_asked_as_a_source_does() -> None:
@@ -27,6 +28,15 @@ def test_brokers_are_found_and_asked_as_a_source_does() -> None:
     assert (access.account, access.tls, access.server_name) == (Account("k", "s"), True, "n")
 
 
+def test_rows_are_staged_at_brokers_over_http() -> None:
+    staging = Settings.parse(
+        {**EXACT, "timeout": "3", "writerId": "w", "writerBatch": "5"}
+    ).staging()
+    assert (staging.nodes, staging.access.timeout_s) == (("a:1", "b:2"), 3.0)
+    assert (staging.writer, staging.writer_batch) == ("w", 5)
+    staging.require_writer(streaming=False)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -34,7 +44,15 @@ def test_brokers_are_found_and_asked_as_a_source_does() -> None:
         ({"namesrvAddr": "a"}, "namesrvAddr must be host:port"),
         ({**SERVERS, "accessKey": "k"}, "accessKey and secretKey"),
         ({**SERVERS, "topic": "a b"}, "topic name 'a b' is invalid"),
-        ({**SERVERS, "exactlyOnce": "true"}, "format rocketmq knows no option exactly"),
+        (
+            {**SERVERS, "exactlyOnce": "true"},
+            "the only one of Java's brokers, cannot",
+        ),
+        ({**SERVERS, **EXACT}, "leave namesrvAddr and accessKey out"),
+        ({**SERVERS, "nsqd_http_address": "a:1"}, "nsqd_http_address is for exactlyOnce=true"),
+        ({**EXACT, "topic": "a b"}, "topic name 'a b' is invalid"),
+        ({**EXACT, "writerId": "w" * 129}, "writerId has more than 128 characters"),
+        ({**EXACT, "nsqd_http_address": "a"}, "nsqd_http_address must be host:port"),
         ({**SERVERS, "tls_key": "k"}, "no use without tls_cert"),
     ],
 )

@@ -20,7 +20,16 @@ def test_writers_are_pickled_to_the_tasks() -> None:
     writer: Any
     for writer in (source.writer(given, False), source.streamWriter(given, True)):
         again = pickle.loads(pickle.dumps(writer))
-        assert (again.settings, again.body) == (writer.settings, "body")
+        assert again.output == writer.output
+
+
+def test_delays_are_not_for_exactly_once() -> None:
+    given = {"topic": "t", "nsqd_http_address": "h:1", "exactlyOnce": "true"}
+    RocketmqDataSource(given).streamWriter(schema("body binary"), False)
+    with pytest.raises(OptionError, match="delay_level is not for exactlyOnce"):
+        RocketmqDataSource(given).streamWriter(schema("body binary,delay_level bigint"), False)
+    with pytest.raises(OptionError, match="needs writerId and writerBatch"):
+        RocketmqDataSource(given).writer(schema("body binary"), False)
 
 
 def test_a_topic_is_not_overwritten() -> None:

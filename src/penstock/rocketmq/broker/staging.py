@@ -1,0 +1,128 @@
+"""Staged messages of RocketMQ: batches of sends that get their queues and offsets with a commit.
+
+A chunk is sections, big endian: u32 shard, u32 bytes, and so many bytes of messages as a batch send
+has them. Messages of one shard stay together in one queue; those of shard 0 go to any.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from penstock.broker.commit import Spot, Stamp, unplaced
+from penstock.core.units import MILLISECOND
+from penstock.node.dialect import StagingError
+from penstock.rocketmq.broker import names, send
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.protocol import batch_body
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.stamps import stamp
+from penstock.storage.batch import Batch, Dialect
+
+if TYPE_CHECKING:
+    from penstock.broker.topic import Topic
+    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.message_store import AnyRecords
+
+SECTIONS_MAX: Final = 1024
+"""The most sections of a chunk, each of which becomes a batch of the log."""
+_NEW_TOPIC_QUEUES: Final = 4  # as clients ask for
+_SECTION = struct.Struct(">II")
+
+
+class RocketStaging:
+    """The answers to nsqd's requests to stage with ``dialect=rocketmq``."""
+
+    dialect: Final = "rocketmq"
+    frames: Final = Dialect.ROCKETMQ
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def topic(self, name: str) -> Topic:
+        """Raises StagingError for a topic that takes no messages, or that nobody may make."""
+        controller = self._controller
+        problem = names.topic_problem(name)
+        if problem is not None:
+            raise StagingError("INVALID_TOPIC", problem)
+        if name in names.NOT_FOR_CLIENTS or names.is_inner(name):
+            raise StagingError("INVALID_TOPIC", f"topic {name} is the broker's own")
+        config = controller.topics.get(name)
+        if config is None:
+            config = controller.topics.make_for_send(
+                name, names.TEMPLATE_TOPIC, _NEW_TOPIC_QUEUES, controller.now_ms
+            )
+            if config is None:
+                raise StagingError("TOPIC_NOT_FOUND", "autoCreateTopicEnable is false")
+            controller.topics_changed()
+        if not config.perm & WRITE:
+            raise StagingError("TOPIC_NOT_WRITABLE", f"its permission is {config.perm}")
+        topic = controller.store.topic(name)
+        controller.store.configured(name)
+        return topic
+
+    def read(self, topic: Topic, body: bytes) -> list[Batch]:
+        return [
+            unplaced(self._records(topic.name, messages), 0, shard)
+            for shard, messages in _sections(body)
+        ]
+
+    def stamp(self, topic: Topic) -> Stamp:
+        base = self._controller.store.base(topic.name)
+
+        def write(batch: Batch, spot: Spot) -> None:
+            stamp(batch.frames, batch.positions()[:-1], spot.queue, spot.queue_offset,
+                  base + spot.first_id, spot.timestamp_ns // MILLISECOND)  # fmt: skip
+
+        return write
+
+    def _records(self, topic: str, messages: bytes) -> AnyRecords:
+        """The messages of a section. Raises StagingError."""
+        controller = self._controller
+        store, size_max = controller.store, controller.settings.max_message_size
+        common = Draft(topic, 0, b"", born_ms=controller.now_ms, born_host=store.address)
+        shared = send.shared_text(controller, "")
+        records: AnyRecords | None = store.even_batch(messages, common, shared.encode())
+        if records is None:
+            decoded = _decoded(messages)
+            largest = max(len(each.body) for each in decoded)
+        else:
+            largest = records.nbytes // records.count
+        if largest > size_max:
+            text = f"a body of {largest} bytes is more than maxMessageSize, {size_max}"
+            raise StagingError("MSG_TOO_BIG", text)
+        if records is not None:
+            return records
+        try:
+            return store.records(
+                [send.batch_draft(controller, each, common, shared) for each in decoded]
+            )
+        except RefusedError as error:
+            raise StagingError("BAD_BODY", str(error)) from None
+
+
+def _decoded(messages: bytes) -> list[batch_body.BatchedMessage]:
+    try:
+        return batch_body.decode(messages)
+    except BodyError as error:
+        raise StagingError("BAD_BODY", str(error)) from None
+
+
+def _sections(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Shards and their messages, at least one. Raises StagingError."""
+    place = count = 0
+    while place < len(body) or not count:
+        count += 1
+        if count > SECTIONS_MAX:
+            raise StagingError("BAD_BODY", f"more than {SECTIONS_MAX} sections")
+        if len(body) - place < _SECTION.size:
+            raise StagingError("BAD_BODY", f"a section that is cut short, at byte {place}")
+        shard, nbytes = _SECTION.unpack_from(body, place)
+        place += _SECTION.size
+        if nbytes > len(body) - place:
+            raise StagingError("BAD_BODY", f"a section that is cut short, at byte {place}")
+        yield shard, body[place : place + nbytes]
+        place += nbytes
