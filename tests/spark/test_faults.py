@@ -138,6 +138,21 @@ def test_a_state_of_other_columns_is_not_gone_on_with(site: Site) -> None:
     assert said.startswith("the groups, windows or unique columns of the query are others than")
 
 
+def test_a_column_that_a_folder_of_parquet_does_not_have_yet(site: Site) -> None:
+    site.publish(b'{"n": 1}')
+    select = "select offset, {columns} from input"
+    old = site.file(parse='json = "n int"', query=select.format(columns="n"))
+    run_pipeline(Pipeline.from_file(old), AVAILABLE_NOW)
+    site.publish(b'{"n": 2, "s": "x"}')
+    new = site.file(parse='json = "n int, s string"', query=select.format(columns="n, s"))
+    run_pipeline(Pipeline.from_file(new), AVAILABLE_NOW)
+    out = str(site.folder / "out")
+    rows = site.spark.read.option("mergeSchema", "true").parquet(out).orderBy("offset").collect()
+    assert [(row.n, row.s) for row in rows] == [(1, None), (2, "x")]
+    # Without it Spark takes the columns of one file; no row is missed.
+    assert site.offsets() == [0, 1]
+
+
 def test_a_topic_that_is_deleted_under_the_pipeline(site: Site) -> None:
     site.publish(b"x")
     site.after_a_batch(lambda: site.post("/topic/delete?topic=t"))

@@ -183,7 +183,7 @@ def test_a_node_that_nobody_reaches_is_named(tmp_path: Path) -> None:
 def test_a_node_that_restarts_is_waited_for(nsqd: Daemon, tmp_path: Path) -> None:
     publish(nsqd, "t", [b"a"])
     folder = Folder(str(tmp_path))
-    with staging(folder, settings(tmp_path, nsqd.tcp)) as stager:
+    with staging(folder, settings(tmp_path, nsqd.tcp, timeout="60")) as stager:
         assert stager.staged(0, wait_s=60)
         wait_for(nsqd, in_flight_count=0)
         nsqd.restart()
