@@ -84,6 +84,8 @@ def test_what_is_staged_is_pulled_after_the_commit_only_and_once(
     assert properties.parse(one[1].properties).items() >= {
         "KEYS": "k1", "TAGS": "paid", "colour": "red",
     }.items()  # fmt: skip
+    topic = both.topic("t")
+    assert (topic.message_count, topic.message_bytes) == (12, 4 + 9 * 2 + 15 + 9)
     # Sends go on behind them.
     assert both.send(both.client(), "t", b"later", queue=1)["queueOffset"] == "11"
 

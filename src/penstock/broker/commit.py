@@ -24,8 +24,8 @@ class Spot(NamedTuple):
     timestamp_ns: int
 
 
-Stamp: TypeAlias = Callable[[Batch, Spot], None]
-"""Writes a place into the frames of a batch."""
+Stamp: TypeAlias = Callable[[Batch, Spot], int]
+"""Writes a place into the frames of a batch; the bytes of their bodies."""
 
 
 def unplaced(records: Records, delay_ns: int, shard: int = 0) -> Batch:
@@ -69,10 +69,10 @@ class Commit:
         """The id of the first message of the next batch."""
         return self.log.id_base + self.end
 
-    def add(self, batch: Batch, stamp: Stamp) -> None:
-        """Take the next batch, whose buffer is changed. Raises StorageError."""
+    def add(self, batch: Batch, stamp: Stamp) -> int:
+        """Take the next batch, whose buffer is changed; the bytes of its bodies. Raises StorageError."""
         queue = self._queue_of(batch)
-        stamp(batch, Spot(self.next_id, queue, self._queue_ends[queue], self.timestamp_ns))
+        nbytes = stamp(batch, Spot(self.next_id, queue, self._queue_ends[queue], self.timestamp_ns))
         self._queue_ends[queue] += batch.count
         if self._held is not None:
             before, its_queue = self._held
@@ -83,6 +83,7 @@ class Commit:
             )  # fmt: skip
         self.end += batch.count
         self._held = batch, queue
+        return nbytes
 
     def _queue_of(self, batch: Batch) -> int:
         """The queue of an unplaced batch, which has its shard there."""

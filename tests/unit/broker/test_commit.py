@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.commit import unplaced
+from penstock.broker.commit import Spot, unplaced
 from penstock.core.errors import DiskFullError, ExitingError
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.batch import Batch
 
 from .conftest import World, log_of
 
@@ -40,6 +41,23 @@ def test_batches_of_a_commit_take_turns_over_the_queues(world: World) -> None:
     made.finish()
     first, *others = [batch.queue for batch in made.written.batches]
     assert others == [(first + turn) % 3 for turn in (1, 2, 3)]
+
+
+def test_batches_of_a_shard_stay_in_their_queue_and_know_their_offsets(world: World) -> None:
+    topic = world.topic
+    topic.spread = 3
+    made = topic.begin_commit("w", 0, 0)
+    spots = []
+
+    def note(batch: Batch, spot: Spot) -> int:
+        spots.append((spot.queue, spot.queue_offset))
+        return 5
+
+    for shard in (1, 2, 1, 5, 3, 1):
+        assert made.add(unplaced(Bodies.from_list([b"a", b"b"]), 0, shard), note) == 5
+    assert spots == [(0, 0), (1, 0), (0, 2), (1, 2), (2, 0), (0, 4)]
+    made.finish()
+    assert [batch.queue for batch in made.written.batches] == [0, 1, 0, 1, 2, 0]
 
 
 def test_a_commit_that_ends_when_its_topic_does_is_cut_off(world: World) -> None:

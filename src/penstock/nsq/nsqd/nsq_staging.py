@@ -10,6 +10,7 @@ from penstock.core.names import is_valid_name
 from penstock.node.dialect import StagingError
 from penstock.node.registry import Registry
 from penstock.nsq.protocol.errors import ProtocolError
+from penstock.nsq.protocol.frames import BODY_AT
 from penstock.nsq.protocol.limits import Limits
 from penstock.nsq.protocol.staged import read_staged
 from penstock.nsq.protocol.stamps import stamp
@@ -47,6 +48,7 @@ class NsqStaging:
         return stamped
 
 
-def stamped(batch: Batch, spot: Spot) -> None:
-    """Write ids and times into the frames of a batch."""
+def stamped(batch: Batch, spot: Spot) -> int:
+    """Write ids and times into the frames of a batch; the bytes of their bodies."""
     stamp(batch.frames, batch.stride or batch.positions()[:-1], spot.first_id, spot.timestamp_ns)
+    return len(batch.frames) - batch.count * BODY_AT

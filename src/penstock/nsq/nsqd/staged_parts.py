@@ -28,7 +28,6 @@ from penstock.net.tasks import spawn
 from penstock.node.dialect import Staging
 from penstock.nsq.nsqd.nsq_staging import NsqStaging
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.durability import Durability
 from penstock.storage.part_files import Found, PartFiles
 
@@ -268,15 +267,11 @@ class StagedParts:
     def _add(
         self, commit: Commit, key: ChunkKey, chunk: Chunk, buffer: bytearray, stamps: Stamps
     ) -> int:
-        nbytes = 0
         batches = self._files.read(chunk.number, chunk.messages, buffer)
         # Restarted without a dialect, a node can do nothing with what was staged in it.
         if batches is None or any(batch.dialect not in stamps for batch in batches):
             raise PartNotFoundError(key)
-        for batch in batches:
-            commit.add(batch, stamps[batch.dialect])
-            nbytes += len(batch.frames) - batch.count * BODY_AT
-        return nbytes
+        return sum(commit.add(batch, stamps[batch.dialect]) for batch in batches)
 
 
 def _check_newer(topic: Topic, writer: str, batch: int) -> None:

@@ -73,9 +73,11 @@ class RocketStaging:
     def stamp(self, topic: Topic) -> Stamp:
         base = self._controller.store.base(topic.name)
 
-        def write(batch: Batch, spot: Spot) -> None:
-            stamp(batch.frames, batch.positions()[:-1], spot.queue, spot.queue_offset,
-                  base + spot.first_id, spot.timestamp_ns // MILLISECOND)  # fmt: skip
+        def write(batch: Batch, spot: Spot) -> int:
+            return stamp(
+                batch.frames, batch.positions()[:-1], spot.queue, spot.queue_offset,
+                base + spot.first_id, spot.timestamp_ns // MILLISECOND,
+            )  # fmt: skip
 
         return write
 

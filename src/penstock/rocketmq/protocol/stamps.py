@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.rocketmq.protocol.message import (
+    BODY_LENGTH_AT,
+    HOST_BITS,
     IPV6_EXTRA,
     PHYSICAL_OFFSET_AT,
     QUEUE_AT,
@@ -23,9 +25,9 @@ def stamp(
     queue_offset: int,
     physical_offset: int,
     store_ms: int,
-) -> None:
+) -> int:
     """Write consecutive offsets, the queue and the time into stored messages, which begin at
-    ``starts`` and have born hosts of one kind.
+    ``starts`` and have hosts of one kind; the bytes of their bodies.
     """
     at = starts.astype(np.int64)
     numbers = np.arange(len(at))
@@ -36,4 +38,7 @@ def stamp(
     longs[at + QUEUE_OFFSET_AT] = queue_offset + numbers
     longs[at + PHYSICAL_OFFSET_AT] = physical_offset + numbers
     longs[at + store_ms_at] = store_ms
-    np.ndarray(len(frames) - 3, ">i4", frames, 0, (1,))[at + QUEUE_AT] = queue
+    ints = np.ndarray(len(frames) - 3, ">i4", frames, 0, (1,))
+    ints[at + QUEUE_AT] = queue
+    body_length_at = BODY_LENGTH_AT + IPV6_EXTRA * (flags & HOST_BITS).bit_count()
+    return int(ints[at + body_length_at].sum())

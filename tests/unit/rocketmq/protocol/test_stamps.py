@@ -23,7 +23,7 @@ def test_only_places_and_times_change(born: Host, store: Host, sizes: list[int])
     frames = [encode(message) for message in messages]
     buffer = bytearray(b"".join(frames))
     starts = np.cumsum([0, *map(len, frames)], dtype=np.uint32)[:-1]
-    stamp(memoryview(buffer), starts, 7, 1 << 40, (3 << 40) + 9, 222)
+    assert stamp(memoryview(buffer), starts, 7, 1 << 40, (3 << 40) + 9, 222) == sum(sizes)
     for number, message in enumerate(messages):
         message.queue, message.queue_offset = 7, (1 << 40) + number
         message.physical_offset, message.store_ms = (3 << 40) + 9 + number, 222
