@@ -70,7 +70,7 @@ class Commit:
         return self.log.id_base + self.end
 
     def add(self, batch: Batch, stamp: Stamp) -> int:
-        """Take the next batch, whose buffer is changed; the bytes of its bodies. Raises StorageError."""
+        """Stamp and take the next batch; the bytes of its bodies. Raises StorageError."""
         queue = self._queue_of(batch)
         nbytes = stamp(batch, Spot(self.next_id, queue, self._queue_ends[queue], self.timestamp_ns))
         self._queue_ends[queue] += batch.count
