@@ -7,15 +7,20 @@ import json
 import os
 import random
 import struct
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import pytest
 
 from penstock.net.http_client import HttpError, request
+from penstock.nsq.client.log import LogClient
 from penstock.nsq.stored import Stretch
+from penstock.rocketmq.protocol import batch_body
+from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.message import decode_all
 from penstock.storage.batch import iter_batches
-from penstock.testing.daemons import Daemon, run_nsqd
+from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd
 
 ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "15"))
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
@@ -30,13 +35,62 @@ async def ask(nsqd: Daemon, method: str, path: str, body: bytes = b"") -> tuple[
     return answer.status, json.loads(answer.body or b"null")
 
 
+class Nsq:
+    """Messages of NSQ's topics, staged at nsqd."""
+
+    query = ""
+
+    def run(self, level: str) -> AbstractContextManager[Daemon]:
+        return run_nsqd(f"--durability={level}", "--max-bytes-per-file=2000000")
+
+    def body(self, bodies: Sequence[bytes], rng: random.Random) -> bytes:
+        messages = [struct.pack(">II", len(body), 0) + body for body in bodies]
+        return struct.pack(">I", len(messages)) + b"".join(messages)
+
+    def check(self, node: Daemon, topic: str, rows: Sequence[str]) -> None:
+        """There is one queue, the log."""
+
+
+class Rocketmq:
+    """Messages of RocketMQ's topics, staged at mqbroker."""
+
+    query = "&dialect=rocketmq"
+
+    def run(self, level: str) -> AbstractContextManager[Daemon]:
+        flush = "SYNC_FLUSH" if level == "fsync" else "ASYNC_FLUSH"
+        return run_mqbroker(flushDiskType=flush)
+
+    def body(self, bodies: Sequence[bytes], rng: random.Random) -> bytes:
+        """Two sections, of which one or none has a shard."""
+        cut = rng.randint(0, len(bodies))
+        parts = []
+        for some, shard in ((bodies[:cut], rng.randint(0, 7)), (bodies[cut:], 0)):
+            messages = batch_body.encode(BatchedMessage(body) for body in some)
+            parts += [struct.pack(">II", shard, len(messages)), messages] if some else []
+        return b"".join(parts)
+
+    def check(self, node: Daemon, topic: str, rows: Sequence[str]) -> None:
+        """Queues are dense, and hold together what the log holds."""
+        found = []
+        with LogClient(node.http, dialect="rocketmq") as log:
+            for queue in log.offsets(topic).queues:
+                offset = 0
+                while offset < queue.end:
+                    for each in decode_all(log.fetch(topic, offset, queue=queue.queue).data):
+                        assert (each.queue, each.queue_offset) == (queue.queue, offset)
+                        offset += 1
+                        found.append(each.body.decode().rstrip("_"))
+        assert sorted(row for row in found if row[0] != "p") == sorted(rows)
+
+
 class StagingWriter:
     """Commits batch after batch to two topics, as a query of Spark does: what fails is done again
     from its beginning, by new attempts whose rows come in another order.
     """
 
-    def __init__(self, nsqd: Daemon, rng: random.Random) -> None:
+    def __init__(self, nsqd: Daemon, form: Nsq | Rocketmq, rng: random.Random) -> None:
         self.nsqd = nsqd
+        self.form = form
         self.rng = rng
         self.batch = 0
         self.attempt = 0
@@ -81,12 +135,10 @@ class StagingWriter:
 
     async def _stage(self, topic: str, part: int, rows: list[str]) -> None:
         place = f"part={part}&attempt={self.attempt}&chunk=0"
-        path = f"/stage?topic={topic}&writer=w&batch={self.batch}&{place}"
+        path = f"/stage?topic={topic}&writer=w&batch={self.batch}&{place}{self.form.query}"
         if rows:
             bodies = [row.encode().ljust(self.rng.choice([20, 200]), b"_") for row in rows]
-            messages = [struct.pack(">II", len(body), 0) + body for body in bodies]
-            body = struct.pack(">I", len(messages)) + b"".join(messages)
-            status, answer = await self._ask(path, body)
+            status, answer = await self._ask(path, self.form.body(bodies, self.rng))
             assert status == 200 or answer["message"] == "BATCH_COMMITTED", answer
 
     async def _commit(self) -> bool:
@@ -136,13 +188,21 @@ def check(rows: list[str], wanted: list[list[str]]) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize(("level", "rounds"), [("write", ROUNDS), ("fsync", ROUNDS // 5)])
+@pytest.mark.parametrize(
+    ("form", "level", "rounds"),
+    [
+        (Nsq(), "write", ROUNDS),
+        (Nsq(), "fsync", ROUNDS // 5),
+        (Rocketmq(), "write", ROUNDS // 5),
+        (Rocketmq(), "fsync", ROUNDS // 10),
+    ],
+)
 async def test_each_row_is_there_exactly_once_after_kills(
-    level: str, rounds: int, capsys: pytest.CaptureFixture[str]
+    form: Nsq | Rocketmq, level: str, rounds: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(SEED)
-    with run_nsqd(f"--durability={level}", "--max-bytes-per-file=2000000") as nsqd:
-        writer = StagingWriter(nsqd, rng)
+    with form.run(level) as nsqd:
+        writer = StagingWriter(nsqd, form, rng)
         committing = asyncio.ensure_future(writer.run())
         publishing = asyncio.ensure_future(publish(nsqd))
         for _ in range(rounds):
@@ -157,7 +217,9 @@ async def test_each_row_is_there_exactly_once_after_kills(
         await committing
         publishing.cancel()
         for topic in TOPICS:
-            check(await rows_of(nsqd, topic), writer.rows)
+            rows = await rows_of(nsqd, topic)
+            check(rows, writer.rows)
+            await asyncio.to_thread(form.check, nsqd, topic, rows)
         assert not (await ask(nsqd, "GET", "/stats?format=json"))[1].get("staged")
     with capsys.disabled():
         print(f"\n{rounds} kills at level {level}, seed {SEED}: {writer.batch} batches in "
