@@ -18,11 +18,13 @@ from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.folder import make_folder
 from penstock.cli.live.ports import Ports
 from penstock.cli.live.proof import verdict
 from penstock.cli.live.services import Child
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
+from penstock.spark.requirements import require_packages, require_spark
 
 _TICK_S = 0.1
 _LIVE = "penstock.cli.live"
@@ -34,8 +36,9 @@ class ProofError(PenstockError):
 
 def run_demo(rate: int, events: int | None, keep: bool) -> None:
     """Run the demo from start to proof. Raises PenstockError with one line for the user."""
-    flights.data_folder()
-    Path("run").mkdir(exist_ok=True)
+    require_packages("the demo needs", (flights.PACKAGE,), "spark,demo")
+    require_spark()
+    make_folder(Path("run"), "start the demo in another folder")
     folder = Path(tempfile.mkdtemp(prefix="demo-", dir="run"))
     started_ns = SYSTEM_CLOCK.monotonic_ns()
     board = Board(f"Penstock demo · {folder}")

@@ -72,9 +72,7 @@ def demo(
         Whether to keep the run's folder (data, Parquet, logs).
     """
     from penstock.cli.demo import run_demo
-    from penstock.spark.requirements import require_spark
 
-    require_spark()
     run_demo(rate, events, keep)
 
 

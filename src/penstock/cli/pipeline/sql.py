@@ -12,7 +12,6 @@ from penstock.core.errors import PenstockError
 from penstock.spark.access import close_connections
 from penstock.spark.cluster import Cluster
 from penstock.spark.errors import explain
-from penstock.spark.requirements import require_packages
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ def run_sql(nodes: Mapping[str, str], statement: str | None, rows: int) -> None:
     """
     if not {"lookupd_http_address", "nsqd_http_address"} & set(nodes):
         nodes = {**nodes, "nsqd_http_address": "127.0.0.1:4151"}
-    require_packages()
     topics = _topics(nodes)
     with local_spark() as spark:
         shell = _Shell(spark, nodes, topics, rows)
