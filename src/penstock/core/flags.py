@@ -9,13 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.core.nearest import did_you_mean
 from penstock.core.option_kinds import FatalFlagError, Kind
 from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
 
 
 class FlagError(Exception):
-    """The command line is wrong; the text is Go's, to be followed by the usage and exit code 2."""
+    """The command line is wrong; the text is Go's, to be followed by the usage and exit code 2.
+
+    ``remedy``, which Go's programs have not, goes behind the text.
+    """
+
+    def __init__(self, text: str, remedy: str = "") -> None:
+        super().__init__(text)
+        self.remedy = remedy
 
 
 class HelpRequested(Exception):
@@ -45,7 +53,8 @@ def parse_words(
         if kind is None:
             if name in ("help", "h"):
                 raise HelpRequested
-            raise FlagError(f"flag provided but not defined: -{name}")
+            remedy = did_you_mean(name, kinds, "-")
+            raise FlagError(f"flag provided but not defined: -{name}", remedy)
         if not has_value:
             text = _next_value(name, kind, words)
         value = _value(name, kind, text)
@@ -69,7 +78,7 @@ def _next_value(name: str, kind: Kind, words: list[str]) -> str:
     if kind.is_switch:
         return "true"
     if not words:
-        raise FlagError(f"flag needs an argument: -{name}")
+        raise FlagError(f"flag needs an argument: -{name}", _form(kind))
     return words.pop(0)
 
 
@@ -81,5 +90,11 @@ def _value(name: str, kind: Kind, text: str) -> Any:
     except ValueError as error:
         shown = quote(without_secrets(text))
         if kind.is_switch:
-            raise FlagError(f"invalid boolean value {shown} for -{name}: {error}") from None
-        raise FlagError(f"invalid value {shown} for flag -{name}: {error}") from None
+            text = f"invalid boolean value {shown} for -{name}: {error}"
+        else:
+            text = f"invalid value {shown} for flag -{name}: {error}"
+        raise FlagError(text, _form(kind)) from None
+
+
+def _form(kind: Kind) -> str:
+    return f"; give {kind.form}" if kind.form else ""

@@ -92,8 +92,17 @@ def bare_line(text: str) -> str:
     return f"{datetime.fromtimestamp(created):%Y/%m/%d %H:%M:%S} {text}"
 
 
+def warn(prefix: str, text: str) -> None:
+    """Writes one WARNING line to stderr, of a program whose logging is not set up yet."""
+    _write(prefix, logging.WARNING, text)
+
+
 def die(prefix: str, text: str) -> NoReturn:
     """Writes one FATAL line to stderr and leaves with exit code 1."""
-    record = logging.LogRecord("penstock", logging.CRITICAL, "", 0, text, None, None)
-    print(NsqFormatter(prefix).format(record), file=sys.stderr, flush=True)
+    _write(prefix, logging.CRITICAL, text)
     raise SystemExit(1)
+
+
+def _write(prefix: str, level: int, text: str) -> None:
+    record = logging.LogRecord("penstock", level, "", 0, text, None, None)
+    print(NsqFormatter(prefix).format(record), file=sys.stderr, flush=True)

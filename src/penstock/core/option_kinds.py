@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from penstock.core.quote import quote
-from penstock.core.units import MILLISECOND, format_duration, parse_duration
+from penstock.core.units import DURATION_FORM, MILLISECOND, format_duration, parse_duration
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
@@ -26,6 +26,7 @@ class Kind:
     """One kind of value, with the way to read and to show it; the base is a plain string."""
 
     placeholder = "string"  # what the usage text shows after the flag
+    form = ""  # how a value is written, for those who wrote another
     is_switch = False  # a switch may stand without a value, meaning true
     is_choice = False  # a choice is checked before the other values of a configuration file
 
@@ -54,6 +55,7 @@ class Bool(Kind):
     """A switch, on or off."""
 
     placeholder = ""
+    form = "true or false"
     is_switch = True
 
     def from_flag(self, text: str) -> bool:
@@ -84,6 +86,7 @@ class Int(Kind):
     """A whole number."""
 
     placeholder = "int"
+    form = "a whole number"
 
     def from_flag(self, text: str) -> int:
         if not _INT.fullmatch(text):
@@ -109,6 +112,7 @@ class Float(Kind):
     """A number."""
 
     placeholder = "float"
+    form = "a number"
 
     def from_flag(self, text: str) -> float:
         if not _FLOAT.fullmatch(text):
@@ -131,6 +135,7 @@ class Duration(Kind):
     """A length of time in nanoseconds, written as Go does: `1m30s`."""
 
     placeholder = "duration"
+    form = DURATION_FORM
 
     def from_flag(self, text: str) -> int:
         try:

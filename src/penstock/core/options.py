@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Self, TypeVar
 
 from penstock.core.flags import FlagError, HelpRequested, parse_words
+from penstock.core.nearest import did_you_mean
 from penstock.core.option_kinds import BOOL, STRING, FatalFlagError, Kind, kind_of
 from penstock.core.redaction import without_secrets
 
@@ -155,6 +156,7 @@ def load(
         raise SystemExit(0)
     if values.get("config"):
         table = _read_table(values["config"], program)
+        _warn_of_unknown_keys(options_class, table, program, values["config"])
         values = {**_config_values(options_class, table, program, frozenset(values)), **values}
     return options_class(**values)
 
@@ -170,7 +172,9 @@ def _given(
         print(usage(flags_class, program), file=sys.stderr)
         raise SystemExit(0) from None
     except FlagError as error:
-        print(f"{error}\n{usage(flags_class, program)}", file=sys.stderr)
+        # Go's first line is far above once the usage has gone by, so the last says it again.
+        explained = f"{program.rpartition('/')[2]}: {error}{error.remedy}"
+        print(error, usage(flags_class, program), explained, sep="\n", file=sys.stderr)
         raise SystemExit(2) from None
     except FatalFlagError as error:
         _die(str(error))
@@ -201,6 +205,18 @@ def _read_table(path: str, program: str) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = f"toml: {error}"
     _die_as(program, f"failed to load config file {path} - {reason}")
+
+
+def _warn_of_unknown_keys(
+    options_class: type[Options], table: dict[str, Any], program: str, path: str
+) -> None:
+    """Log the keys that no option has: Go's programs start without a word on their defaults."""
+    from penstock.core.logs import warn
+
+    known = {each.key for each in options_class.declared.values()}
+    for key in sorted(table.keys() - known):
+        hint = did_you_mean(key, known)
+        warn(f"[{program}] ", f"{path}: the key {key} is unknown and has no effect{hint}")
 
 
 def _config_values(

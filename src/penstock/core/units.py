@@ -15,6 +15,8 @@ SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 
+DURATION_FORM = "a duration such as 500ms, 90s or 1h30m (units: ns, us, ms, s, m, h)"
+
 _MAX = (1 << 63) - 1
 _UNITS = {
     "ns": NANOSECOND,

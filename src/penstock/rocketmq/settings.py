@@ -10,11 +10,11 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from penstock.core import java_properties
 from penstock.core.errors import ConfigError
+from penstock.core.nearest import did_you_mean
 
 _log = logging.getLogger("penstock.rocketmq.settings")
 
@@ -73,8 +73,7 @@ class Settings:
         except ConfigError as error:
             raise ConfigError(f"failed to load {path} - {error}") from error
         for name in unknown:
-            near = get_close_matches(name, settings.declared(), 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, settings.declared())
             _log.warning("%s: the property %s is unknown and has no effect%s", path, name, hint)
         return settings
 

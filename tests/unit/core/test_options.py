@@ -91,6 +91,57 @@ def test_wrong_flag(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("flag", "explained"),
+    [
+        ("--tcp-adress=a", "flag provided but not defined: -tcp-adress; did you mean"
+         " -tcp-address?"),
+        ("--zzz", "flag provided but not defined: -zzz"),
+        ("--deflate=maybe", 'invalid boolean value "maybe" for -deflate: parse error; give true or'
+         " false"),
+        ("--mem-queue-size=x", 'invalid value "x" for flag -mem-queue-size: parse error; give a'
+         " whole number"),
+        ("--msg-timeout=1day", 'invalid value "1day" for flag -msg-timeout: parse error; give a'
+         " duration such as 500ms, 90s or 1h30m (units: ns, us, ms, s, m, h)"),
+        ("--msg-timeout", "flag needs an argument: -msg-timeout; give a duration such as 500ms, 90s"
+         " or 1h30m (units: ns, us, ms, s, m, h)"),
+    ],
+)  # fmt: skip
+def test_a_wrong_flag_is_explained_on_the_last_line(
+    capsys: pytest.CaptureFixture[str], flag: str, explained: str
+) -> None:
+    code, out, err = left(capsys, flag)
+    assert (code, out) == (2, "")
+    first, *_, last = err.splitlines()
+    assert last == f"nsqd: {explained}"
+    assert explained.startswith(first)
+
+
+def test_a_program_is_named_without_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(ToolSample, ["--topci=t"], "/usr/bin/nsq_tail")
+    said = capsys.readouterr().err
+    assert "\nUsage of /usr/bin/nsq_tail:\n" in said
+    assert said.endswith(
+        "\nnsq_tail: flag provided but not defined: -topci; did you mean -topic?\n"
+    )
+
+
+def test_unknown_keys_of_a_file_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = 'tcp_adress = "127.0.0.1:1"\nmsg_timeout = "5s"\nzzz = 1\n[nsqd]\n'
+    options = config(tmp_path, text)
+    assert (options.tcp_address, options.msg_timeout) == ("0.0.0.0:4150", 5 * SECOND)
+    said = [line.split(" WARNING: ", 1)[1] for line in capsys.readouterr().err.splitlines()]
+    has_none = f"{tmp_path / 'nsqd.cfg'}: the key %s is unknown and has no effect"
+    assert said == [
+        has_none % "nsqd",
+        has_none % "tcp_adress" + "; did you mean tcp_address?",
+        has_none % "zzz",
+    ]
+
+
 def test_bad_percentile(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = left(capsys, "--percentile=x")
     assert code == 1
