@@ -122,10 +122,17 @@ READER_COLUMNS: Final = (
 NODE_COLUMN: Final = Column("NODE", 21, 0, lambda row: Text(row.node or "all"), left=True)
 
 
-def chosen(columns: Sequence[Column], width: int | None) -> list[Column]:
-    """Those that fit, in their order; all with no ``width``."""
+def chosen(columns: Sequence[Column], width: int | None, names: Sequence[str] = ()) -> list[Column]:
+    """Those that fit beside whole names, in their order; all with no ``width``.
+
+    A name that not even the most wanted columns leave room for is cut, and costs no column.
+    """
     kept = list(columns)
-    while width is not None and len(kept) > 1 and _needed(kept) > width:
+    if width is None:
+        return kept
+    most = width - _needed([column for column in columns if not column.keep])
+    wanted = max((len(name) for name in names if len(name) <= most), default=0)
+    while len(kept) > 1 and max(_NAME_MIN, wanted) + _needed(kept) > width:
         kept.remove(max(reversed(kept), key=lambda column: column.keep))
     return kept
 
@@ -136,7 +143,7 @@ def name_width(columns: Sequence[Column], width: int | None, names: Sequence[str
     wanted = max(_NAME_MIN, longest)
     if width is None:
         return wanted
-    return max(1, min(wanted, width - _needed(columns) + _NAME_MIN))
+    return max(1, min(wanted, width - _needed(columns)))
 
 
 def heading(title: str, columns: Sequence[Column], names: int) -> Text:
@@ -163,7 +170,8 @@ def with_node(columns: Sequence[Column], by_node: bool) -> list[Column]:
 
 
 def _needed(columns: Sequence[Column]) -> int:
-    return _NAME_MIN + sum(_GAP + column.width for column in columns)
+    """The width of these columns, beside names."""
+    return sum(_GAP + column.width for column in columns)
 
 
 def _placed(cell: Text, column: Column) -> Text:

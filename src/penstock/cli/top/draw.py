@@ -12,21 +12,22 @@ from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.rows import Row, members, total
 from penstock.cli.top.view import View
 from penstock.cluster.figures import Client, NodeFigures
+from penstock.core.counted import counted
 
 _GREY: Final = "bright_black"
 _KEYS: Final = "q quit  ↑↓ choose  ⏎ open  ← back  / filter  s sort  r reverse  n nodes  ? help"
 _HELP: Final = (
     ("q, Ctrl-C", "end"),
-    ("↑ ↓ k j, page keys, Home, End", "choose a row"),
+    ("↑ ↓ k j, pages, Home, End", "choose a row"),
     ("Enter, →", "open a topic: its channels, groups and clients"),
     ("Esc, ←", "back; on the first page: filter off"),
-    ("/", "show only topics whose names contain what you type"),
+    ("/", "only topics whose names contain what you type"),
     ("s, r", "next order; turn the order round"),
     ("n", "a row for each node, or all nodes added up"),
     ("space", "hold the figures still"),
 )
 _MEANINGS: Final = (
-    ("bold red", "123▲", "the lag has grown at the last looks and never shrunk"),
+    ("bold red", "123▲", "the lag has grown at the last looks, never shrunk"),
     ("green", "123▼", "the lag shrinks"),
     ("magenta", "123", "messages wait and nobody consumes them"),
     ("yellow", "name", "paused, or a channel of it is"),
@@ -34,16 +35,16 @@ _MEANINGS: Final = (
 )
 _COLUMNS: Final = (
     ("IN/s, OUT/s", "messages published and finished a second"),
-    ("LAG", "what the reader furthest behind has not finished: waiting, in flight, deferred"),
-    ("DEPTH", "of a topic: not yet given to channels; of a channel: waiting"),
-    ("REQ., TIMEO., DEAD", "requeued, timed out, moved to the dead letters since the start"),
+    ("LAG", "not finished by the reader furthest behind"),
+    ("DEPTH", "topic: not yet with channels; channel: waiting"),
+    ("REQ., TIMEO., DEAD", "requeued, timed out, dead letters since the start"),
 )
+_HELP_KEYS: Final = 28
 _TABLE_TITLE: Final = "TOPIC / CHANNEL"
 _CLIENTS_MIN: Final = 4
-_CLIENT_TITLE: Final = (
-    f"{'CLIENT':<20}  {'CHANNEL':<16}  {'ADDRESS':<21}  {'RDY':>5}  {'IN FL.':>6}  "
-    f"{'FIN':>8}  {'REQ.':>6}  SOFTWARE"
-)
+_CLIENT_TITLES: Final = ("CLIENT", "CHANNEL", "ADDRESS", "RDY", "IN FL.", "FIN", "REQ.", "SOFTWARE")
+_CLIENT_WIDTHS: Final = (20, 16, 21, 6, 6, 6, 6, 40)
+_CLIENT_FIGURES: Final = range(3, 7)
 
 
 def screen(view: View, width: int, height: int) -> list[Text]:
@@ -123,7 +124,7 @@ def _nodes(cluster: Cluster, width: int) -> Text:
     whole = line + Text("   ").join(_node_line(node) for node in good)
     if len(whole) <= width:
         return whole
-    return line.append("● ", style="green").append(f"{len(good)} nodes", style="")
+    return line.append("● ", style="green").append(counted(len(good), "node"), style="")
 
 
 def _is_good(node: NodeFigures) -> bool:
@@ -148,7 +149,8 @@ def _trouble(text: str) -> Text:
 
 def _page(view: View, rows: list[Row], width: int, room: int) -> list[Text]:
     columns = grid.READER_COLUMNS if view.topic else grid.TOPIC_COLUMNS
-    shown = grid.chosen(grid.with_node(columns, view.by_node), width)
+    names = [row.name for row in rows]
+    shown = grid.chosen(grid.with_node(columns, view.by_node), width, names)
     if not view.topic:
         return _rows(view, rows, shown, width, room)
     clients = members(view.cluster.all(), view.topic, view.chosen(rows))
@@ -186,42 +188,58 @@ def _nothing(view: View) -> str:
 
 
 def _client_lines(clients: list[tuple[str, str, Client]], room: int) -> list[Text]:
+    """The titles and as many clients as have room, in columns as wide as what is in them."""
     if room < 3:
         return []
-    title = Text(_CLIENT_TITLE, style="bold underline")
-    lines = [Text(), title]
-    for _, reader, client in clients[: room - 2]:
-        lines.append(
-            Text(
-                f"{client.name[:20]:<20}  {reader[:16]:<16}  {client.address[:21]:<21}  "
-                f"{client.ready:>5}  {client.in_flight:>6}  {grid.number(client.finished):>8}  "
-                f"{grid.number(client.requeued):>6}  {client.software}"
-            )
-        )
+    rows = [_CLIENT_TITLES, *(_client(reader, client) for _, reader, client in clients[: room - 2])]
+    columns = zip(_CLIENT_WIDTHS, zip(*rows, strict=True), strict=True)
+    widths = [min(most, max(map(len, cells))) for most, cells in columns]
+    title, *lines = (Text(_client_line(row, widths)) for row in rows)
+    title.stylize("bold underline")
     if not clients:
         lines.append(Text("nobody is connected", style=_GREY))
-    return lines
+    return [Text(), title, *lines]
+
+
+def _client(reader: str, client: Client) -> tuple[str, ...]:
+    figures = (client.ready, client.in_flight, client.finished, client.requeued)
+    return (client.name, reader, client.address, *map(grid.number, figures), client.software)
+
+
+def _client_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        cell[:width].rjust(width) if place in _CLIENT_FIGURES else cell[:width].ljust(width)
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
 
 
 def _foot(view: View, rows: list[Row], width: int) -> list[Text]:
     added = total(rows)
     many = "channels and groups" if view.topic else "topics" if len(rows) != 1 else "topic"
     line = Text(f"{len(rows)} {many}", style="bold")
-    line.append(f"  in {grid.rate(added.rate_in)}/s", style="cyan")
-    line.append(f"  out {grid.rate(added.rate_out)}/s", style="cyan")
-    line.append(f"  lag {grid.number(added.lag)}", style="bold red" if added.trend > 0 else "")
-    line.append(f"  in flight {grid.number(added.in_flight)}")
-    line.append(f"  clients {grid.number(added.clients)}")
-    line.append(f"  {grid.sparkline(added.rates, 20).lstrip()}", style="blue")
+    for text, style in (
+        (f"  in {grid.rate(added.rate_in)}/s", "cyan"),
+        (f"  out {grid.rate(added.rate_out)}/s", "cyan"),
+        (f"  lag {grid.number(added.lag)}", "bold red" if added.trend > 0 else ""),
+        (f"  in flight {grid.number(added.in_flight)}", ""),
+        (f"  clients {grid.number(added.clients)}", ""),
+        (f"  {grid.sparkline(added.rates, 20).lstrip()}", "blue"),
+    ):
+        if len(line) + len(text) > width:
+            break
+        line.append(text, style=style)
     return [line, Text(_KEYS if width >= len(_KEYS) else "q quit  ? help", style=_GREY)]
 
 
 def _help() -> list[Text]:
     lines = [Text("penstock top", style="bold"), Text()]
-    lines += [Text(f"  {keys:<32}{what}") for keys, what in _HELP]
+    lines += [Text(f"  {keys:<{_HELP_KEYS}}{what}") for keys, what in _HELP]
     lines.append(Text())
     for style, sample, what in _MEANINGS:
-        lines.append(Text("  ").append(sample.ljust(32), style=style).append(what, style=""))
+        lines.append(
+            Text("  ").append(sample.ljust(_HELP_KEYS), style=style).append(what, style="")
+        )
     lines.append(Text())
-    lines += [Text(f"  {title:<32}{what}") for title, what in _COLUMNS]
+    lines += [Text(f"  {title:<{_HELP_KEYS}}{what}") for title, what in _COLUMNS]
     return [*lines, Text(), Text("  any key goes back", style=_GREY)]

@@ -53,6 +53,20 @@ def test_columns_go_from_the_least_wanted_on() -> None:
     assert len(grid.chosen(grid.TOPIC_COLUMNS, 1)) == 1
 
 
+@pytest.mark.parametrize("length", [14, 20, 30, 37, 52])
+def test_names_are_whole_in_80_columns_before_wanted_columns_are(length: int) -> None:
+    names = ["n" * length, "short"]
+    columns = grid.chosen(grid.TOPIC_COLUMNS, 80, names)
+    assert grid.name_width(columns, 80, names) == length
+    assert {"IN/s", "OUT/s", "LAG"} <= {column.title for column in columns}
+
+
+def test_a_name_that_fits_nowhere_costs_no_column() -> None:
+    columns = grid.chosen(grid.TOPIC_COLUMNS, 80, ["n" * 200, "short"])
+    assert columns == grid.chosen(grid.TOPIC_COLUMNS, 80)
+    assert grid.name_width(columns, 80, ["n" * 200]) >= 14
+
+
 @pytest.mark.parametrize("width", range(30, 160, 7))
 def test_lines_are_as_wide_as_the_terminal_at_most(width: int) -> None:
     columns = grid.chosen(grid.TOPIC_COLUMNS, width)

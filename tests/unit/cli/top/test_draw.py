@@ -29,7 +29,7 @@ TOPIC              IN/s    OUT/s       LAG  IN FL.   CLI.
 clicks                0        0      900        0      0
 orders             1010     1510     2040▲       5      2
 
-2 topics  in 1010/s  out 1510/s  lag 2940  in flight 5  client
+2 topics  in 1010/s  out 1510/s  lag 2940  in flight 5
 q quit  ? help"""
 
 ONE_TOPIC = """\
@@ -42,8 +42,8 @@ g               rocketmq        0       12        7                       7     
 ship                         1000      500     2000▲          ████     2000       0       0       3      0
 spark           log             0        0       40                      40       0       0       0      0
 
-CLIENT                CHANNEL           ADDRESS                  RDY  IN FL.       FIN    REQ.  SOFTWARE
-worker                bill              10.0.0.9:5555            200       5       900       2  go-nsq/1.1.0
+CLIENT  CHANNEL  ADDRESS        RDY  IN FL.  FIN  REQ.  SOFTWARE
+worker  bill     10.0.0.9:5555  200       5  900     2  go-nsq/1.1.0
 
 4 channels and groups  in 2010/s  out 1522/s  lag 2052  in flight 5  clients 2  ████
 q quit  ↑↓ choose  ⏎ open  ← back  / filter  s sort  r reverse  n nodes  ? help"""  # noqa: E501
@@ -127,8 +127,14 @@ def test_trouble_is_said(view: View) -> None:
     assert "nsqlookupd 10.0.0.4:4161: timed out" in shown(draw.table(view))
 
 
-def test_help(view: View) -> None:
+def test_the_help_is_whole_in_80_columns_and_24_lines(view: View) -> None:
     view.press("?")
-    text = shown(draw.screen(view, 100, 30))
+    text = shown(draw.screen(view, 80, 24))
+    assert text == shown(draw.screen(view, 300, 24))
     assert "messages wait and nobody consumes them" in text
+    assert "requeued, timed out, dead letters since the start" in text
     assert "any key goes back" in text
+
+
+def test_the_keys_have_room_in_80_columns(view: View) -> None:
+    assert shown(draw.screen(view, 80, 24)).endswith("n nodes  ? help")
