@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.live.board import Board, Gauge, Service
+from penstock.cli.live.echo import Echo
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 
 _PLAIN_EVERY_NS = 2_000_000_000
@@ -97,6 +98,8 @@ class TerminalDisplay:
 
     def __init__(self, board: Board, out: IO[str], clock: Clock = SYSTEM_CLOCK) -> None:
         self._board = board
+        self._echo = Echo()
+        self._echo.stop()
         self._clock = clock
         self._started_ns = clock.monotonic_ns()
         self._live = Live(
@@ -115,6 +118,7 @@ class TerminalDisplay:
 
     def close(self) -> None:
         self._live.stop()
+        self._echo.restore()
 
     def _draw(self) -> RenderableType:
         elapsed_s = (self._clock.monotonic_ns() - self._started_ns) // 1_000_000_000
