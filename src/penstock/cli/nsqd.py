@@ -49,19 +49,24 @@ async def _serve(options: NsqdOptions) -> int:
             await stop_requested()
     except PenstockError as error:
         die(options.log_prefix, str(error))
+    _log.info("NSQ: bye")
     return 0
 
 
 async def _start(options: NsqdOptions, running: AsyncExitStack) -> None:
     """Open the data path and the ports. Raises PenstockError with one line for the user."""
     from penstock.cli.starting import starting
+    from penstock.net.tcp import check_free
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
+    from penstock.nsq.nsqd.ports import check_ports
 
     log_versions(options)
     settings = _rocketmq_settings(options)
-    running.callback(_log.info, "NSQ: bye")
     with starting("failed to instantiate nsqd"):
+        check_ports(options)
+        if settings is not None:
+            check_free(options.rocketmq_address)
         node = await open_node(options)
         running.push_async_callback(node.close)
         nsqd = await Nsqd.open(node, options)

@@ -74,6 +74,12 @@ def bind(address: str) -> socket.socket:
         ) from error
 
 
+def check_free(address: str) -> None:
+    """Raises ListenError when the address is wrong or taken; a unix socket is left to ``bind``."""
+    if "/" not in address:
+        bind(address).close()
+
+
 async def serve(
     sock: socket.socket,
     factory: ProtocolFactory,

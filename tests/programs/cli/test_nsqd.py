@@ -182,6 +182,21 @@ def test_a_taken_port(running: Daemon, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("flag", ["--tcp-address", "--http-address", "--rocketmq-address"])
+def test_a_taken_port_is_said_without_lines_about_anything_else(
+    running: Daemon, tmp_path: Path, flag: str
+) -> None:
+    ended = run(*ANYWHERE, f"{flag}={running.tcp}", f"--data-path={tmp_path}")
+    said = [line.split(": ", 1)[1] for line in ended.stderr.splitlines()]
+    assert [line.split(" ")[0] for line in said[:2]] == ["nsqd", "Penstock"]
+    assert said[2].startswith("ID: ")
+    assert said[3:] == [
+        f"failed to instantiate nsqd - listen ({running.tcp}) failed - listen tcp {running.tcp}: "
+        "bind: address already in use"
+    ]
+    assert not (tmp_path / "nsqd.dat").exists()
+
+
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", "127.0.0.1:x"])
 def test_a_wrong_address(tmp_path: Path, address: str) -> None:
     text = fatal(f"--tcp-address={address}", f"--data-path={tmp_path}")

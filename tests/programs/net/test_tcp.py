@@ -98,6 +98,20 @@ async def test_a_taken_port_is_one_clear_line() -> None:
     await listener.close()
 
 
+async def test_an_address_is_free_or_refused_like_listening_on_it() -> None:
+    listener = await tcp.listen(Echo, "127.0.0.1:0")
+    address = f"127.0.0.1:{listener.port}"
+    with pytest.raises(tcp.ListenError, match="address already in use"):
+        tcp.check_free(address)
+    await listener.close()
+    tcp.check_free(address)
+
+
+def test_a_unix_socket_is_not_made_to_see_if_it_can_be(tmp_path: Path) -> None:
+    tcp.check_free(str(tmp_path / "socket"))
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_a_taken_wildcard_port() -> None:
     listener = await tcp.listen(Echo, ":0")
     with pytest.raises(tcp.ListenError, match="address already in use"):

@@ -5,10 +5,20 @@ from __future__ import annotations
 import logging
 
 from penstock.net.gate import ProtocolFactory
-from penstock.net.tcp import Listener, listen
+from penstock.net.tcp import Listener, check_free, listen
 from penstock.nsq.nsqd.options import NsqdOptions
 
 logger = logging.getLogger("penstock.nsqd")
+
+
+def check_ports(options: NsqdOptions) -> None:
+    """Raises ListenError when an address is taken: asked before the data path is opened, as that
+    may take long, and logs what has nothing to do with it.
+    """
+    secure = options.https_address if options.tls_cert else ""
+    for address in (options.tcp_address, options.http_address, secure):
+        if address:
+            check_free(address)
 
 
 class Ports:

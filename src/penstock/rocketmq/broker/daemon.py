@@ -90,8 +90,8 @@ class RocketBroker(Observer):
             # Before all else: the port may be left to the system, and is a part of message ids.
             sock = tcp.bind(join_host_port(settings.bind_address, settings.listen_port))
         except tcp.ListenError as error:
-            raise PenstockError(f"the broker cannot start: {error}; listenPort and bindAddress, "
-                                "or nsqd's --rocketmq-address, set another") from error  # fmt: skip
+            raise PenstockError(f"the broker cannot start: {error}; listenPort and "
+                                "bindAddress set another") from error  # fmt: skip
         try:
             broker = cls(settings, node, disk or OsDisk(), sock.getsockname()[1])
         except PenstockError:

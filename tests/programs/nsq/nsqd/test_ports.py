@@ -6,7 +6,7 @@ import pytest
 
 from penstock.net.tcp import ListenError
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.ports import Ports
+from penstock.nsq.nsqd.ports import Ports, check_ports
 
 
 def options(**changes: object) -> NsqdOptions:
@@ -39,4 +39,16 @@ async def test_closing_also_closes_those_that_were_open_before_a_failure() -> No
     await ports.close()
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", ports.tcp)
+    await taken.close()
+
+
+async def test_taken_ports_are_seen_before_any_is_opened() -> None:
+    taken = Ports(options(tcp_address="127.0.0.1:0"))
+    await taken.open(asyncio.Protocol, asyncio.Protocol, None)
+    address = f"127.0.0.1:{taken.tcp}"
+    with pytest.raises(ListenError):
+        check_ports(options(http_address=address))
+    with pytest.raises(ListenError):
+        check_ports(options(https_address=address, tls_cert="cert.pem"))
+    check_ports(options(https_address=address))  # without a certificate it is not opened
     await taken.close()
