@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Final
+
+from penstock.cli.java_flags import JavaFlags, introduction
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -22,8 +23,8 @@ _log = logging.getLogger("penstock.mqbroker")
 
 def main() -> None:
     """Runs the broker until SIGINT or SIGTERM; exit code 1 when it cannot start."""
-    parser = _parser()
-    words = parser.parse_args()
+    parser = flags()
+    words = parser.words()
     from penstock.core import logs
     from penstock.core.errors import ConfigError
     from penstock.net.loop import run
@@ -48,19 +49,16 @@ def main() -> None:
     sys.exit(run(_serve(settings, level)))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mqbroker", description="RocketMQ's broker")
+def flags() -> JavaFlags:
+    """The command line."""
+    parser = JavaFlags("mqbroker", "RocketMQ's broker")
     parser.add_argument(
         "-n", "--namesrvAddr", metavar="HOST:PORT;...",
         help="name servers (default: namesrvAddr of FILE, or $NAMESRV_ADDR)",
     )  # fmt: skip
-    parser.add_argument("-c", "--configFile", metavar="FILE", help="properties, as Java's has them")
-    parser.add_argument("-p", "--printConfigItem", action="store_true", help="print all properties")
     parser.add_argument(
         "-m", "--printImportantConfig", action="store_true", help="print the important properties"
     )
-    parser.add_argument("--log-level", default="info", metavar="LEVEL",
-                        help="debug, info (default), warn, error or fatal")  # fmt: skip
     return parser
 
 
@@ -116,6 +114,7 @@ async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitSta
     from penstock.cli.starting import starting
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
+    from penstock.nsq.nsqd.ports import check_ports
     from penstock.rocketmq.broker.daemon import RocketBroker
 
     options = nsqd_options(settings, log_level)
@@ -127,6 +126,7 @@ async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitSta
         for name in ("penstock.node", "penstock.nsqd"):
             logging.getLogger(name).setLevel(max(log_level, logging.WARNING))
     with starting("the broker cannot start"):
+        check_ports(options)
         node = await open_node(options)
         running.push_async_callback(node.close)
         if with_nsq:
@@ -140,13 +140,8 @@ async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitSta
 
 def _introduction(settings: BrokerSettings) -> str:
     """The first line of the log: which program this is, and where it keeps what."""
-    from penstock import __version__
-
     store, durability = settings.store_path_root_dir, settings.durability_level.value
-    return (
-        f"mqbroker of Penstock {__version__}, as RocketMQ 4.9.8; "
-        f"store {store}, durability {durability}"
-    )
+    return f"{introduction('mqbroker')}; store {store}, durability {durability}"
 
 
 def _reason(error: BaseException, settings: BrokerSettings) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
+
+from penstock.cli.java_flags import JavaFlags
 
 if TYPE_CHECKING:
     from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -13,12 +14,8 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs the name server until SIGINT or SIGTERM; exit code 1 when it cannot start."""
-    parser = argparse.ArgumentParser(prog="mqnamesrv", description="RocketMQ's name server")
-    parser.add_argument("-c", "--configFile", metavar="FILE", help="properties, as Java's has them")
-    parser.add_argument("-p", "--printConfigItem", action="store_true", help="print all properties")
-    parser.add_argument("--log-level", default="info", metavar="LEVEL",
-                        help="debug, info (default), warn, error or fatal")  # fmt: skip
-    words = parser.parse_args()
+    parser = flags()
+    words = parser.words()
     from penstock.core import logs
     from penstock.core.errors import ConfigError
     from penstock.net.loop import run
@@ -39,6 +36,11 @@ def main() -> None:
         print(settings.as_text(), end="")
         return
     sys.exit(run(_serve(settings, prefix)))
+
+
+def flags() -> JavaFlags:
+    """The command line."""
+    return JavaFlags("mqnamesrv", "RocketMQ's name server")
 
 
 async def _serve(settings: NamesrvSettings, prefix: str) -> int:

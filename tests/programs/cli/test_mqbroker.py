@@ -96,7 +96,7 @@ def test_what_another_program_uses(tmp_path: Path) -> None:
         )
         ended = run("-c", str(config))
         assert ended.returncode == 1
-        assert ended.stderr.endswith("or nsqd's --rocketmq-address, set another\n")
+        assert ended.stderr.endswith("in use; listenPort and bindAddress set another\n")
     lock = DirectoryLock(str(tmp_path))
     try:
         ended = run("-c", str(config))
