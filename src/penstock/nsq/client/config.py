@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock import __version__
 from penstock.core.errors import ConfigError
+from penstock.core.nearest import did_you_mean
 from penstock.core.redaction import without_secrets
 from penstock.net.client_options import (
     ADDRESS,
@@ -209,6 +211,14 @@ class Config:
 
 
 OPTIONS: Final[dict[str, Option]] = options_of(Config)
+
+
+def refuse_unknown(client: str, given: Mapping[str, object]) -> None:
+    """Raises TypeError for arguments that a client has not: options have their place in Config."""
+    for name in given:
+        if name in OPTIONS:
+            raise TypeError(f"{client}: {name} is an option: give config=Config({name}=...)")
+        raise TypeError(f"{client} has no argument {name}{did_you_mean(name, OPTIONS)}")
 
 
 def _milliseconds(seconds: float) -> int:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Never, TypeVar
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND, format_duration
-from penstock.nsq.client.config import Config
+from penstock.nsq.client.config import Config, refuse_unknown
 from penstock.nsq.client.discovery import Discovery
 from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
 from penstock.nsq.client.events import tell
@@ -75,8 +75,10 @@ class Subscription(Generic[LinkT]):
         reconnect_delay: float = 1.0,
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
+        **unknown: Never,
     ) -> None:
         """See the shells. Raises BadTopic, BadChannel, ConfigError; ValueError for an address."""
+        refuse_unknown(type(self).__name__, unknown)
         self.topic = checked_topic(topic, "SUB")
         self.channel = checked_channel(channel)
         self.on_give_up: GiveUp | None = None

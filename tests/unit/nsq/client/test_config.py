@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from penstock.core.errors import ConfigError
+from penstock.nsq.client import aio, blocking
 from penstock.nsq.client.config import OPTIONS, Config
 
 
@@ -17,6 +19,23 @@ def test_identify() -> None:
     assert asked["user_agent"].startswith("penstock/")
     assert asked["feature_negotiation"] is True
     assert (asked["heartbeat_interval"], asked["output_buffer_timeout"]) == (30_000, 250)
+
+
+@pytest.mark.parametrize("client", [aio.Consumer, blocking.Consumer])
+def test_a_consumer_says_where_an_option_belongs(client: Callable[..., object]) -> None:
+    said = r"^Consumer: max_attempts is an option: give config=Config\(max_attempts=\.\.\.\)$"
+    with pytest.raises(TypeError, match=said):
+        client("t", "c", max_attempts=0)
+    with pytest.raises(TypeError, match=r"has no argument max_atempts; did you mean max_attempts"):
+        client("t", "c", max_atempts=0)
+
+
+@pytest.mark.parametrize("client", [aio.Producer, blocking.Producer])
+def test_a_producer_says_where_an_option_belongs(client: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"^Producer: tls_v1 is an option: give config=Config\("):
+        client("127.0.0.1:4150", tls_v1=True)
+    with pytest.raises(TypeError, match=r"^Producer has no argument zzz$"):
+        client("127.0.0.1:4150", zzz=True)
 
 
 def test_numbers() -> None:

@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Never
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.nsq.client.aio.node import Node
-from penstock.nsq.client.config import Config
+from penstock.nsq.client.config import Config, refuse_unknown
 from penstock.nsq.client.errors import ClientError, Stopped
 from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
@@ -72,7 +72,9 @@ class Producer:
         max_body_size: int = BODY_BYTES_MAX,
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(type(self).__name__, unknown)
         config = (config or Config()).validate()
         hosts = hosts_of(mode, checked_addresses(addresses), clock, chance or SystemChance())
         self._router = Router(hosts, resend, self._settled)

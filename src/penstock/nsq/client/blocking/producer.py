@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Never
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.nsq.client.blocking.connection import Connection
-from penstock.nsq.client.config import Config
+from penstock.nsq.client.config import Config, refuse_unknown
 from penstock.nsq.client.errors import ClientError, NotConnected, Stopped, server_error
 from penstock.nsq.client.hosts import hosts_of
 from penstock.nsq.client.names import checked_addresses
@@ -88,7 +88,9 @@ class Producer:
         max_body_size: int = BODY_BYTES_MAX,
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(type(self).__name__, unknown)
         # Nobody would answer heartbeats between two publishes.
         self._config = replace((config or Config()).validate(), heartbeat_interval=-1)
         hosts = hosts_of(mode, checked_addresses(addresses), clock, chance or SystemChance())
