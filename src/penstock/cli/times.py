@@ -7,7 +7,7 @@ from datetime import datetime
 
 from penstock.core.errors import ConfigError
 from penstock.core.moments import EPOCH
-from penstock.core.units import SECOND, parse_duration
+from penstock.core.units import DURATION_FORM, SECOND, parse_duration
 
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)?"
@@ -19,7 +19,7 @@ def seconds(flag: str, text: str) -> float:
     """A positive duration such as ``500ms`` or ``2s``. Raises ConfigError."""
     ns = _duration(text)
     if ns is None or ns <= 0:
-        raise ConfigError(f"{flag} {text}: give a duration such as 500ms, 2s or 1m")
+        raise ConfigError(f"{flag} {text}: give {DURATION_FORM}")
     return ns / SECOND
 
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from penstock.cli.asking import Asking, Texts
 from penstock.core.errors import PenstockError
-from penstock.core.units import SECOND, parse_duration
+from penstock.core.units import DURATION_FORM, SECOND, parse_duration
 
 
 @Parameter(name="*")
@@ -46,8 +46,8 @@ def duration_ns(flag: str, text: str) -> int:
     """A duration of a flag. Raises PenstockError, which names the flag."""
     try:
         return parse_duration(text)
-    except ValueError as error:
-        raise PenstockError(f"{flag}: {error}") from None
+    except ValueError:
+        raise PenstockError(f"{flag} {text}: give {DURATION_FORM}") from None
 
 
 def seconds(flag: str, duration: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from penstock.core.units import parse_duration
+from penstock.core.units import DURATION_FORM, parse_duration
 from penstock.spark.channel.settings import ChannelSettings, is_channel
 from penstock.spark.errors import OptionError
 from penstock.spark.http.settings import Settings as HttpSettings
@@ -231,8 +231,9 @@ class _Reader:
         every = self._text("run", table, "every") or "1s"
         try:
             every_ms = parse_duration(every) // 1_000_000
-        except ValueError as error:
-            raise self._document.error("run", "every", f"every: {error}") from None
+        except ValueError:
+            said = f"every = {every!r}: give {DURATION_FORM}"
+            raise self._document.error("run", "every", said) from None
         if every_ms < 0:
             raise self._document.error("run", "every", f"every is no time: {every!r}")
         return Run(

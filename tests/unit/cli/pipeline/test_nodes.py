@@ -36,7 +36,7 @@ def test_flags_are_options_of_the_source() -> None:
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    with pytest.raises(PenstockError, match=r"--timeout: .*duration"):
+    with pytest.raises(PenstockError, match=r"^--timeout soon: give a duration such as"):
         Nodes(timeout="soon").options()
 
 

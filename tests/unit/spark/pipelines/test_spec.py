@@ -148,7 +148,8 @@ def test_rocketmq_on_both_sides() -> None:
         ("[sink]", '[sink]\npartitionBy = [1]',
          'clicks.toml:5: [sink] partitionBy is a list of texts, such as ["a", "b"]'),
         ("[sink]", '[run]\nevery = "soon"\n[sink]',
-         'clicks.toml:5: [run] every: time: invalid duration "soon"'),
+         "clicks.toml:5: [run] every = 'soon': give a duration such as 500ms, 90s or 1h30m (units: "
+         "ns, us, ms, s, m, h)"),
         ("[sink]", '[run]\nevery = "-1s"\n[sink]',
          "clicks.toml:5: [run] every is no time: '-1s'"),
         ("[sink]", '[run]\nsettings = 1\n[sink]',
