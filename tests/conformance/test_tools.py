@@ -30,6 +30,9 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "to_nsq bad topic",
         "nsq_tail nsqd address without port",
     ),
+    "nsq_stat names the topic that no node has, where Go's text ends after its colon.": (
+        "nsq_stat unknown topic (nsqd)",
+    ),
     "An unreachable nsqlookupd is logged in fewer words than Go's HTTP client uses.": (
         "nsq_tail dead lookupd",
     ),

@@ -128,6 +128,9 @@ async def _look(cluster: Cluster, flags: StatFlags) -> ChannelStats:
         nodes = await cluster.topic_producers(topic, Strict())
     except NoAnswerError as error:
         raise ToolError(f"ERROR: failed to get topic producers - {error}") from None
+    if not nodes:  # Go's text ends after the colon
+        reason = f"no node has the topic {flags.topic}"
+        raise ToolError(f"ERROR: failed to get nsqd stats - failed to query any nsqd: {reason}")
     try:
         stats = await cluster.stats(nodes, Strict(), topic, channel, clients=False)
     except NoAnswerError as error:

@@ -117,6 +117,15 @@ async def test_what_is_not_there(
         await report(flags, Stop())
 
 
+async def test_a_topic_that_no_node_has_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(*_: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr(Cluster, "producers_by_stats", none)
+    with pytest.raises(ToolError, match=r"failed to query any nsqd: no node has the topic t$"):
+        await report(parse(StatFlags, GOOD, "nsq_stat"), Stop())
+
+
 def test_run_checks_first() -> None:
     with pytest.raises(ToolError):
         stat.run(["--topic=t"])
