@@ -14,6 +14,7 @@ from penstock.broker.bounds import Bounds, Overflow
 from penstock.broker.fill import Filled, fill_of, fill_of_channel, fill_waiting, mean_bytes
 from penstock.broker.staging import Outcome, Staged
 from penstock.core.clock import Clock
+from penstock.core.counted import counted
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 
@@ -143,8 +144,8 @@ class Limiter:
         self._untold += dropped
         now = self._clock.monotonic_ns()
         if self._untold and now >= self._log_at:
-            logger.warning("TOPIC(%s): full: dropped %d messages, the oldest first",
-                           self._topic.name, self._untold)  # fmt: skip
+            logger.warning("TOPIC(%s): full: dropped %s, the oldest first",
+                           self._topic.name, counted(self._untold, "message"))  # fmt: skip
             self._untold = 0
             self._log_at = now + DROPS_LOGGED_EVERY_NS
 

@@ -11,6 +11,7 @@ from penstock.broker.channel import Channel
 from penstock.broker.dead_letters import Parcel, encode_origins
 from penstock.broker.records import Records
 from penstock.core.clock import Clock
+from penstock.core.counted import counted
 from penstock.core.errors import StorageError
 from penstock.node.commits import Commits
 from penstock.node.registry import Registry
@@ -52,7 +53,7 @@ class DeadLetters:
 
     def _moved(self, channel: Channel, parcel: Parcel, error: StorageError | None) -> None:
         if error is not None:
-            logger.error("CHANNEL(%s:%s): failed to move %d messages to %s, trying again - %s",
-                         channel.topic_name, channel.name, len(parcel.frames),
+            logger.error("CHANNEL(%s:%s): failed to move %s to %s, trying again - %s",
+                         channel.topic_name, channel.name, counted(len(parcel.frames), "message"),
                          channel.dead_letter_topic, error)  # fmt: skip
         channel.settle(parcel, self._clock.monotonic_ns(), moved=error is None)

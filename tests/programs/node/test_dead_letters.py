@@ -78,7 +78,7 @@ async def test_a_dead_letter_topic_that_takes_nothing(
 
     monkeypatch.setattr(nsqd.nsqd.node.registry, "topic", refuse)
     await give_up(nsqd, most=1)
-    await nsqd.until(lambda: "failed to move 1 messages to t.dead" in caplog.text)
+    await nsqd.until(lambda: "failed to move 1 message to t.dead" in caplog.text)
     assert (await nsqd.channel("t"))["depth"] == 1
     monkeypatch.undo()
     await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].dead_letter_count == 1)

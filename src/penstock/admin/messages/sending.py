@@ -18,6 +18,7 @@ from msgspec import UNSET
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.cluster.producers import Producer as Node
+from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.message import Message
 from penstock.nsq.dead_letters.letters import letters
@@ -85,7 +86,7 @@ class Sending:
         finally:
             await self._channel.release()
         if result.orphans:
-            self._remark(f'{result.orphans} letters do not say where they came from; give "to"')
+            self._remark(f'{counted(result.orphans, "letter")} without an origin; give "to"')
         self._outcome.sent += result.sent.total()
         self._outcome.left += self._left
 
@@ -172,11 +173,11 @@ class Sending:
         await self._channel.resend(address, self._resending, goes_on, in_flight=IN_FLIGHT, aim=aim)
         if self._left and waits:
             self._remark(
-                f"{self._left} letters did not come: another consumer of the channel {CHANNEL} "
-                f"holds them, or it is paused"
+                f"{counted(self._left, 'letter')} did not come: another consumer of the channel "
+                f"{CHANNEL} holds what is missing, or it is paused"
             )
         elif self._left:
-            self._remark(f"{self._left} letters are left, as time was up: ask again")
+            self._remark(f"{counted(self._left, 'letter')} left, as time was up: ask again")
 
     def _remark(self, text: str) -> None:
         self._outcome.remarks.append(f"{self._node.http_address}: {text}")

@@ -69,7 +69,8 @@ async def resend(
 
     def goes_on(waits: int) -> bool:
         if waits == _SAY_AFTER:
-            print(f"waiting for {len(targets):,} letters in flight elsewhere", file=sys.stderr)
+            left = counted(len(targets), "letter")
+            print(f"waiting for {left} in flight elsewhere", file=sys.stderr)
         return bool(targets) and not stop.asked and waits < waits_max
 
     address = await tcp_address(asker, topic.place)

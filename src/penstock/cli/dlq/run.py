@@ -28,6 +28,7 @@ from penstock.cli.stop import INTERRUPTED, Stop
 from penstock.cli.times import ago
 from penstock.cluster.asker import Asker
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.moments import rfc3339
 from penstock.core.reasons import reason
@@ -144,8 +145,8 @@ async def run_resend(
                 sys.exit(INTERRUPTED)
     if missing:
         raise PenstockError(
-            f"{missing} letters did not come: another consumer of the channel "
-            f"{CHANNEL} holds them, or it is paused"
+            f"{counted(missing, 'letter')} did not come: another consumer of the channel "
+            f"{CHANNEL} holds what is missing, or it is paused"
         )
 
 
@@ -162,7 +163,7 @@ async def run_export(
                         file.write(line(topic.place.http, name, letter))
                         count += 1
             file.flush()
-    print(f"{count:,} letters" + (f" in {output}" if output else ""), file=sys.stderr)
+    print(counted(count, "letter") + (f" in {output}" if output else ""), file=sys.stderr)
 
 
 async def summary(asker: Asker, topic: DeadTopic) -> dict[str, Any]:
@@ -188,14 +189,14 @@ def described(topic: DeadTopic, letter: Stored, now_ns: int) -> str:
     came_ns = letter.timestamp_ns
     is_dead = letter.origin is not None or topic.is_rocketmq
     lines = [
-        f"{topic.name} offset {letter.offset}  id {letter.id}  {len(letter.body)} bytes",
+        f"{topic.name} offset {letter.offset}  id {letter.id}  {counted(len(letter.body), 'byte')}",
         f"  {'dead since' if is_dead else 'published'} {rfc3339(came_ns)}"
         f" ({ago(now_ns - came_ns)} ago)",
     ]
     if letter.origin is not None:
         origin = letter.origin
         lines.append(
-            f"  from {origin.topic}/{origin.channel} after {origin.attempts} attempts, "
+            f"  from {origin.topic}/{origin.channel} after {counted(origin.attempts, 'attempt')}, "
             f"there id {origin.id}"
         )
     elif topic.is_rocketmq:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.spark.compaction import Result, compact
 from penstock.spark.pipelines import Pipeline
@@ -36,8 +37,8 @@ def sentence(folder: Path, result: Result) -> str:
     """The last line on the screen."""
     if not result.folders:
         return f"{folder}: nothing to compact"
-    folders = "1 folder" if result.folders == 1 else f"{result.folders:,} folders"
     return (
-        f"{folder}: {result.files_before:,} files in {folders} became {result.files_after:,}, "
-        f"with the same {result.rows:,} rows"
+        f"{folder}: {counted(result.files_before, 'file')} in {counted(result.folders, 'folder')} "
+        f"became {result.files_after:,}, "
+        f"with the same {counted(result.rows, 'row')}"
     )

@@ -16,6 +16,7 @@ from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.pipeline.nodes import duration_ns
 from penstock.cli.pipeline.status import StatusFile
 from penstock.cli.stop import Stop
+from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.spark.access import close_connections
 from penstock.spark.cluster import Cluster
@@ -60,15 +61,15 @@ def title(spec: Spec) -> str:
     return f"{spec.name} · {spec.source} → {spec.sink}"
 
 
-def counted(read: int, written: int) -> str:
+def read_and_written(read: int, written: int) -> str:
     """The rows of a run, as its last line has them."""
-    return f"{read:,} rows read, {written:,} written"
+    return f"{counted(read, 'row')} read, {written:,} written"
 
 
 def last_line(spec: Spec, read: int, written: int, interrupted: bool) -> str:
     """The last line on the screen after a clean end."""
     if read or written:
-        return f"{counted(read, written)} to {spec.sink}"
+        return f"{read_and_written(read, written)} to {spec.sink}"
     return "nothing read in this run" if interrupted else "nothing new to read"
 
 
@@ -148,7 +149,7 @@ class _View:
             self._count(run)
             said = words(str(error))
             if self.read.done or self.written.done:
-                said = f"{said} ({counted(self.read.done, self.written.done)} in this run)"
+                said = f"{said} ({read_and_written(self.read.done, self.written.done)} in this run)"
             self._state("failed", error=said)
             raise PenstockError(said) from error
         finally:
@@ -198,9 +199,8 @@ class _View:
             self._reached = batch.end or self._reached
             self._show_batch(batch)
             if not quietly:
-                self._board.doing = (
-                    f"batch {batch.batch}: {batch.rows:,} rows at {batch.rows_per_s:,.0f} rows/s"
-                )
+                rows = counted(batch.rows, "row")
+                self._board.doing = f"batch {batch.batch}: {rows} at {batch.rows_per_s:,.0f} rows/s"
         for gauge in (self.read, self.written):
             gauge.set(gauge.done)
         self._status.tell(
@@ -212,7 +212,9 @@ class _View:
         facts = self._board.facts
         facts["batch time"] = f"{batch.duration_ms / 1000:,.1f} s"
         if batch.state_rows:
-            facts["state"] = f"{batch.state_rows:,} rows, {batch.state_bytes / 1e6:,.1f} MB"
+            facts["state"] = (
+                f"{counted(batch.state_rows, 'row')}, {batch.state_bytes / 1e6:,.1f} MB"
+            )
         if self._bad:
             facts["did not parse"] = f"{self._bad:,}"
         self._status.tell(

@@ -38,6 +38,7 @@ from penstock.cli.stored import NoLog, no_log, stretches
 from penstock.cluster.blocking import secured
 from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.units import SECOND
 from penstock.net.http_kept import Tls
@@ -301,7 +302,8 @@ def _conclude(order: Order, parts: Sequence[Part], elapsed_s: float) -> None:
     done = "would replay" if order.dry_run else "published" if order.to else "printed"
     for part in parts:
         where = f"{part.place.http} topic {order.topic}"
-        line = f"{where}: {done} {part.taken:,} messages, {part.nbytes:,} bytes"
+        counts = f"{counted(part.taken, 'message')}, {counted(part.nbytes, 'byte')}"
+        line = f"{where}: {done} {counts}"
         if part.at > part.first:
             line += f", offsets {part.first} to {part.at - 1}"
         if part.others:
@@ -311,7 +313,7 @@ def _conclude(order: Order, parts: Sequence[Part], elapsed_s: float) -> None:
         print(f"{line}, in {elapsed_s:.1f} s" if len(parts) == 1 else line, file=sys.stderr)
     if len(parts) > 1:
         total = sum(part.taken for part in parts)
-        print(f"{total:,} messages in {elapsed_s:.1f} s", file=sys.stderr)
+        print(f"{counted(total, 'message')} in {elapsed_s:.1f} s", file=sys.stderr)
 
 
 def _rest(order: Order, parts: Sequence[Part], left: int | None) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.core.counted import counted
 from penstock.core.errors import ConfigError
 from penstock.nsq.takeover.diskqueue import Piece, QueueFiles, missing, parse_meta, pieces
 from penstock.nsq.takeover.records import LENGTH_BYTES, MESSAGE_MIN, Records, cut, looks_whole
@@ -69,7 +70,9 @@ class QueueReader:
             finally:
                 file.close()
         if self.meta is not None and self.count < self.meta.depth:
-            self._warn(f"holds {self.count} messages, {self.meta.depth} by its meta file")
+            self._warn(
+                f"holds {counted(self.count, 'message')}, {self.meta.depth} by its meta file"
+            )
 
     def _file_chunks(self, file: LogFile, piece: Piece, nbytes: int) -> Iterator[Records]:
         position = piece.position

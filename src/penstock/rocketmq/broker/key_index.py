@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock.core.clock import Clock
+from penstock.core.counted import counted
 from penstock.core.errors import StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.tasks import spawn
@@ -252,8 +253,8 @@ class KeyIndex:
             if self._log_of(topic) is not log:
                 break
             if now > deadline:
-                _log.warning("the key index of %s lacks the newest %d messages", topic,
-                             log.next_offset - index.covered)  # fmt: skip
+                _log.warning("the key index of %s lacks its newest %s", topic,
+                             counted(log.next_offset - index.covered, "message"))  # fmt: skip
                 break
             self._advance(topic, now + SLICE_NS)
             await asyncio.sleep(0)

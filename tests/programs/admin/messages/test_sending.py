@@ -53,7 +53,7 @@ async def test_letters_that_do_not_say_where_they_came_from(dead: Daemon, asker:
     publish(dead, DEAD, [b"without origin"])
     outcome = await send(asker, dead, count=7)
     assert (outcome.sent, outcome.left) == (6, 0)
-    assert outcome.remarks == [f'{dead.http}: 1 letters do not say where they came from; give "to"']
+    assert outcome.remarks == [f'{dead.http}: 1 letter without an origin; give "to"']
     assert (await send(asker, dead, to="orders", count=1)).sent == 1
 
 
@@ -87,7 +87,7 @@ async def test_letters_that_somebody_else_holds(
 async def test_when_time_is_up(dead: Daemon, asker: Asker) -> None:
     outcome = await send(asker, dead, seconds=0)
     assert (outcome.sent, outcome.left) == (0, 6)
-    assert outcome.remarks == [f"{dead.http}: 6 letters are left, as time was up: ask again"]
+    assert outcome.remarks == [f"{dead.http}: 6 letters left, as time was up: ask again"]
     assert left(dead) == 6
 
 

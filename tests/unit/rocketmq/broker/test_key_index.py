@@ -333,7 +333,7 @@ async def test_an_index_that_lags_far_behind_is_searched_as_it_is(
     topics.store("T", keys("k"))
     monkeypatch.setattr(key_index, "CATCH_UP_S", -1)
     assert await topics.find("T", "k") == Found([], -1, 0)
-    assert "the key index of T lacks the newest 1 messages" in caplog.text
+    assert "the key index of T lacks its newest 1 message" in caplog.text
 
 
 def test_index_files_lie_beside_the_log(topics: Topics) -> None:
