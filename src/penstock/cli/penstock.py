@@ -14,6 +14,7 @@ from cyclopts.validators import Number
 
 from penstock import __version__
 from penstock.cli.asking import Asking, Nodes, Texts
+from penstock.cli.complaint import refuse
 from penstock.cli.dlq.commands import dlq
 from penstock.cli.pipeline.commands import pipeline
 from penstock.core.clock import SYSTEM_CLOCK, Clock
@@ -25,6 +26,7 @@ app = App(
     name="penstock",
     help="A message broker that speaks NSQ, with Spark pipelines over one durable, replayable log.",
     version=f"penstock {__version__}",
+    error_formatter=refuse,
 )
 app.command(pipeline)
 app.command(dlq)
@@ -177,6 +179,40 @@ def replay(
     order = Order(topic, where, span, queue, count, grep, filter, print, to, to_nsqd, rate, dry_run,
                   client_opt)  # fmt: skip
     run_replay(order)
+
+
+@app.command
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that completes the flags of penstock and of all its programs.
+
+    bash, in ~/.bashrc: source <(penstock completion bash)
+    zsh, in ~/.zshrc after compinit: source <(penstock completion zsh)
+    fish, in ~/.config/fish/config.fish: penstock completion fish | source
+
+    Parameters
+    ----------
+    shell
+        The shell that is to read it.
+    """
+    from penstock.cli.completion import print_script
+
+    print_script(app, shell)
+
+
+@app.command(name="help")
+def help_(subject: Literal["flags"], /, *words: str) -> None:
+    """Print the flags of all programs: nsqd, nsqadmin, the tools, mqbroker and the others.
+
+    Parameters
+    ----------
+    subject
+        What to print.
+    words
+        Only flags that are about all these words, such as: nsqd retention.
+    """
+    from penstock.cli.help_flags import run_help_flags
+
+    run_help_flags(words)
 
 
 @app.command
