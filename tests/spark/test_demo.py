@@ -19,6 +19,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 EVENTS = 3000
 DEMO = [sys.executable, "-m", "penstock.cli.penstock", "demo"]
+PROVEN = (
+    "Proven: 3,000 rows in Parquet = 3,000 events published, "
+    "none lost, none twice (3,000 consumed live)."
+)
 FINISH_S_MAX = 150  # 12 s on an idle machine
 
 
@@ -32,19 +36,44 @@ def test_from_start_to_proof(tmp_path: Path) -> None:
     assert ended.stderr == ""
     assert left_over(environment, 60) == {}
     lines = ended.stdout.splitlines()
-    assert lines[-2] == (
-        "Proven: 3,000 rows in Parquet = 3,000 events published, "
-        "none lost, none twice (3,000 consumed live)."
-    )
-    last = re.fullmatch(
-        r"From start to proof: \d+\.\d s\. Everything of this run is in (run/demo-\w+)", lines[-1]
-    )
+    assert PROVEN in lines
+    assert re.fullmatch(r"From start to proof: \d+\.\d s", lines[lines.index(PROVEN) + 1])
+    last = re.search(r"\nEverything of this run is in (run/demo-\w+):\n", ended.stdout)
     assert last
     assert list((tmp_path / last[1] / "archive").rglob("*.parquet"))
+    for place in re.findall(rf"^  ({last[1]}/\S+)  ", ended.stdout, re.MULTILINE):
+        assert list(tmp_path.glob(place)), place
+    assert lines[-1] == "Next: `penstock demo --stay` leaves nsqadmin's pages open to look at"
+    batches = set(re.findall(r"Spark: \w+ batch (\d+): ", ended.stdout))
+    assert len(batches) > 5, "the archive grows in steps"
     assert re.search(r"│ United Air Lines Inc\. +│ +\d+ │ +-?\d+\.\d min │", ended.stdout)
     phases = ("starting Java and Spark", "the archive query is running", "all archived: reading")
     positions = [ended.stdout.index(phase) for phase in phases]
     assert positions == sorted(positions)
+
+
+def test_the_services_stay_until_ctrl_c_if_that_is_wished(tmp_path: Path) -> None:
+    environment = marked_environment()
+    with subprocess.Popen(
+        [*DEMO, "--rate=0", f"--events={EVENTS}", "--stay"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as demo:  # fmt: skip
+        assert demo.stdout is not None
+        said = ""
+        while not (admin := re.search(r"nsqadmin is at (http://\S+/) until Ctrl-C\n", said)):
+            line = demo.stdout.readline()
+            assert line, said
+            said += line
+        assert PROVEN in said
+        assert ": stopped" not in said
+        with urllib.request.urlopen(f"{admin[1]}api/topics", timeout=30) as answer:
+            assert json.load(answer)["topics"] == ["flights"]
+        demo.send_signal(signal.SIGINT)
+        rest, _ = demo.communicate(timeout=180)
+    assert demo.returncode == 0, rest
+    assert rest.startswith("stopping the services\n")
+    assert "Everything of this run is in run/demo-" in rest
+    assert left_over(environment, 60) == {}
 
 
 def until_it_is_in_nsqadmin(admin: str) -> None:

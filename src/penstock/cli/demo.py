@@ -23,45 +23,53 @@ from penstock.cli.live.ports import Ports
 from penstock.cli.live.proof import verdict
 from penstock.cli.live.services import Child
 from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
 from penstock.spark.requirements import require_packages, require_spark
 
 _TICK_S = 0.1
 _LIVE = "penstock.cli.live"
+_BATCHES = 16
+_NEXT = "Next: publish messages of your own to `penstock up`, as the README shows"
+_NEXT_STAY = "Next: `penstock demo --stay` leaves nsqadmin's pages open to look at"
 
 
 class ProofError(PenstockError):
     """A difference between the archive and what was published."""
 
 
-def run_demo(rate: int, events: int | None, keep: bool) -> None:
+def run_demo(rate: int, events: int | None, *, keep: bool, stay: bool) -> None:
     """Run the demo from start to proof. Raises PenstockError with one line for the user."""
     require_packages("the demo needs", (flights.PACKAGE,), "spark,demo")
     require_spark()
     make_folder(Path("run"), "start the demo in another folder")
     folder = Path(tempfile.mkdtemp(prefix="demo-", dir="run"))
-    started_ns = SYSTEM_CLOCK.monotonic_ns()
     board = Board(f"Penstock demo · {folder}")
     display = open_display(board)
     demo = _Demo(folder, rate, min(events or flights.FLIGHTS, flights.FLIGHTS), board, display)
     try:
-        carriers = _play(demo, board, display)
+        _play(demo, board, display, stay=stay)
     except KeyboardInterrupt:
         print(f"Stopped before the end; nothing was proven. The logs are in {folder}")
         sys.exit(130)
-    conclude(carriers, demo.published.done, demo.consumed.done)
-    elapsed_s = (SYSTEM_CLOCK.monotonic_ns() - started_ns) / 1e9
     if keep:
-        print(f"From start to proof: {elapsed_s:.1f} s. Everything of this run is in {folder}")
+        print(places(folder))
     else:
         shutil.rmtree(folder)
-        print(f"From start to proof: {elapsed_s:.1f} s. The files of this run are deleted")
+        print("The files of this run are deleted")
+    print(_NEXT if stay else _NEXT_STAY)
 
 
-def _play(demo: _Demo, board: Board, display: Display) -> list[dict[str, Any]]:
-    """The proof's rows; whatever happens, all is stopped and the terminal as it was."""
+def _play(demo: _Demo, board: Board, display: Display, *, stay: bool) -> None:
+    """Play up to the proof; whatever happens, all is stopped and the terminal as it was."""
+    started_ns = SYSTEM_CLOCK.monotonic_ns()
     try:
-        return demo.play()
+        carriers = demo.play()
+        elapsed_s = (SYSTEM_CLOCK.monotonic_ns() - started_ns) / 1e9
+        if stay:
+            display.close()
+            conclude(carriers, demo.published.done, demo.consumed.done, elapsed_s)
+            demo.stay()
     finally:
         board.doing = "stopping the services"
         try:
@@ -69,6 +77,18 @@ def _play(demo: _Demo, board: Board, display: Display) -> list[dict[str, Any]]:
         finally:
             board.doing = ""
             display.close()
+    if not stay:
+        conclude(carriers, demo.published.done, demo.consumed.done, elapsed_s)
+
+
+def places(folder: Path) -> str:
+    """The lines that say where what the run has left behind lies."""
+    return (
+        f"Everything of this run is in {folder}:\n"
+        f"  {folder}/archive  the Parquet, in folders of topic, date and hour\n"
+        f"  {folder}/nsqd     nsqd's log of the topic, which can be read again\n"
+        f"  {folder}/*.log    what each service said"
+    )
 
 
 class _Demo:
@@ -84,6 +104,7 @@ class _Demo:
         self._display = display
         self._carriers: list[dict[str, Any]] = []
         self._consumed = 0
+        self._admin = ""
         self.crew = Crew(board, display)
         self.published = Gauge("published", events)
         self.consumed = Gauge("consumed", events)
@@ -94,9 +115,12 @@ class _Demo:
         """Start everything, wait for the proof, and return its rows."""
         daemons = Daemons(self._folder, self._ports(), self._board)
         self._board.services.append(Service("Spark", "starting"))
+        self._admin = daemons.admin
+        # In steps, as one batch of all that came while Spark started would show nothing meanwhile.
+        batch = str(-(-self._events // _BATCHES))
         # Spark needs ten seconds to start and the data one, so both begin before anything else.
-        spark = self._talker("Spark", "archive_job", self._on_spark,
-                             flights.TOPIC, daemons.lookupd_http, str(self._folder))  # fmt: skip
+        spark = self._talker("Spark", "archive_job", self._on_spark, flights.TOPIC,
+                             daemons.lookupd_http, str(self._folder), batch)  # fmt: skip
         replay = self._talker("replay", "replay", self._on_replay,
                               daemons.nsqd_tcp, str(self._rate), str(self._events))  # fmt: skip
         daemons.start(self.crew.children)
@@ -109,6 +133,16 @@ class _Demo:
         spark.tell(f"finish {self._events}")
         self._until(lambda: {"replay", "tally", "Spark"} <= self.crew.finished)
         return self._carriers
+
+    def stay(self) -> None:
+        """Leave the services up until Ctrl-C. Raises ServiceError when one dies."""
+        print(f"nsqadmin is at {self._admin} until Ctrl-C", flush=True)
+        try:
+            while True:
+                self.crew.check()
+                time.sleep(_TICK_S)
+        except KeyboardInterrupt:
+            print("stopping the services", flush=True)
 
     def _ports(self) -> Ports:
         ports = Ports()
@@ -155,14 +189,15 @@ class _Demo:
         self._board.doing = facts.get("doing", self._board.doing)
         if "archived" in facts:
             self.archived.set(facts["archived"])
-            service.detail = (
-                f"batch {facts['batch']}: {facts['rows']:,} rows at {facts['rate']:,.0f} rows/s"
-            )
+            rows = counted(facts["rows"], "row")
+            service.detail = f"batch {facts['batch']}: {rows} at {facts['rate']:,.0f} rows/s"
         self._carriers = facts.get("proof", self._carriers)
 
 
-def conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> None:
-    """Print the table and the proof. Raises ProofError when it fails."""
+def conclude(
+    carriers: list[dict[str, Any]], published: int, consumed: int, elapsed_s: float
+) -> None:
+    """Print the table, the proof and the time it took. Raises ProofError when it fails."""
     console = Console()
     console.print("\nMean departure delay by carrier, computed by Spark from the Parquet:")
     console.print(_table(carriers))
@@ -172,6 +207,7 @@ def conclude(carriers: list[dict[str, Any]], published: int, consumed: int) -> N
     line = f"[bold green]Proven:[/] {sentence} ({consumed:,} consumed live)."
     # A terminal gets whole words a line, a file the whole sentence in one line.
     console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+    print(f"From start to proof: {elapsed_s:.1f} s")
 
 
 def _table(carriers: list[dict[str, Any]]) -> Table:

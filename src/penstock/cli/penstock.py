@@ -61,6 +61,7 @@ def demo(
     rate: Annotated[int, Parameter(validator=Number(gte=0))] = 20_000,
     events: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     keep: bool = True,
+    stay: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Replay 336,776 real flights through nsqd into Parquet and prove that none is lost.
 
@@ -72,10 +73,12 @@ def demo(
         How many of the flights to replay; all by default.
     keep
         Whether to keep the run's folder (data, Parquet, logs).
+    stay
+        Leave the services running after the proof until Ctrl-C, to look at them in nsqadmin.
     """
     from penstock.cli.demo import run_demo
 
-    run_demo(rate, events, keep)
+    run_demo(rate, events, keep=keep, stay=stay)
 
 
 @app.command

@@ -22,10 +22,12 @@ _POLL_S = 0.1
 
 
 def main() -> None:
-    """``archive_job TOPIC LOOKUPD_HTTP_ADDRESS FOLDER``."""
+    """``archive_job TOPIC LOOKUPD_HTTP_ADDRESS FOLDER [ROWS]``, ROWS at most in a batch."""
     topic, lookupd, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     source = {"topic": topic, "lookupd_http_address": lookupd}
+    if len(sys.argv) > 4:
+        source["maxRecordsPerTrigger"] = sys.argv[4]
     pipeline = archive.pipeline(source, str(folder / "archive"), str(folder / "checkpoint"))
     every = {"processingTime": "500 milliseconds"}
     run = PipelineRun(pipeline, folder / "spark-jvm.log", every)

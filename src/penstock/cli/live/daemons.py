@@ -32,6 +32,7 @@ class Daemons:
         self.nsqd_http = f"{HOST}:{ports.nsqd_http}"
         self.lookupd_http = f"{HOST}:{ports.lookupd_http}"
         self._admin_http = f"{HOST}:{ports.admin_http}"
+        self.admin = f"http://{self._admin_http}/"
         self._lookupd_tcp = f"{HOST}:{ports.lookupd_tcp}"
         self._folder = folder
         self._data = folder / "nsqd"
@@ -41,7 +42,7 @@ class Daemons:
         board.services += [
             Service("nsqlookupd", detail=f"tcp {ports.lookupd_tcp}  http {ports.lookupd_http}"),
             Service("nsqd", detail=f"tcp {ports.nsqd_tcp}  http {ports.nsqd_http}"),
-            Service("nsqadmin", detail=f"http://{self._admin_http}/"),
+            Service("nsqadmin", detail=self.admin),
         ]
 
     def start(self, children: list[Child]) -> None:
