@@ -12,7 +12,7 @@ TOGETHER := -n auto --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,6 +163,9 @@ browser: install  ## nsqadmin's pages in Chromium: all tests (`make test` runs a
 
 screenshots: install  ## nsqadmin's pages over a cluster with traffic, into build/screenshots
 	@$(BIN)/python -m tests.browser.screenshots
+
+pictures: install  ## the README's pictures: nsqadmin and penstock top over a cluster with traffic
+	@$(BIN)/python -m tests.browser.pictures
 
 notebooks: install  ## the notebooks of examples/ over a node; stores what their cells show
 	@$(BIN)/python -m tests.spark.notebooks

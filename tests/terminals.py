@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyte
+from pyte.screens import Char
 
 from penstock.core.clock import SYSTEM_CLOCK
 
@@ -51,6 +52,11 @@ class Screen:
 
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def cells(self) -> list[list[Char]]:
+        """What stands there, with its colours."""
+        columns, buffer = range(self._screen.columns), self._screen.buffer
+        return [[buffer[line][column] for column in columns] for line in range(self._screen.lines)]
 
     def until(self, reached: Callable[[str], bool]) -> str:
         """The screen once this holds of it."""

@@ -6,17 +6,21 @@ On a cluster use the session that spark-submit gives; ``settings_for`` shows wha
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
+from penstock.spark.errors import SourceError, explain
 from penstock.spark.requirements import require_packages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.jvm import Gateway
 
@@ -26,6 +30,7 @@ _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _HEAP = "1g"
+_LOOK_EVERY_S = 0.2
 
 # The JVM that this process started; PySpark keeps one a process.
 _jvm: Gateway | None = None
@@ -91,6 +96,25 @@ def _on_own_jvm(
     _jvm = launch(find_java(), wanted.get("spark.driver.memory", _HEAP), wanted, log)
     with announced(_jvm):
         return builder.getOrCreate()
+
+
+def run(query: StreamingQuery) -> None:
+    """Return when the query has ended, which Ctrl-C asks for. Raises SourceError in one line.
+
+    PySpark's own answer to Ctrl-C speaks to Java within a call to Java, which fails with pages of
+    traceback. For the main thread, which alone gets signals.
+    """
+    asked = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: asked.set())
+    try:
+        while query.isActive and not asked.wait(_LOOK_EVERY_S):
+            pass
+        query.stop()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    error = query.exception()
+    if error is not None:
+        raise SourceError(explain(error)) from None
 
 
 def say_errors_once() -> None:

@@ -10,6 +10,7 @@ from penstock.cli.dlq.letters import DeadTopic, open_letters
 from penstock.cli.nodes import tcp_address
 from penstock.cli.stop import Stop
 from penstock.cluster.asker import Asker
+from penstock.core.counted import counted
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.config import Config
 from penstock.nsq.dead_letters import sending

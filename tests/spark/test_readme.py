@@ -1,0 +1,39 @@
+"""The README's program for Spark, run as it stands there until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from penstock.nsq.client.blocking import Producer
+from penstock.testing.daemons import run_nsqd
+from tests.pages import ROOT, blocks
+
+
+def test_the_query_ends_on_ctrl_c_without_a_traceback(tmp_path: Path) -> None:
+    (code,) = (text for text in blocks(ROOT / "README.md", "python") if "spark" in text)
+    with run_nsqd("--retention-time=1h") as nsqd:
+        with Producer(nsqd.tcp) as producer:
+            producer.publish("test", b"hello world 1")
+        asked = '"lookupd_http_address": "127.0.0.1:4161"'
+        assert asked in code
+        program = tmp_path / "query.py"
+        program.write_text(code.replace(asked, f'"nsqd_http_address": "{nsqd.http}"'))
+        with subprocess.Popen(
+            [sys.executable, str(program)], cwd=tmp_path, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            said = ""
+            while "|hello world 1|" not in said:
+                line = process.stdout.readline()
+                assert line, said
+                said += line
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            rest, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, rest
+    assert "Traceback" not in rest
+    assert "ERROR" not in rest
