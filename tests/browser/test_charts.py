@@ -245,5 +245,5 @@ def test_charts_grow_with_the_events(page: Page, site: Site) -> None:
 def test_a_topic_that_is_new_has_charts_soon(page: Page, site: Site) -> None:
     site.make("charted", "c", bodies=(b"1", b"2", b"3"))
     page.goto("/topics/charted/c")
-    depth = page.locator("figure.chart", has_text="Depth").first
-    expect(depth.locator(".legend b").first).to_have_text("3")
+    backlog = page.locator("figure.chart", has_text="Backlog").first
+    expect(backlog.locator(".legend b").first).to_have_text("3")

@@ -47,12 +47,15 @@ def test_the_figures_are_those_of_the_api(page: Page, site: Site) -> None:
     page.goto("/topics/topic-figures")
     stats = site.api("/api/topics/topic-figures")
     row = cells(page, "nodes", site.nodes[0])
-    assert row["Depth"] == f"{stats['depth']}"
+    assert row["In the topic"] == f"{stats['depth']}"
     assert row["Messages"] == "4"
     assert row["Mem + disk"] == f"{stats['memory_depth']} + {stats['backend_depth']}"
     assert row["Channels"] == "1"
     channel = cells(page, "channels", "c")
-    assert channel["Depth"] == "4"
+    assert channel["Backlog"] == "4"
+    backlog = page.locator(".tile", has_text="Backlog")  # the channel's, though the topic has none
+    expect(backlog).to_contain_text("4")
+    expect(backlog).to_contain_text("waiting, 0 of them in the topic itself")
     assert channel["Consumers"] == "0"
     expect(page.locator("#table-channels").get_by_text("no consumers")).to_be_visible()
 

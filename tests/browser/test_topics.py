@@ -29,20 +29,20 @@ def test_every_topic_with_its_figures(page: Page, site: Site) -> None:
     site.make("counted", "a", "b", bodies=(b"1", b"2", b"3"))
     page.goto("/topics")
     expect(row(page, "counted")).to_be_visible()
-    expect(cell(page, "counted", "Depth")).to_have_text("6")  # three in each channel
+    expect(cell(page, "counted", "Backlog")).to_have_text("6")  # three in each channel
     expect(cell(page, "counted", "Channels")).to_have_text("2")
     expect(cell(page, "counted", "Consumers")).to_have_text("0")
     expect(cell(page, "counted", "Nodes")).to_have_text("1")
     expect(cell(page, "orders", "Nodes")).to_have_text("3")
     expect(cell(page, "orders", "In")).to_have_text(re.compile(r"^[1-9].*/s$"))
     site.publish("counted", b"4")
-    expect(cell(page, "counted", "Depth")).to_have_text("8")
+    expect(cell(page, "counted", "Backlog")).to_have_text("8")
 
 
 def test_paused_and_inactive_ones_are_marked(page: Page, site: Site) -> None:
     page.goto("/topics")
     expect(row(page, "retired")).to_contain_text("inactive")
-    expect(cell(page, "retired", "Depth")).to_have_text("–")
+    expect(cell(page, "retired", "Backlog")).to_have_text("–")
     expect(row(page, "orders")).not_to_contain_text("inactive")
 
 
@@ -64,7 +64,7 @@ def test_without_a_history_there_are_the_names(
     page.goto("/topics")
     expect(cell(page, "orders", "Nodes")).to_have_text("3")
     expect(row(page, "retired")).to_contain_text("inactive")
-    assert "Depth" not in page.locator("#table-topics thead").inner_text()
+    assert "Backlog" not in page.locator("#table-topics thead").inner_text()
 
 
 def test_who_may_not_change_things_is_not_asked_to(

@@ -46,7 +46,7 @@ export function placeColumn() {
 /** What a channel has: waiting, in flight and deferred now, requeued and timed out so far. */
 export function channelColumns() {
   return [
-    number("depth", "Depth", "Messages that wait for a consumer"),
+    number("depth", "Backlog", "Messages that wait for a consumer"),
     placeColumn(),
     number("in_flight_count", "In flight", "With a consumer, which has not finished them yet"),
     number("deferred_count", "Deferred", "Waiting for their time"),

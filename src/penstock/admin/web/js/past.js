@@ -99,7 +99,7 @@ function absence() {
 function usualCharts(past) {
   const { times } = past;
   return [
-    chart({ title: "Depth", unit: "messages", times, series: [
+    chart({ title: waitingTitle(past), unit: "messages", times, series: [
       { name: "waiting", values: past.depth },
       { name: "in flight", values: past.in_flight },
     ] }),
@@ -113,6 +113,11 @@ function usualCharts(past) {
     ] }),
     hasLatency(past) && chart({ title: "Latency", unit: "ns", times, series: latencySeries(past) }),
   ];
+}
+
+/** A topic's own depth is what no channel has yet; of anything else it is all that waits. */
+function waitingTitle({ topic, channel }) {
+  return topic && !channel ? "In the topic" : "Backlog";
 }
 
 function groupCharts({ times, depth, out }) {

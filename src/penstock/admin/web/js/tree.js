@@ -39,7 +39,7 @@ export function tree(page, { node, topics, hidden, speeds }) {
     columns: [
       { name: "topic", title: "Topic", value: names,
         cell: (row) => topicCell(row, folding, hidden.has(row.topic_name)) },
-      number("depth", "Depth", "Messages that wait in the topic itself"),
+      number("depth", "In the topic", "Messages that wait in the topic itself"),
       placeColumn(),
       number("message_count", "Messages", "Published since the node has started"),
       rateColumn("in", "In", "Messages published a second", speeds.topic),

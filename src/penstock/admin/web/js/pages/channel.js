@@ -120,8 +120,8 @@ function overview(state, hour) {
 function figures({ page, topic, name, stats }, hour) {
   const live = page.live.row(topic, name) ?? {};
   return tiles(
-    tile({ label: "Depth", value: count(stats.depth), hint: `${count(stats.backend_depth)} on disk`,
-      chart: sparkline(hour.depth, { title: "Depth" }) }),
+    tile({ label: "Backlog", value: count(stats.depth), hint: `${count(stats.backend_depth)} on disk`,
+      chart: sparkline(hour.depth, { title: "Backlog" }) }),
     tile({ label: "In flight", value: count(stats.in_flight_count),
       hint: `${count(stats.deferred_count)} deferred`,
       chart: sparkline(hour.in_flight, { title: "Messages in flight" }) }),

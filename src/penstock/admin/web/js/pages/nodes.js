@@ -71,7 +71,7 @@ function nodeTable(page, rows) {
       { name: "hostname", title: "Host name" },
       { name: "topics", title: "Topics", numeric: true, total: true,
         value: (row) => (row.version ? row.topics.length : null), cell: topicsCell },
-      figure("depth", "Depth", "Messages that wait in its topics and channels"),
+      figure("depth", "Backlog", "Messages that wait in its topics and channels"),
       figure("in", "In", "Messages published to it a second", rate),
       figure("out", "Out", "Messages that consumers finish a second", rate),
       figure("in_flight", "In flight", "Messages that consumers have and have not finished"),

@@ -102,7 +102,7 @@ function sum(label, value, column = null, chart = null) {
 function flows(row, hour) {
   const line = (values, tone, title) => sparkline(values, { tone, title: `${title}, the last hour` });
   return [
-    sum("Depth", short(row.depth), "waiting", line(hour.depth, "1", "Depth")),
+    sum("Backlog", short(row.depth), "waiting", line(hour.depth, "1", "Backlog")),
     sum("In flight", short(row.in_flight), "in_flight", line(hour.in_flight, "2", "In flight")),
     sum("In", rate(row.in), "in", line(hour.in, "1", "In")),
     sum("Out", rate(row.out), "out", line(hour.out, "2", "Out")),
@@ -133,7 +133,7 @@ function busiest(page, rows) {
         { name: "topic", title: "Topic", cell: ({ topic }) => h("a", { href: to.topic(topic) }, topic) },
         figure("in", "In", "Messages published a second", rate),
         figure("out", "Out", "Messages that its channels are rid of a second", rate),
-        figure("waiting", "Depth", "Messages that wait in the topic and in its channels"),
+        figure("waiting", "Backlog", "Messages that wait in the topic and in its channels"),
         figure("in_flight", "In flight", "Messages that consumers have and have not finished"),
         figure("requeues", "Requeued", "Messages given back by consumers a second", rate),
         figure("timeouts", "Timed out", "Messages that consumers did not finish in time, a second", rate),

@@ -152,8 +152,8 @@ function figures({ page, name, stats }, hour) {
   const live = page.live.row(name) ?? {};
   const all = stats.channels ?? [];
   return tiles(
-    tile({ label: "Depth", value: count(stats.depth), hint: "in the topic itself",
-      chart: sparkline(hour.depth, { title: "Depth" }) }),
+    tile({ label: "Backlog", value: count(stats.depth + sum(all, "depth")),
+      hint: `waiting, ${count(stats.depth)} of them in the topic itself` }),
     tile({ label: "In channels", value: count(held(...all)),
       hint: `held by ${many(all.length, "channel")}` }),
     tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
@@ -177,7 +177,7 @@ function nodes({ page, name, stats, speeds }) {
   if (!stats.nodes.length) return null;
   const columns = [
     nodeColumn(),
-    number("depth", "Depth", "Messages that wait in the topic itself: no channel has them yet"),
+    number("depth", "In the topic", "Messages that wait in the topic itself: no channel has them yet"),
     placeColumn(),
     number("message_count", "Messages", "Published since the node has started"),
     rateColumn("in", "In", "Messages published a second", ({ node }) => speeds.of(node)),
@@ -220,9 +220,9 @@ function channels(state) {
 }
 
 function hourColumn(state) {
-  return { name: "hour", title: "Last hour", hint: "The depth over the last hour", plain: true,
+  return { name: "hour", title: "Last hour", hint: "The backlog over the last hour", plain: true,
     cell: ({ channel_name: channel }) =>
-      sparkline(hourOf(state, channel).depth, { title: `Depth of ${channel}` }) };
+      sparkline(hourOf(state, channel).depth, { title: `Backlog of ${channel}` }) };
 }
 
 /** The past of a channel, asked for once it is shown. */

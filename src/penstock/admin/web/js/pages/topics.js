@@ -96,7 +96,7 @@ function topicTable(page, rows, trend) {
 
 function figureColumns(trend) {
   return [
-    figure("waiting", "Depth", "Messages that wait in the topic and in its channels"),
+    figure("waiting", "Backlog", "Messages that wait in the topic and in its channels"),
     figure("in", "In", "Messages published a second", rate),
     { name: "trend", title: "Last hour", hint: "Messages published a second", plain: true, value: () => "",
       cell: ({ topic }) => h("div", { class: "table-line" }, sparkline(trend(topic))) },
