@@ -19,7 +19,7 @@ import pytest
 from penstock.cli.programs import programs
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.pages import ROOT, blocks, commands
-from tests.unit.rocketmq.client.servers import run_servers
+from tests.programs.rocketmq.client.servers import run_servers
 
 README = ROOT / "README.md"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -1,4 +1,4 @@
-"""The pictures of the README and of the documentation: python -m tests.browser.pictures
+"""The pictures of the README and of the documentation: python -m tests.browser.pictures.
 
 nsqadmin's first page, and `penstock top` in a terminal of 80 columns, over a cluster with traffic.
 """

@@ -54,7 +54,7 @@ def commit(
 def queues(both: Both, topic: str = "t", count: int = 4) -> list[Sequence[StoredMessage]]:
     """The messages of each queue, whose offsets must be dense."""
     client = both.client()
-    found = []
+    found: list[Sequence[StoredMessage]] = []
     for queue in range(count):
         end = both.controller.store.bounds(topic, queue)[1]
         messages = both.pulled(client, topic, queue) if end else []

@@ -119,7 +119,7 @@ def log_answers(data: bytes) -> None:
         lambda: client.commit_all("g", {"t": {0: 1}, "u": {}}, owner="o"),
         lambda: client.delete_groups("g", ["t", "u"]),
     ):
-        client._connection._connection.sock = cast(Any, _Socket(data))
+        client._daemon._connection._connection.sock = cast(Any, _Socket(data))
         try:
             with mock.patch.object(http_kept, "_WAIT_S_MAX", 0):
                 ask()

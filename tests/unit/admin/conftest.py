@@ -12,7 +12,7 @@ import pytest
 from penstock.admin.daemon import Nsqadmin
 from penstock.admin.options import AdminOptions
 from penstock.net.http_client import request
-from tests.unit.cluster.conftest import (
+from tests.programs.cluster.conftest import (
     TIMEOUT_S,
     FakeDaemon,
     StartFake,

@@ -12,7 +12,7 @@ from penstock.cluster.stats import (
     whole_topic,
 )
 from penstock.core.units import SECOND
-from tests.unit.cluster.conftest import channel, topic
+from tests.programs.cluster.conftest import channel, topic
 
 NOW = 1000 * SECOND + 7
 

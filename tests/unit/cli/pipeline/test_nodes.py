@@ -20,9 +20,16 @@ def test_timeouts_are_whole_seconds() -> None:
 
 def test_flags_are_options_of_the_source() -> None:
     nodes = Nodes(
-        ("l:4161", "m:4161"), (), "1m", True, Path("/ca.pem"), Path("/c.pem"), Path("/k.pem"),
-        "name", True, "secret",
-    )  # fmt: skip
+        lookupd_http_address=("l:4161", "m:4161"),
+        timeout="1m",
+        tls_v1=True,
+        tls_root_ca_file=Path("/ca.pem"),
+        tls_cert=Path("/c.pem"),
+        tls_key=Path("/k.pem"),
+        tls_server_name="name",
+        tls_insecure_skip_verify=True,
+        auth_secret="secret",
+    )
     settings = Settings.parse({"topic": "t", **nodes.options()})
     assert settings.lookupd == ("l:4161", "m:4161")
     access = settings.access

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+from msgspec import structs
 from rich.console import Console
 
 from penstock.cluster.stats import ChannelStats
@@ -55,7 +56,7 @@ def test_big_numbers_widen_their_column() -> None:
     console = Console(width=120, color_system=None)
     table = ColourTable(console)
     with console.capture() as captured:
-        table.row(Row.of(BEFORE, NOW._replace(depth=10**12), 2.0))
+        table.row(Row.of(BEFORE, structs.replace(NOW, depth=10**12), 2.0))
     assert len({len(line) for line in captured.get().splitlines()}) == 1
 
 

@@ -6,7 +6,7 @@ from penstock.cluster.cluster import Addresses
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.writes import Changes
 from penstock.nsq.http_api import EMPTY, error_response
-from tests.unit.cluster.conftest import Two
+from tests.programs.cluster.conftest import Two
 
 PATHS = [f"/{what}/{verb}" for what in ("topic", "channel")
          for verb in ("create", "delete", "pause", "unpause", "empty", "tombstone")]  # fmt: skip

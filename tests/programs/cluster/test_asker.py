@@ -13,7 +13,7 @@ from penstock.cluster.exchange import Timeouts
 from penstock.core.quote import quote
 from penstock.net.http import Response
 from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
-from tests.unit.cluster.conftest import StartFake, hang
+from tests.programs.cluster.conftest import StartFake, hang
 
 DEAD = "127.0.0.1:9"
 

@@ -8,9 +8,9 @@ from penstock.nsq.dead_letters.letters import letters, open_letters, open_runs, 
 from penstock.nsq.dead_letters.runs import Run
 from penstock.nsq.http_api import error_response
 from penstock.testing.daemons import run_nsqd
-from tests.unit.admin.messages.conftest import message
+from tests.programs.admin.messages.conftest import message
+from tests.programs.cluster.conftest import StartFake
 from tests.unit.cli.nodes_at_work import kill_letters
-from tests.unit.cluster.conftest import StartFake
 
 NO_CHANNEL = error_response(404, "CHANNEL_NOT_FOUND")
 

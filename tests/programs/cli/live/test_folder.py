@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.live.folder import FolderError, make_folder
-from tests.unit.cli.test_penstock import run
+from tests.programs.cli.test_penstock import run
 
 
 def test_a_folder_is_made_with_those_above_it_and_left_empty(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from penstock.cluster.fanout import Strict, Warnings
 from penstock.cluster.producers import Producer
 from penstock.cluster.stats import channels_named, whole_channel
 from penstock.nsq.http_api import error_response
-from tests.unit.cluster.conftest import Two, channel, topic
+from tests.programs.cluster.conftest import Two, channel, topic
 
 DEAD = "127.0.0.1:9"
 NSQD = "/stats?format=json"

@@ -17,8 +17,7 @@ from penstock.nsq.client.blocking import Producer
 from penstock.nsq.client.config import Config
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.conformance.certificates import Certificates
-
-from .nodes_at_work import Commands
+from tests.unit.cli.nodes_at_work import Commands
 
 
 class Site(NamedTuple):

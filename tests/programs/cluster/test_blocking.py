@@ -49,9 +49,9 @@ def test_somebody_else_listens_there() -> None:
         pool.submit(answer, server)
         with Daemon(address, 10) as daemon, pytest.raises(UnreachableError, match="not speak HTTP"):
             daemon.get("/info")
-    with fake_http() as server:
-        server.json("/info", [])
-        with Daemon(server.address, 10) as daemon, pytest.raises(UnexpectedError):
+    with fake_http() as node:
+        node.json("/info", [])
+        with Daemon(node.address, 10) as daemon, pytest.raises(UnexpectedError):
             daemon.get("/info")
 
 

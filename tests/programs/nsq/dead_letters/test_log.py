@@ -8,7 +8,7 @@ from penstock.net.http import Response
 from penstock.nsq.dead_letters.log import LogReader
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import run_nsqd
-from tests.unit.admin.conftest import StartFake
+from tests.programs.cluster.conftest import StartFake
 from tests.unit.cli.nodes_at_work import fetched, make, publish
 
 
