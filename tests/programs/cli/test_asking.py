@@ -97,7 +97,7 @@ def test_dead_letters_over_tls(site: Site, command: Commands) -> None:
 def test_copies_and_resends_go_over_tls_as_well(site: Site, command: Commands) -> None:
     node = f"--nsqd-http-address={site.nsqd.http}"
     ended = command("replay", "orders.dead", "--to=copy", node, *site.flags)
-    assert "published 1 messages" in ended.err
+    assert "published 1 message," in ended.err
     ended = command("dlq", "resend", "copy", "--all", "--to=again", node, *site.flags)
     assert "sent 1 to topic again" in ended.out, ended.err
     assert command("replay", "again", node, *site.flags).out == '{"id":1}\n'

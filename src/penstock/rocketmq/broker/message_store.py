@@ -130,7 +130,7 @@ class MessageStore:
                 _log.exception("TOPIC(%s): failed to tell of new messages", topic.name)
 
     def base(self, name: str) -> int:
-        """What the id of a message of a topic lacks to its physical offset."""
+        """The difference between the physical offsets of a topic and the ids of its messages."""
         return self._bases[name]
 
     # --- putting -------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from penstock.admin.messages import export
 from penstock.admin.messages.export import lines
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
 from penstock.net.http import Response
+from penstock.nsq.dead_letters import letters
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon
 from tests.unit.admin.conftest import StartAdmin, StartFake, until
@@ -35,7 +35,7 @@ async def test_what_is_left_as_lines(dead: Daemon, asker: Asker) -> None:
 async def test_without_what_was_dealt_with(
     dead: Daemon, asker: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "_PAGE", 2)
+    monkeypatch.setattr(letters, "_PAGE", 2)
     ask(dead, "POST", f"/channel/create?topic=orders.dead&channel={CHANNEL}&from=oldest")
     assert await exported(asker, dead) == BODIES
     consume(dead, "orders.dead", CHANNEL, 2)

@@ -5,7 +5,6 @@ The text is put together by Arrow, a column at a time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -27,6 +26,7 @@ from penstock.rocketmq.protocol import properties
 from penstock.spark.errors import OptionError
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups
+from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
 from penstock.spark.sink.rows import Checks
 
 _KINDS: Final[dict[str, tuple[type[DataType], ...]]] = {
@@ -46,7 +46,6 @@ _NAMED: Final = {
 }
 _LEVEL_MAX: Final = (1 << 31) - 1
 _MARKS: Final = f"[{properties.NAME_END}{properties.VALUE_END}]"
-TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 ANY_QUEUE: Final = -1
 
 
@@ -165,14 +164,6 @@ class RocketmqRows(Checks):
     def _refuse_marks(self, values: pa.Array, column: str) -> None:
         found = pc.fill_null(pc.match_substring_regex(values, _MARKS), False)
         self.refuse(found, _marked(column))
-
-
-def invalid_topic(name: str) -> str:
-    """The sentence for a name that no topic can have."""
-    return (
-        f"topic name {name[:200]!r} is invalid: a name is 1 to 127 letters, digits, underscores "
-        "and dashes"
-    )
 
 
 def _marked(column: str) -> str:

@@ -9,7 +9,7 @@ from penstock.spark.errors import OptionError
 from penstock.spark.options import boolean, option, parse, positive, text, texts
 from penstock.spark.reach import Asking
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.sink.rocketmq.rows import TOPIC, invalid_topic
+from penstock.spark.sink.rocketmq.names import TOPIC, invalid_topic
 from penstock.spark.sink.settings import OF_SPARK, whole_number
 from penstock.spark.sink.settings import Settings as Staging
 
