@@ -41,7 +41,7 @@ def _sharded(
 
 
 def _by_shard(piece: Piece) -> Longs:
-    """The number that chooses a message's node: made of its shard, else of its body."""
+    """The shard of each message, or of one without a shard a hash of its body."""
     return np.where(piece.delays > 0, piece.delays, by_body(piece))
 
 
