@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from penstock.admin.messages import export
 from penstock.admin.messages.export import lines
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
