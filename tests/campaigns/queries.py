@@ -44,12 +44,13 @@ QUERIES: Final = {
     "copied": Query(NSQ, "log", "nsq", exact=False),
     "fetched": Query(ROCKETMQ, "broker's log", "parquet"),
     "pulled": Query(ROCKETMQ, "broker", "parquet"),
+    "ordered": Query(NSQ, "log", "rocketmq"),
 }
 ARCHIVES: Final = [name for name, query in QUERIES.items() if query.sink == "parquet"]
 COPIES: Final = [name for name, query in QUERIES.items() if query.sink == "nsq"]
 """Those that write to a topic of their name."""
 PLACES: Final = "places.json"
-"""The file with the format and the options of each place, and those of the sinks."""
+"""The file with the format and the options of each place, and the options of the sinks."""
 READ: Final = {"startingOffsets": "earliest", "timeout": "60"}
 """A node that is down is waited for."""
 SMALL: Final = {"maxRecordsPerTrigger": "6000", "maxRecordsPerPartition": "2000"}
@@ -77,7 +78,7 @@ class Queries:
             return writer.start(str(self._folder / name))
         if query.exact:
             writer = writer.option("exactlyOnce", "true")
-        return writer.options(**self._places["sinks"], timeout="60").start(name)
+        return writer.options(**self._places["sinks"][query.sink], timeout="60").start(name)
 
     def _rows(self, query: Query, group: str) -> DataFrame:
         options = self._places[query.place]

@@ -58,7 +58,10 @@ class Attack:
             "log": _place("nsq", nsqd_http_address=self.source.http),
             "broker's log": _place("rocketmq", nsqd_http_address=self.broker.http),
             "broker": _place("rocketmq", namesrvAddr=namesrv.rocketmq),
-            "sinks": {"nsqd_http_address": ",".join(node.http for node in self.sinks)},
+            "sinks": {
+                "nsq": {"nsqd_http_address": ",".join(node.http for node in self.sinks)},
+                "rocketmq": {"nsqd_http_address": self.broker.http},
+            },
         }
         (folder / PLACES).write_text(json.dumps(places))
         self.victims: dict[str, Callable[[], Awaitable[None]]] = {
@@ -80,7 +83,8 @@ class Attack:
             await _post(node, f"/topic/create?topic={topic}")
             await _post(node, f"/channel/create?topic={topic}&channel=ch")
         connection = await Connection.open(self.broker.port)
-        await connection.make_topic(ROCKETMQ, QUEUES)
+        for topic in (ROCKETMQ, *(n for n, each in QUERIES.items() if each.sink == "rocketmq")):
+            await connection.make_topic(topic, QUEUES)
         connection.close()
 
     async def get_on(self) -> None:
@@ -125,6 +129,19 @@ class Attack:
         await asyncio.sleep(self._rng.uniform(0, DOWN_S_MAX))
         await asyncio.to_thread(daemon.start)
 
+    async def cut_finish_short(self) -> None:
+        """Kill the driver while it reads what is left, as soon as a query gets on."""
+        await asyncio.to_thread(self.driver.kill)
+        before = self.driver.batches("commits")
+        self.driver.start("finish")
+        async with asyncio.timeout(PROGRESS_S_MAX):
+            while self.driver.batches("commits") == before:
+                if not self.driver.is_running:
+                    break
+                await asyncio.sleep(POLL_S)
+        await asyncio.to_thread(self.driver.kill)
+        self.kills["driver at the end"] += 1
+
     async def check(self, feeds: dict[str, Feed]) -> dict[str, int]:
         """Read all there is, and hold each query against the ledger; the rows of each."""
         await asyncio.to_thread(self.driver.kill)
@@ -148,6 +165,9 @@ class Attack:
         if name in ARCHIVES:
             table = await asyncio.to_thread(pq.read_table, exported(self._folder, name))
             _see(ledger, table.to_batches())
+        elif QUERIES[name].sink == "rocketmq":
+            where = {"format": "rocketmq", "nsqd_http_address": self.broker.http}
+            _see(ledger, penstock.arrow.read(name, columns=["body"], **where))
         elif QUERIES[name].exact:  # as a consumer gets them
             drained = load.Load(ledger, self._rng, topic=name)
             await asyncio.gather(*map(drained.drain, self.sinks))
@@ -184,6 +204,8 @@ async def kills_under_spark(rounds: int, rng: random.Random) -> Result:
         try:
             await attack.prepare()
             await _rounds(attack, feeds, rounds)
+            if rounds > 1:
+                await attack.cut_finish_short()
             rows = await attack.check(feeds)
         except Exception as error:
             found = explained(error)
