@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -9,15 +10,18 @@ import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.spark.errors import SinkError
+from penstock.spark.sink import writer as writers
 from penstock.spark.sink.commits import commit
 from penstock.spark.sink.rocketmq.rows import RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings
 from penstock.spark.sink.rocketmq.staging import SHARDS, stage_rows
+from penstock.spark.sink.rocketmq.writer import stream_writer
 from penstock.spark.sink.staging import Batch, StagedRows
 from penstock.testing.daemons import run_nsqd
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
-from tests.unit.spark.sink.making import batch
+from tests.unit.spark.sink.making import batch, schema
 from tests.unit.spark.sink.rocketmq.making import exact, stored
+from tests.unit.spark.sink.test_writer import Task
 
 BODIES = [b"%04d" % number for number in range(1000)]
 
@@ -81,3 +85,18 @@ def test_what_a_broker_does_not_take_is_named_with_the_remedy(one: Brokers) -> N
     one.ask(RequestCode.UPDATE_BROKER_CONFIG, b"autoCreateTopicEnable=false")
     with pytest.raises(SinkError, match="has no topic nope and makes none: make it"):
         stage(batch([b"a"]), exact(one, topic="nope"))
+
+
+def test_a_micro_batch_that_comes_again_is_not_written_again(
+    one: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writers of a stream as Spark calls them, before and after the end of a driver."""
+    task = Task(sql_streaming_queryId="q-1", streaming_sql_batchId="5")
+    monkeypatch.setattr(writers, "current_task", lambda: task)
+    options = {"topic": "again", "exactlyOnce": "true", "nsqd_http_address": one.broker.http}
+    one.make_topic("again", 4)
+    for rows in (batch(BODIES), batch(BODIES[::-1])):
+        writer = stream_writer(options, schema("body binary"))
+        writer.commit([pickle.loads(pickle.dumps(writer)).write(iter([rows])), None], 5)
+    found = stored(one, "again")
+    assert sorted(body for _, body, _ in found) == BODIES
