@@ -41,6 +41,8 @@ class Nsqlookupd:
         """Opens both ports; `ListenError` when one cannot be had, with neither left open."""
         daemon = cls(options, clock)
         _log.info(version_line("nsqlookupd"))
+        for address in (options.tcp_address, options.http_address):
+            tcp.check_free(address)  # before the log says of one that it is open
         daemon._tcp_listener = await tcp.listen(daemon._lookups, options.tcp_address, "TCP", _log)
         try:
             daemon._http_listener = await tcp.listen(
