@@ -36,10 +36,15 @@ def anchor(heading: str) -> str:
     return re.sub(r"[-\s]+", "-", words).strip("-")
 
 
+def all_blocks(page: Path) -> list[tuple[str, str]]:
+    """The language and the text of each block of a page, in their order."""
+    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [(language, dedent(text)) for _, language, text in found]
+
+
 def blocks(page: Path, language: str) -> list[str]:
     """The blocks of a page that are in this language, in their order."""
-    found = _BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [dedent(text) for _, each, text in found if each == language]
+    return [text for each, text in all_blocks(page) if each == language]
 
 
 def commands(page: Path) -> list[list[str]]:
