@@ -40,12 +40,20 @@ def test_nothing_is_missing_here() -> None:
     require_spark()
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with none of the extras that Spark and the demo need."""
+    folder = tmp_path_factory.mktemp("plain")
+    python_without(folder, *PLAIN)
+    return folder
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_plain_install_names_the_extra_in_one_line(
-    tmp_path: Path, command: Sequence[str]
+    plain: Path, tmp_path: Path, command: Sequence[str]
 ) -> None:
     (tmp_path / "p.toml").write_text(template("metrics"))
-    ended = subprocess.run(**penstock(tmp_path, PLAIN, *command), capture_output=True, timeout=60)
+    ended = subprocess.run(**run(plain, tmp_path, *command), capture_output=True, timeout=60)
     wanted = NO_DEMO if command == ("demo",) else NO_PACKAGES
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"penstock: {wanted}\n")
     assert not (tmp_path / "run").exists()
@@ -98,14 +106,20 @@ def python(folder: Path) -> Path:
 def penstock(folder: Path, lacking: Sequence[str], *arguments: str) -> dict[str, Any]:
     """What subprocess takes to run the command where packages, and any other Java, are lacking."""
     python_without(folder / "environment", *lacking)
-    environment = {
+    return run(folder / "environment", folder, *arguments)
+
+
+def run(environment: Path, folder: Path, *arguments: str) -> dict[str, object]:
+    """What subprocess takes to run the command of an environment in a folder."""
+    variables = {
         name: value
         for name, value in os.environ.items()
         if name not in ("JAVA_HOME", "PYTHONPATH", "SPARK_HOME")
     }
+    programs = environment / "bin"
     return {
-        "args": [python(folder), "-m", "penstock.cli.penstock", *arguments],
+        "args": [programs / "python", "-m", "penstock.cli.penstock", *arguments],
         "cwd": folder,
-        "env": {**environment, "PATH": str(folder / "environment" / "bin"), "COLUMNS": "200"},
+        "env": {**variables, "PATH": str(programs), "COLUMNS": "200"},
         "text": True,
     }
