@@ -113,6 +113,16 @@ DIFFERENCES = (
         ),
     ),
     Difference(
+        "A key of the configuration file that no option has is warned of, with the nearest; Go's "
+        "nsqd starts without a word.",
+        tests=("unit/core/test_options.py::test_unknown_keys_of_a_file_are_warned_of",),
+    ),
+    Difference(
+        "After the usage, the last line says again what is wrong with a flag, with the nearest "
+        "flag or the form of its value.",
+        tests=("unit/core/test_options.py::test_a_wrong_flag_is_explained_on_the_last_line",),
+    ),
+    Difference(
         "A syntax error in a configuration file is told in the words of Python's TOML parser.",
         cases=((CLI, "config-toml-bad"),),
     ),
