@@ -10,8 +10,6 @@ import contextlib
 import selectors
 import socket
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Coroutine
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
@@ -101,17 +99,26 @@ class BlockingHub(Hub):
 
     def work(self, seconds: float | None) -> None:
         """Do what is due, then take what comes, for so long at most; None for however long."""
-        self._connect_all()
+        # What waits may be done by any of these, and then there is nothing left to wait for here.
+        is_moved = self._connect_all()
         self._flush_all()
-        self.tick()
-        self._connect_all()
+        is_moved |= self._tick_if_due()
+        is_moved |= self._connect_all()
         self._flush_all()
-        for key, events in self._selector.select(self._patience(seconds)):
+        for key, events in self._selector.select(0 if is_moved else self._patience(seconds)):
             if key.fileobj is self._bell:
                 self._bell.recv(4096)
             else:
                 self._serve_link(key.data, events)
         self._flush_all()
+
+    def _tick_if_due(self) -> bool:
+        """Do what is due; False if nothing was."""
+        deadline = self.deadline
+        if deadline is None or deadline > self.clock.monotonic_ns():
+            return False
+        self.tick()
+        return True
 
     def _patience(self, seconds: float | None) -> float | None:
         deadline = self.deadline
@@ -142,7 +149,9 @@ class BlockingHub(Hub):
     def dial(self, wire: Wire) -> None:
         self._undialled.append(wire)  # it has nothing to fail yet
 
-    def _connect_all(self) -> None:
+    def _connect_all(self) -> bool:
+        """Make the connections that are asked for; False if none is."""
+        is_moved = bool(self._undialled)
         while self._undialled:
             wire = self._undialled.pop()
             try:
@@ -160,11 +169,14 @@ class BlockingHub(Hub):
                 self._selector.register(connection, _READ, link)
                 version = connection.version() if isinstance(connection, ssl.SSLSocket) else ""
                 self.opened(wire, version or "")
+        return is_moved
 
     def _connected(self, address: str) -> socket.socket:
-        from penstock.rocketmq.client.tls import context_of
+        context = None
+        if self.config.tls_enable:  # else it need not even be imported
+            from penstock.rocketmq.client.tls import context_of
 
-        context = context_of(self.config)
+            context = context_of(self.config)
         host, port = split_host_port(address)
         seconds = self.config.connect_timeout
         connection = socket.create_connection((host or "localhost", port), seconds)
@@ -220,6 +232,9 @@ class BlockingHub(Hub):
         return promise
 
     def fetch(self, url: str) -> Promise[bytes]:
+        import urllib.error
+        import urllib.request
+
         promise = Promise[bytes]()
         try:
             with urllib.request.urlopen(url, timeout=self.config.request_timeout) as answer:

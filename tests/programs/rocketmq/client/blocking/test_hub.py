@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.rocketmq.client import Message, NotConnected, SendFailed
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.rocketmq.client import Config, Message, NotConnected, SendFailed
 from penstock.rocketmq.client.blocking import LitePullConsumer, Producer
+from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.errors import NoNameServer
+from penstock.rocketmq.protocol.codes import RequestCode
+from tests.ports import unused_address
 from tests.programs.rocketmq.client.secured import page, run_with_rules, run_with_tls
 from tests.programs.rocketmq.client.servers import QUICK, Servers
 
@@ -80,6 +84,30 @@ def test_a_server_that_refuses_connections_is_named() -> None:
         pytest.raises(NoNameServer, match=r"connect to 127\.0\.0\.1:1 failed"),
     ):
         producer.send(Message("T", b"x"))
+
+
+@pytest.mark.parametrize("what", ["connect", "sleep"])
+def test_no_wait_goes_on_after_what_it_waits_for(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would only end with the next timer: after half a minute, or never."""
+    address = unused_address()
+    hub = BlockingHub(Config(namesrv_addr=address), SYSTEM_CLOCK, None)
+    waits: list[float | None] = []
+    select = hub._selector.select
+
+    def selecting(seconds: float | None = None) -> object:
+        waits.append(seconds)
+        return select(0)
+
+    monkeypatch.setattr(hub._selector, "select", selecting)
+    if what == "connect":
+        with pytest.raises(NotConnected):
+            hub.run(hub.ask(address, RequestCode.GET_BROKER_CONFIG))
+    else:
+        hub.wait_for(hub.sleep(0))
+    assert waits == [0]
+    hub.close()
 
 
 def test_a_coroutine_is_no_function_of_a_blocking_client(servers: Servers) -> None:
