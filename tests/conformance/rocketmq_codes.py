@@ -193,6 +193,7 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     ),
     C.DELETE_ACL_CONFIG: _broker("acl/commands", "accounts_are_changed_and_count_at_once"),
     C.GET_BROKER_CLUSTER_ACL_INFO: _broker("acl/commands", "versions_are_told"),
+    C.GET_BROKER_CLUSTER_ACL_CONFIG: _broker("acl/commands", "accounts_are_shown_without_secrets"),
     C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _broker(
         "acl/commands", "trusted_addresses_are_changed_and_count_at_once"
     ),

@@ -48,6 +48,7 @@ class RequestCode(IntEnum):
     DELETE_ACL_CONFIG = 51
     GET_BROKER_CLUSTER_ACL_INFO = 52
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = 53
+    GET_BROKER_CLUSTER_ACL_CONFIG = 54
     PUT_KV_CONFIG = 100
     GET_KV_CONFIG = 101
     DELETE_KV_CONFIG = 102
@@ -350,6 +351,8 @@ COMMANDS: Final = (
           on_page=False),
     _kind(_C.GET_BROKER_CLUSTER_ACL_INFO, "broker", "the versions of the access rules", "", "",
           "version allAclFileVersion brokerName brokerAddr clusterName", on_page=False),
+    _kind(_C.GET_BROKER_CLUSTER_ACL_CONFIG, "broker", "the accounts, without their secrets",
+          on_page=False),
     _kind(_C.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, "broker", "replace the trusted addresses",
           "globalWhiteAddrs", "aclFileFullPath", on_page=False),
     _kind(_C.GET_BROKER_RUNTIME_INFO, "broker", "versions, rates, offsets, queues"),

@@ -1,6 +1,7 @@
 """Commands that show and change the access rules.
 
-Java 4.9.8 has no command any more that shows the accounts, as it showed their secrets; nor have we.
+Java's command that shows the accounts shows their secrets as well, and 4.9.8 has it no more; ours
+shows accounts without secrets.
 """
 
 from __future__ import annotations
@@ -83,6 +84,17 @@ def versions(controller: Controller, connection: Connection, request: Command) -
             "brokerAddr": str(controller.address),
             "clusterName": controller.settings.broker_cluster_name,
         }
+    )
+
+
+@answers(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+def accounts(controller: Controller, connection: Connection, request: Command) -> Command:
+    """The accounts and the trusted addresses of all files."""
+    acl = _acl(controller, ResponseCode.SYSTEM_ERROR)
+    with _refusing(ResponseCode.SYSTEM_ERROR):
+        found, trusted = acl.files.shown()
+    return request.answer(
+        body=fastjson.dumps({"globalWhiteAddrs": trusted, "plainAccessConfigs": found})
     )
 
 

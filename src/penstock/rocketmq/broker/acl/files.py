@@ -13,7 +13,14 @@ from typing import Any, Final
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
 from penstock.core.units import MILLISECOND
-from penstock.rocketmq.broker.acl.rules import ACCOUNTS, TRUSTED, Account, Rules, elements
+from penstock.rocketmq.broker.acl.rules import (
+    ACCOUNTS,
+    TRUE_WORDS,
+    TRUSTED,
+    Account,
+    Rules,
+    elements,
+)
 from penstock.storage.disk import Disk
 from penstock.storage.temporary import remove_temporaries
 
@@ -22,6 +29,8 @@ _MORE: Final = "acl"
 _FILE_BYTES_MAX: Final = 1024 * 1024
 _TEXT_MAX: Final = 500
 _VERSION: Final = "dataVersion"
+_SHOWN: Final = ("accessKey", "whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm")
+_SHOWN_LISTS: Final = ("topicPerms", "groupPerms")
 
 _log = logging.getLogger("penstock.mqbroker")
 
@@ -75,6 +84,20 @@ class AclFiles:
         Raises ConfigError, StorageError.
         """
         return {path: _version(_mapping(data)) for path, data in self.contents().items()}
+
+    def shown(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """All accounts but for their secrets, each as it stands first, and the trusted addresses.
+
+        Raises ConfigError, StorageError.
+        """
+        accounts: dict[str, dict[str, Any]] = {}
+        trusted: list[str] = []
+        for data in self.contents().values():
+            value = _mapping(data)
+            trusted += map(str, value.get(TRUSTED) or ())
+            for each in elements(value, ACCOUNTS):
+                accounts.setdefault(str(each.get("accessKey")), _without_secret(each))
+        return list(accounts.values()), trusted
 
     # --- changing ------------------------------------------------------------------------------
 
@@ -182,6 +205,20 @@ def _parsed(data: bytes) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
         raise ConfigError(text[:_TEXT_MAX]) from None
+
+
+def _without_secret(account: Mapping[str, Any]) -> dict[str, Any]:
+    """An account as it is shown: the fields that are known, values as Java's classes have them."""
+    shown: dict[str, Any] = {
+        name: str(account[name])
+        for name in _SHOWN
+        if name in account and not isinstance(account[name], list)
+    }
+    shown["admin"] = str(account.get("admin")).lower() in TRUE_WORDS
+    for name in _SHOWN_LISTS:
+        if isinstance(account.get(name), list):
+            shown[name] = [str(each) for each in account[name]]
+    return shown
 
 
 def _mapping(data: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ TRUSTED: Final = "globalWhiteRemoteAddresses"
 ACCOUNTS: Final = "accounts"
 KEY_LENGTH_MIN: Final = 7
 """Of access keys and secret keys."""
-_TRUE: Final = ("true", "yes", "on")
+TRUE_WORDS: Final = ("true", "yes", "on")
 
 
 class Permission(IntFlag):
@@ -81,7 +81,7 @@ class Account:
                 access_key,
                 secret_key,
                 AddressPattern(_text(value, "whiteRemoteAddress")),
-                _text(value, "admin").lower() in _TRUE,
+                _text(value, "admin").lower() in TRUE_WORDS,
                 Permission.parse(_text(value, "defaultTopicPerm") or "DENY"),
                 Permission.parse(_text(value, "defaultGroupPerm") or "DENY"),
                 {
