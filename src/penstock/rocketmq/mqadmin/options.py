@@ -1,0 +1,190 @@
+"""Command lines as commons-cli's ``PosixParser`` reads them, which upstream's mqadmin has.
+
+``-t name``, ``-tname``, ``--topic name``, ``--topic=name`` and any prefix of a long name that fits
+one option only. Flags can be joined (``-ml``). Of an option given twice the first value counts, and
+words that belong to no option are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.rocketmq.mqadmin.errors import CommandFailed
+
+
+class BadUsage(CommandFailed):
+    """The command line fits no sub-command; the usage is printed, and the exit code is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. Of those with ``one_of``, exactly one must be given.
+
+    One that ``repeats`` may be given several times and keeps all values, any other its first.
+    """
+
+    letter: str
+    name: str
+    help: str
+    takes_value: bool = True
+    is_required: bool = False
+    one_of: bool = False
+    repeats: bool = False
+
+
+def may(letter: str, name: str, help: str) -> Option:
+    """An option with a value."""
+    return Option(letter, name, help)
+
+
+def must(letter: str, name: str, help: str) -> Option:
+    """An option that has to be given."""
+    return Option(letter, name, help, is_required=True)
+
+
+def either(letter: str, name: str, help: str) -> Option:
+    """One of a group of options, of which exactly one has to be given."""
+    return Option(letter, name, help, one_of=True)
+
+
+def flag(letter: str, name: str, help: str) -> Option:
+    """An option without a value."""
+    return Option(letter, name, help, takes_value=False)
+
+
+HELP: Final = flag("h", "help", "Print help")
+NAMESRV: Final = may(
+    "n", "namesrvAddr", "Name server address list, eg: '192.168.0.1:9876;192.168.0.2:9876'"
+)
+JSON: Final = Option("", "json", "Print one JSON object; the exit code tells of failure", False)
+CLIENT_OPT: Final = Option(
+    "", "client-opt", "Option of the client, name,value: tls_enable,true (may be repeated)",
+    repeats=True,
+)  # fmt: skip
+COMMON: Final = (HELP, NAMESRV, JSON, CLIENT_OPT)
+_BETWEEN: Final = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class SubCommand:
+    """A sub-command: what it is called, where it is and which options it has."""
+
+    name: str
+    help: str
+    home: str
+    """The module under ``commands`` and the function in it, with a dot between."""
+    own: tuple[Option, ...] = ()
+    alias: str = ""
+    is_endless: bool = False
+    """True if it goes on until it is interrupted."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Its own and the common ones, each letter once."""
+        letters = {each.letter for each in self.own}
+        return (*self.own, *(each for each in COMMON if each.letter not in letters))
+
+
+@dataclass(slots=True)
+class Given:
+    """The options of a command line, by the long name."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def text(self, name: str, default: str = "") -> str:
+        """A value without blanks around it."""
+        return self.values.get(name, default).strip()
+
+    def all(self, name: str) -> list[str]:
+        """The values of an option that may be repeated."""
+        return self.values[name].split(_BETWEEN) if name in self.values else []
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A value that is a whole number. Raises CommandFailed."""
+        value = self.values.get(name)
+        if value is None:
+            return default
+        try:
+            return int(value)
+        except ValueError:
+            raise CommandFailed(f"--{name} {value.strip()!r} is no whole number") from None
+
+    def is_true(self, name: str, default: bool = False) -> bool:
+        """A value that is the word true in any case; everything else is false, as in Java."""
+        value = self.values.get(name)
+        return default if value is None else value.strip().lower() == "true"
+
+
+def parse(command: SubCommand, words: Sequence[str]) -> Given:
+    """Read the words behind the sub-command's name. Raises BadUsage."""
+    given = _Reader(command).read(words)
+    if not _has_all(command.options, given):
+        raise BadUsage(f"{command.name}: required options are missing")
+    return given
+
+
+def _has_all(options: Sequence[Option], given: Given) -> bool:
+    chosen = [each for each in options if each.one_of]
+    return all(each.name in given for each in options if each.is_required) and (
+        not chosen or sum(each.name in given for each in chosen) == 1
+    )
+
+
+class _Reader:
+    """Reads the words one after the other."""
+
+    def __init__(self, command: SubCommand) -> None:
+        self._command = command.name
+        self._letters = {each.letter: each for each in command.options if each.letter}
+        self._names = {each.name: each for each in command.options}
+        self._given = Given()
+
+    def read(self, words: Sequence[str]) -> Given:
+        left = list(words)
+        while left:
+            word = left.pop(0)
+            if word == "--":
+                break
+            if word.startswith("--"):
+                name, equals, value = word[2:].partition("=")
+                self._take(self._named(name), value if equals else None, left)
+            elif len(word) > 1 and word.startswith("-"):
+                self._burst(word[1:], left)
+        return self._given
+
+    def _burst(self, letters: str, left: list[str]) -> None:
+        while letters:
+            option, letters = self._letters.get(letters[0]), letters[1:]
+            if option is None:
+                raise BadUsage(f"{self._command}: there is no such option")
+            if option.takes_value:
+                self._take(option, letters or None, left)
+                return
+            self._take(option, None, left)
+
+    def _named(self, name: str) -> Option:
+        found = [each for known, each in self._names.items() if known.startswith(name)]
+        exact = self._names.get(name)
+        if exact is None and len(found) != 1:
+            raise BadUsage(f"{self._command}: --{name} fits {len(found)} options")
+        return exact or found[0]
+
+    def _take(self, option: Option, value: str | None, left: list[str]) -> None:
+        if option.takes_value and value is None:
+            if not left or self._is_option(left[0]):
+                raise BadUsage(f"{self._command}: --{option.name} needs a value")
+            value = left.pop(0)
+        values = self._given.values
+        if option.repeats and option.name in values:
+            values[option.name] += _BETWEEN + (value or "")
+        values.setdefault(option.name, value or "")
+
+    def _is_option(self, word: str) -> bool:
+        if word.startswith("--"):
+            return word[2:].partition("=")[0] in self._names
+        return word.startswith("-") and word[1:2] in self._letters

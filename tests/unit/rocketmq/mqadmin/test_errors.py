@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
+
+
+def test_a_refusal_reads_as_upstreams() -> None:
+    assert str(Refused(17, "No topic route info")) == "CODE: 17  DESC: No topic route info"
+    assert str(Refused(1, None)) == "CODE: 1  DESC: "
+
+
+def test_missing_options_are_named() -> None:
+    assert "neither a broker nor a cluster" in str(UsageWanted())
