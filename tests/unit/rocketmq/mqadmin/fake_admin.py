@@ -1,0 +1,102 @@
+"""An `Admin` whose servers are a table of answers, and what sub-commands print with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.rocketmq.mqadmin.admin import TIMEOUT_S, Admin
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode as Code
+from penstock.rocketmq.protocol.command import RESPONSE, Command
+
+BROKER = "127.0.0.1:10911"
+QUEUE = (("brokerName", "a"), ("queueId", 0), ("topic", "T"))
+NAME_SERVER = "127.0.0.1:9876"
+Answer = Command | Exception | Callable[[dict[str, Any]], Any]
+Work = Callable[[Admin, Given, Output], None]
+
+
+def answer(body: Any = None, **ext: object) -> Command:
+    """A success with this JSON and these fields."""
+    fields = {name: str(value) for name, value in ext.items()}
+    data = body if isinstance(body, bytes) else b"" if body is None else fastjson.dumps(body)
+    return Command(0, 0, fields, data, RESPONSE)
+
+
+CLUSTERS = answer(
+    {
+        "clusterAddrTable": {"C": ["a"]},
+        "brokerAddrTable": {
+            "a": {"brokerName": "a", "cluster": "C", "brokerAddrs": {0: BROKER}},
+        },
+    }
+)
+ROUTE = answer(
+    {
+        "brokerDatas": [{"brokerName": "a", "cluster": "C", "brokerAddrs": {0: BROKER}}],
+        "queueDatas": [
+            {"brokerName": "a", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6,
+             "topicSysFlag": 0}
+        ],
+    }
+)  # fmt: skip
+
+
+class FakeAdmin(Admin):
+    """Answers by code: an answer, an error to raise, or a function of the request's fields."""
+
+    def __init__(self, answers: Mapping[Code, Answer] | None = None) -> None:
+        super().__init__(NAME_SERVER)
+        self.close()
+        self.answers: dict[Code, Answer] = {
+            Code.GET_BROKER_CLUSTER_INFO: CLUSTERS, Code.GET_ROUTEINFO_BY_TOPIC: ROUTE,
+            **(answers or {}),
+        }  # fmt: skip
+        self.asked: list[tuple[str, Code, dict[str, Any], bytes]] = []
+
+    def ask(
+        self,
+        address: str,
+        code: Code,
+        fields: Mapping[str, object] | None = None,
+        body: bytes = b"",
+        seconds: float = TIMEOUT_S,
+    ) -> Command:
+        given = dict(fields or {})
+        self.asked.append((address, code, given, body))
+        found = self.answers[code]
+        if callable(found):
+            found = found(given)
+        if isinstance(found, Exception):
+            raise found
+        assert isinstance(found, Command)
+        return found
+
+    def ask_name_server(self, code: Code, fields: Mapping[str, object] | None = None) -> Command:
+        return self.ask(NAME_SERVER, code, fields)
+
+    def fields(self, code: Code) -> list[dict[str, Any]]:
+        """The fields of the requests with this code."""
+        return [each[2] for each in self.asked if each[1] == code]
+
+
+def printed(work: Work, admin: Admin, **given: str) -> str:
+    """What a sub-command prints for people."""
+    texts: list[str] = []
+    work(admin, Given(given), Output(texts.append))
+    return "".join(texts)
+
+
+def in_json(work: Work, admin: Admin, **given: str) -> dict[str, Any]:
+    """What a sub-command prints as JSON."""
+    texts: list[str] = []
+    out = Output(texts.append, as_json=True)
+    work(admin, Given(given), out)
+    out.finish()
+    found = json.loads("".join(texts))
+    assert isinstance(found, dict)
+    return found
