@@ -1,0 +1,86 @@
+"""Sub-commands that make, change, show and delete groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
+from penstock.rocketmq.mqadmin.commands import topics
+from penstock.rocketmq.mqadmin.errors import UsageWanted
+from penstock.rocketmq.mqadmin.java_text import GROUP_FIELDS, group_config, word
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
+
+
+def update_sub_group(admin: Admin, given: Given, out: Output) -> None:
+    """Make a group, or change it."""
+    config = {
+        "groupName": given.text("groupName"),
+        "consumeEnable": given.is_true("consumeEnable", True),
+        "consumeFromMinEnable": given.is_true("consumeFromMinEnable"),
+        "consumeBroadcastEnable": given.is_true("consumeBroadcastEnable"),
+        "retryQueueNums": given.number("retryQueueNums", 1),
+        "retryMaxTimes": given.number("retryMaxTimes", 16),
+        "brokerId": given.number("brokerId"),
+        "whichBrokerWhenConsumeSlowly": given.number("whichBrokerWhenConsumeSlowly", 1),
+        "notifyConsumerIdsChangedEnable": given.is_true("notifyConsumerIdsChanged", True),
+    }
+    body = fastjson.dumps(config)
+    for address in _brokers(admin, given):
+        admin.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        out.say(f"create subscription group to {address} success.\n", broker=address)
+    out.text(group_config(config))
+    out.fact("group", config)
+
+
+def _brokers(admin: Admin, given: Given) -> list[str]:
+    if "brokerAddr" in given:
+        return [given.text("brokerAddr")]
+    if "clusterName" in given:
+        return admin.clusters().masters(given.text("clusterName"))
+    raise UsageWanted
+
+
+def delete_sub_group(admin: Admin, given: Given, out: Output) -> None:
+    """Delete a group; of a whole cluster with its retry topic and its dead letters."""
+    group = given.text("groupName")
+    fields = {"groupName": group, "cleanOffset": word(given.is_true("removeOffset"))}
+    cluster = "" if "brokerAddr" in given else given.text("clusterName")
+    for address in _brokers(admin, given):
+        admin.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+        inside = f" in cluster [{cluster}]" if cluster else ""
+        text = f"delete subscription group [{group}] from broker [{address}]{inside} success.\n"
+        out.say(text, broker=address)
+    if cluster:
+        try:
+            topics.delete(admin, cluster, RETRY + group, out)
+            topics.delete(admin, cluster, DLQ + group, out)
+        except PenstockError as error:
+            out.say(f"{error}\n")
+
+
+def get_consumer_config(admin: Admin, given: Given, out: Output) -> None:
+    """A group's configuration on each broker."""
+    group = given.text("groupName")
+    clusters = admin.clusters()
+    found = []
+    for broker in clusters.brokers.values():
+        config = _configs(admin, broker.any_address()).get(group)
+        if config is None:
+            continue
+        cluster = clusters.cluster_of(broker.name)
+        found.append({"cluster": cluster, "broker": broker.name, "config": config})
+        rule = "=" * 29
+        out.text(f"{rule}{cluster}:{broker.name}{rule}\n")
+        for name in GROUP_FIELDS:
+            value = config.get(name)
+            out.text(f"{name:<40}=  {'' if value is None else word(value)}\n")
+    out.fact("groups", found)
+
+
+def _configs(admin: Admin, address: str) -> dict[str, Any]:
+    found = admin.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    return dict(found.get("subscriptionGroupTable") or {})
