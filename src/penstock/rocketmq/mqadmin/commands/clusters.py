@@ -1,0 +1,103 @@
+"""The sub-command that lists clusters with their brokers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.mqadmin.admin import Admin
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.rounds import every
+from penstock.rocketmq.mqadmin.topology import Broker
+
+BROKERS: Final = Table(
+    "brokers", "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s",
+    "cluster broker id address version in out pageCacheWaitMs hours space",
+    ("#Cluster Name", "#Broker Name", "#BID", "#Addr", "#Version", "#InTPS(LOAD)",
+     "#OutTPS(LOAD)", "#PCWait(ms)", "#Hour", "#SPACE"),
+)  # fmt: skip
+TOTALS: Final = Table(
+    "brokers", "%-16s  %-32s %14d %14d %14d %14d",
+    "cluster broker inYesterday outYesterday inToday outToday",
+    ("#Cluster Name", "#Broker Name", "#InTotalYest", "#OutTotalYest", "#InTotalToday",
+     "#OutTotalToday"),
+)  # fmt: skip
+_MS_PER_HOUR: Final = 3_600_000
+
+
+def list_clusters(admin: Admin, given: Given, out: Output) -> None:
+    """All brokers with their load, or with what came and went; again and again on request."""
+    show_more = "moreStats" in given
+
+    def show() -> None:
+        (_show_totals if show_more else _show_load)(admin, out)
+
+    if "interval" in given:
+        every(given.number("interval"), show, out)
+    show()
+
+
+def _replicas(admin: Admin) -> list[tuple[str, Broker, int, str]]:
+    """Each replica of each broker of each cluster."""
+    clusters = admin.clusters()
+    return [
+        (cluster, broker, number, address)
+        for cluster in clusters.names
+        for broker in clusters.of(cluster)
+        for number, address in broker.addresses.items()
+    ]
+
+
+def _figures(admin: Admin, address: str) -> dict[str, str]:
+    """The figures of a broker, none of one that does not answer: the others are shown still."""
+    try:
+        return admin.runtime_info(address)
+    except PenstockError:
+        return {}
+
+
+def _show_load(admin: Admin, out: Output) -> None:
+    out.head(BROKERS)
+    for cluster, broker, number, address in _replicas(admin):
+        figures = _figures(admin, address)
+        earliest = figures.get("earliestMessageTimeStamp")
+        hours = (admin.now_ms - int(earliest)) / _MS_PER_HOUR if earliest else 0.0
+        space = float(figures.get("commitLogDiskRatio") or 0.0)
+        out.row(
+            BROKERS, cluster, broker.name, Shown(str(number), number), address,
+            figures.get("brokerVersionDesc", ""), _rate(figures, "putTps", "send"),
+            _rate(figures, "getTransferedTps", "pull"), figures.get("pageCacheLockTimeMills", ""),
+            Shown(f"{hours:2.2f}", hours), Shown(f"{space:.4f}", space),
+        )  # fmt: skip
+
+
+def _rate(figures: dict[str, str], name: str, pool: str) -> Shown:
+    """Messages a second, with the requests that wait and how long the first one has."""
+    rate = 0.0
+    with suppress(ValueError, IndexError):
+        rate = float(figures.get(name, "").split()[0])
+    queued = figures.get(f"{pool}ThreadPoolQueueSize", "")
+    waited = figures.get(f"{pool}ThreadPoolQueueHeadWaitTimeMills", "")
+    return Shown(f"{rate:9.2f}({queued},{waited}ms)", rate)
+
+
+def _show_totals(admin: Admin, out: Output) -> None:
+    out.head(TOTALS)
+    for cluster, broker, _, address in _replicas(admin):
+        figures = _figures(admin, address)
+        put, get = _totals(figures, "msgPutTotal"), _totals(figures, "msgGetTotal")
+        out.row(TOTALS, cluster, broker.name, put[0], get[0], put[1], get[1])
+
+
+def _totals(figures: dict[str, str], name: str) -> tuple[int, int]:
+    """Messages of yesterday and of today."""
+    try:
+        before, morning, now = (
+            int(figures[f"{name}{when}"])
+            for when in ("YesterdayMorning", "TodayMorning", "TodayNow")
+        )
+    except (KeyError, ValueError):
+        return 0, 0
+    return morning - before, now - morning
