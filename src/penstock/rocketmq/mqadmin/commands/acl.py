@@ -1,0 +1,116 @@
+"""Sub-commands about access rules. Secrets are sent where they are set, and never shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.rocketmq.mqadmin.admin import Admin
+from penstock.rocketmq.mqadmin.java_text import to_second, word
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
+
+VERSIONS: Final = Table(
+    "versions", "%-16s  %-22s  %-22s  %-20s  %-22s  %-22s",
+    "cluster broker address file version updated",
+    ("#Cluster Name", "#Broker Name", "#Broker Addr", "#AclFilePath", "#AclConfigVersionNum",
+     "#AclLastUpdateTime"),
+)  # fmt: skip
+_ACCOUNT: Final = (
+    "accessKey", "secretKey", "whiteRemoteAddress", "admin", "defaultTopicPerm",
+    "defaultGroupPerm", "topicPerms", "groupPerms",
+)  # fmt: skip
+_SECRET: Final = "secretKey"
+
+
+def update_acl_config(admin: Admin, given: Given, out: Output) -> None:
+    """Make an account, or change it."""
+    fields = {name: given.text(name) for name in _ACCOUNT if name in given}
+    fields["admin"] = word(given.is_true("admin"))
+    for address in _brokers(admin, given):
+        admin.ask(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, fields)
+        out.say(f"create or update plain access config to {address} success.\n", broker=address)
+    shown = {name: text for name, text in fields.items() if name != _SECRET}
+    pairs = ", ".join(f"{name}={text}" for name, text in shown.items())
+    out.text(f"PlainAccessConfig [{pairs}]")
+    out.fact("account", shown)
+
+
+def delete_acl_config(admin: Admin, given: Given, out: Output) -> None:
+    """Delete an account."""
+    key = given.text("accessKey")
+    for address in _brokers(admin, given):
+        admin.ask(address, RequestCode.DELETE_ACL_CONFIG, {"accessKey": key})
+        out.say(f"delete plain access config account from {address} success.\n", broker=address)
+    out.text(f"account's accesskey is:{key}")
+    out.fact("accessKey", key)
+
+
+def update_global_white_addr(admin: Admin, given: Given, out: Output) -> None:
+    """Set the addresses from which everything is allowed."""
+    fields = {"globalWhiteAddrs": given.text("globalWhiteRemoteAddresses")}
+    if "aclFileFullPath" in given:
+        fields["aclFileFullPath"] = given.text("aclFileFullPath")
+    for address in _brokers(admin, given):
+        admin.ask(address, RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, fields)
+        text = f"update global white remote addresses to {address} success.\n"
+        out.say(text, broker=address)
+
+
+def _brokers(admin: Admin, given: Given) -> list[str]:
+    if "brokerAddr" in given:
+        return [given.text("brokerAddr")]
+    return admin.clusters().addresses(given.text("clusterName"))
+
+
+def cluster_acl_config_version(admin: Admin, given: Given, out: Output) -> None:
+    """The number of changes of the rules by commands, and the time of the last."""
+    if "brokerAddr" in given:
+        _show_versions(admin, given.text("brokerAddr"), out)
+        out.text("get broker's plain access config version success.\n")
+        return
+    masters = admin.clusters().masters(given.text("clusterName"))
+    out.head(VERSIONS)
+    for address in masters:
+        _show_versions(admin, address, out)
+    out.text("get cluster's plain access config version success.\n")
+
+
+def _show_versions(admin: Admin, address: str, out: Output) -> None:
+    answer = admin.ask(address, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+    files: dict[str, Any] = fastjson.loads(answer.text("allAclFileVersion").encode())
+    for file, version in files.items():
+        out.row(
+            VERSIONS, answer.text("clusterName"), answer.text("brokerName"),
+            answer.text("brokerAddr"), file, str(version["counter"]),
+            to_second(int(version["timestamp"])),
+        )  # fmt: skip
+
+
+def get_acl_config(admin: Admin, given: Given, out: Output) -> None:
+    """The accounts and the trusted addresses."""
+    masters = (
+        [given.text("brokerAddr")]
+        if "brokerAddr" in given
+        else admin.clusters().masters(given.text("clusterName"))
+    )
+    for address in masters:
+        found = admin.ask_json(address, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
+        trusted = found.get("globalWhiteAddrs") or []
+        accounts = [_without_secret(each) for each in found.get("plainAccessConfigs") or ()]
+        out.text(f"\nglobalWhiteRemoteAddresses: [{', '.join(map(str, trusted))}]\n\naccounts:\n")
+        for each in accounts:
+            out.text("".join(f"  {name:<18}: {_shown(each.get(name))}\n" for name in _ACCOUNT))
+            out.text("\n")
+        out.fact(address, {"globalWhiteAddrs": trusted, "accounts": accounts})
+
+
+def _without_secret(account: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in account.items() if name != _SECRET}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else word(value)

@@ -1,0 +1,215 @@
+"""Sub-commands that write what a cluster has into JSON files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
+from penstock.rocketmq.mqadmin.commands.brokers import broker_config
+from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
+from penstock.rocketmq.mqadmin.commands.stats import PUT, broker_stats
+from penstock.rocketmq.mqadmin.errors import UsageWanted
+from penstock.rocketmq.mqadmin.java_text import pretty
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.topology import MASTER
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import PROTOCOL_VERSION
+from penstock.rocketmq.protocol.versions import version_name
+
+FOLDER: Final = "/tmp/rocketmq/export"
+_SYSTEM_GROUPS: Final = frozenset(
+    (
+        "DEFAULT_CONSUMER", "DEFAULT_PRODUCER", "TOOLS_CONSUMER", "FILTERSRV_CONSUMER",
+        "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_ONSAPI_PULL",
+        "CID_RMQ_SYS_TRANS",
+    )
+)  # fmt: skip
+_SYSTEM_PREFIX: Final = "CID_RMQ_SYS_"
+_CONFIGS: Final = (
+    "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime",
+    "filterServerNums", "flushDiskType", "maxMessageSize", "messageDelayLevel",
+    "msgTraceTopicName", "slaveReadEnable", "traceOn", "traceTopicEnable", "useTLS",
+    "autoCreateTopicEnable", "autoCreateSubscriptionGroup",
+)  # fmt: skip
+_HALF, _SCHEDULE = "RMQ_SYS_TRANS_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"
+
+
+def _write(given: Given, name: str, value: dict[str, Any], out: Output, end: str = "") -> None:
+    path = f"{given.text('filePath', FOLDER)}/{name}"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(pretty(value), encoding="utf-8")
+    out.say(f"export {path} success{end}", path=path)
+
+
+# --- topics and groups ----------------------------------------------------------------------------
+
+
+def export_metadata(admin: Admin, given: Given, out: Output) -> None:
+    """The configuration of topics and groups."""
+    if "brokerAddr" in given:
+        address = given.text("brokerAddr")
+        if "topic" in given:
+            found = _topics(admin, address, special="specialTopic" in given)
+            _write(given, "topic.json", found, out)
+        elif "subscriptionGroup" in given:
+            _write(given, "subscriptionGroup.json", _groups(admin, address), out)
+    elif "clusterName" in given:
+        _export_cluster(admin, given, out)
+    else:
+        raise UsageWanted
+
+
+def _export_cluster(admin: Admin, given: Given, out: Output) -> None:
+    topics: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
+    for address in admin.clusters().masters(given.text("clusterName")):
+        found = _topics(admin, address, special="specialTopic" in given)["topicConfigTable"]
+        _merge(topics, found, "readQueueNums", "writeQueueNums")
+        _merge(groups, _groups(admin, address)["subscriptionGroupTable"], "retryQueueNums")
+    wants_topics, wants_groups = "topic" in given, "subscriptionGroup" in given
+    result: dict[str, Any] = {"exportTime": admin.now_ms}
+    if wants_topics or not wants_groups:
+        result["topicConfigTable"] = topics
+    if not wants_topics:
+        result["subscriptionGroupTable"] = groups
+    name = "topic" if wants_topics else "subscriptionGroup" if wants_groups else "metadata"
+    _write(given, f"{name}.json", result, out, "\n")
+
+
+def _merge(all_found: dict[str, Any], more: dict[str, Any], *sums: str) -> None:
+    """Add the configuration of one broker: numbers of queues are those of all of them."""
+    for name, config in more.items():
+        before = all_found.get(name)
+        added = {each: config[each] + before[each] for each in sums} if before else {}
+        all_found[name] = config | added
+
+
+def _topics(admin: Admin, address: str, *, special: bool) -> dict[str, Any]:
+    """The topics of a broker that are no system topics; with retry topics if ``special``."""
+    found = admin.ask_json(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+    system = admin.ask_json(address, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    unwanted = set(system.get("topicList") or ())
+    table = {
+        name: dict(sorted(config.items()))
+        for name, config in sorted(found["topicConfigTable"].items())
+        if name not in unwanted and (special or not name.startswith((RETRY, DLQ)))
+    }
+    return {"dataVersion": found.get("dataVersion"), "topicConfigTable": table}
+
+
+def _groups(admin: Admin, address: str) -> dict[str, Any]:
+    """The groups of a broker that are none of the system's."""
+    found = admin.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    table = {
+        name: dict(sorted(config.items()))
+        for name, config in sorted(found["subscriptionGroupTable"].items())
+        if name not in _SYSTEM_GROUPS and not name.startswith(_SYSTEM_PREFIX)
+    }
+    return {"dataVersion": found.get("dataVersion"), "subscriptionGroupTable": table}
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def export_configs(admin: Admin, given: Given, out: Output) -> None:
+    """The settings of a cluster's brokers, and how many there are."""
+    configs: dict[str, Any] = {}
+    masters = replicas = 0
+    for broker in admin.clusters().of(given.text("clusterName")):
+        masters += 1
+        replicas += sum(number != MASTER for number in broker.addresses)
+        found = broker_config(admin, broker.master or broker.any_address())
+        configs[broker.name] = {name: found.get(name) for name in _CONFIGS}
+    scale = {
+        "namesrvSize": len(admin.name_servers), "masterBrokerSize": masters,
+        "slaveBrokerSize": replicas,
+    }  # fmt: skip
+    _write(given, "configs.json", {"brokerConfigs": configs, "clusterScale": scale}, out)
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def export_metrics(admin: Admin, given: Given, out: Output) -> None:
+    """The figures of a cluster's brokers, and their sums."""
+    reports: dict[str, Any] = {}
+    rates: dict[str, float] = {}
+    totals: dict[str, int] = {}
+    for broker in admin.clusters().of(given.text("clusterName")):
+        reports[broker.name] = report = _report(admin, broker.master or broker.any_address())
+        quota = report["runtimeQuota"]
+        for name, rate in quota["tps"].items():
+            total = f"total{name[0].upper()}{name[1:]}"
+            rates[total] = rates.get(total, 0.0) + rate
+        for name, count in quota["oneDayNum"].items():
+            totals[name] = totals.get(name, 0) + count
+    sums = {"totalTps": rates, "totalOneDayNum": totals}
+    _write(given, "metrics.json", {"evaluateReport": reports, "totalData": sums}, out)
+
+
+def _report(admin: Admin, address: str) -> dict[str, Any]:
+    figures, config = admin.runtime_info(address), broker_config(admin, address)
+    groups = list(_groups(admin, address)["subscriptionGroupTable"])
+    return {
+        "runtimeEnv": {
+            "cpuNum": config.get("clientCallbackExecutorThreads"),
+            "totalMemKBytes": figures.get("totalMemKBytes"),
+        },
+        "runtimeQuota": _quota(admin, address, figures, len(groups)),
+        "runtimeVersion": {
+            "rocketmqVersion": version_name(PROTOCOL_VERSION),
+            "clientInfo": sorted({each for group in groups for each in _clients(admin, group)}),
+        },
+    }
+
+
+def _clients(admin: Admin, group: str) -> list[str]:
+    try:
+        found = sorted_connections(admin.connections(group))
+    except PenstockError:
+        return []
+    return [f"{each['language']}%{version_name(int(each['version']))}" for each in found]
+
+
+def _quota(admin: Admin, address: str, figures: dict[str, str], groups: int) -> dict[str, Any]:
+    half, half_total = _put_stats(admin, address, _HALF)
+    scheduled, scheduled_total = _put_stats(admin, address, _SCHEDULE)
+    disks = {name: figures.get(name) for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")}
+    return {
+        "diskRatio": disks,
+        "tps": {
+            "normalInTps": _first(figures.get("putTps", "")),
+            "normalOutTps": _first(figures.get("getTransferedTps", "")),
+            "transInTps": half,
+            "scheduleInTps": scheduled,
+        },
+        "oneDayNum": {
+            "normalOneDayInNum": _yesterday(figures, "msgPutTotal"),
+            "normalOneDayOutNum": _yesterday(figures, "msgGetTotal"),
+            "transOneDayInNum": half_total,
+            "scheduleOneDayInNum": scheduled_total,
+        },
+        "messageAverageSize": figures.get("putMessageAverageSize"),
+        "topicSize": len(_topics(admin, address, special=False)["topicConfigTable"]),
+        "groupSize": groups,
+    }
+
+
+def _put_stats(admin: Admin, address: str, topic: str) -> tuple[float, int]:
+    try:
+        return broker_stats(admin, address, PUT, topic)
+    except PenstockError:
+        return 0.0, 0
+
+
+def _first(rates: str) -> float:
+    return float(rates.split()[0]) if rates.split() else 0.0
+
+
+def _yesterday(figures: dict[str, str], name: str) -> int:
+    morning, before = (figures.get(f"{name}{day}Morning", "0") for day in ("Today", "Yesterday"))
+    return int(morning) - int(before)
