@@ -1,0 +1,145 @@
+"""The program: finds the sub-command, runs it, and tells what went wrong in one line.
+
+Exit codes are upstream's: 0 whether the sub-command succeeds or fails, 1 for a command line that
+makes no sense. With ``--json`` a failure is 1 as well, so that scripts see it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused, UsageWanted
+from penstock.rocketmq.mqadmin.help import usage
+from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse
+from penstock.rocketmq.mqadmin.output import Output
+from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS, find
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.client.config import Config
+
+_COMMANDS: Final = "penstock.rocketmq.mqadmin.commands"
+_INTERRUPTED: Final = 130
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a command line; the exit code."""
+    try:
+        return _run(list(words))
+    except BrokenPipeError:
+        # The reader of stdout has gone, as `head` does; Python would fail again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    if not words:
+        print(_overview(), end="")
+        return 0
+    asks_help = words[0] == "help" and len(words) == 2
+    name = words[1] if asks_help else words[0]
+    command = find(name)
+    if command is None:
+        print(f"The sub command {name} not exist.")
+        return 0
+    if asks_help:
+        print(usage(command), end="")
+        return 0
+    try:
+        given = parse(command, words[1:])
+    except BadUsage:
+        print(usage(command), end="")
+        return 1
+    if "help" in given:
+        print(usage(command), end="")
+        return 0
+    return execute(command, given)
+
+
+def execute(command: SubCommand, given: Given) -> int:
+    """Run a sub-command; the exit code."""
+    as_json = "json" in given
+    out = Output(sys.stdout.write, as_json=as_json)
+    try:
+        _call(command, given, out)
+        failed = False
+    except UsageWanted as error:
+        out.text(usage(command))
+        out.fail(str(error))
+        failed = True
+    except (PenstockError, OSError, KeyError, TypeError, ValueError, IndexError) as error:
+        out.fail(_reason(error), error.code if isinstance(error, Refused) else None)
+        sys.stdout.flush()
+        if not as_json:
+            print(f"mqadmin {command.name}: {_reason(error)}", file=sys.stderr)
+        failed = True
+    out.finish()
+    sys.stdout.flush()
+    return int(failed and as_json)
+
+
+def _call(command: SubCommand, given: Given, out: Output) -> None:
+    from penstock.rocketmq.client.events import LOGGER
+    from penstock.rocketmq.mqadmin.admin import Admin
+
+    LOGGER.addHandler(logging.NullHandler())  # what goes wrong is raised as well, and told once
+    home, function = command.home.split(".")
+    work = getattr(import_module(f"{_COMMANDS}.{home}"), function)
+    admin = Admin(given.text("namesrvAddr"), config_of(given))
+    try:
+        work(admin, given, out)
+    finally:
+        admin.close()
+
+
+def config_of(given: Given) -> Config:
+    """The options of the client: ``--client-opt``, and the account. Raises ConfigError.
+
+    The account stands in ``conf/tools.yml`` under ROCKETMQ_HOME, where upstream's tool has it too.
+    """
+    from penstock.rocketmq.client.config import Config
+
+    config = Config()
+    found = _account()
+    if found.get("accessKey") and found.get("secretKey"):
+        config = Config(access_key=found["accessKey"], secret_key=found["secretKey"])
+    for each in given.all("client-opt"):
+        name, comma, value = each.partition(",")
+        config = config.with_option(name, value if comma else True)
+    return config.validate()
+
+
+def _account() -> dict[str, str]:
+    home = os.environ.get("ROCKETMQ_HOME")
+    try:
+        lines = (Path(home) / "conf" / "tools.yml").read_text().splitlines() if home else []
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in lines if not line.startswith((" ", "#")))
+    return {name.strip(): value.strip().strip("'\"") for name, _, value in pairs}
+
+
+def _overview() -> str:
+    lines = ["The most commonly used mqadmin commands are:"]
+    lines += [f"   {each.name:<20} {each.help}" for each in SUB_COMMANDS]
+    lines += ["", "See 'mqadmin help <command>' for more information on a specific command.", ""]
+    return "\n".join(lines)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, PenstockError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return f"the server's answer makes no sense ({type(error).__name__}: {error})"
+
+
+__all__ = ["CommandFailed", "execute", "run"]

@@ -1,0 +1,32 @@
+"""The mqadmin command as a user starts it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.ports import unused_address
+
+COMMAND = [sys.executable, "-m", "penstock.cli.mqadmin"]
+HEAVY = (
+    "numpy", "urllib.request", "asyncio", "uvloop", "cyclopts", "penstock.broker",
+    "penstock.storage.log", "penstock.rocketmq.broker", "penstock.rocketmq.client.aio",
+    "penstock.rocketmq.client.group",
+)  # fmt: skip
+
+
+def test_a_command_line() -> None:
+    found = subprocess.run([*COMMAND, "help", "topicList"], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("usage: mqadmin topicList ")
+
+
+def test_nothing_heavy_is_imported_to_ask_a_server() -> None:
+    """A start takes a fifth of a second, most of it Python's own."""
+    program = (
+        "import sys; from penstock.rocketmq.mqadmin.program import run; "
+        f"run(['topicList', '-n', {unused_address()!r}]); "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "[]\n"

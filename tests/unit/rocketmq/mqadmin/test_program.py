@@ -1,0 +1,77 @@
+"""The program: what it prints for which command line, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.program import config_of, run
+from tests.ports import unused_address
+
+
+def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The most commonly used mqadmin commands are:\n   updateTopic          ")
+    assert out.endswith(
+        "See 'mqadmin help <command>' for more information on a specific command.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "expected"),
+    [
+        ("help topicList", 0, "usage: mqadmin topicList "),
+        ("topicList -h", 0, "usage: mqadmin topicList "),
+        ("TOPICLIST -z", 1, "usage: mqadmin topicList "),
+        ("topicRoute", 1, "usage: mqadmin topicRoute "),
+        ("nosuch", 0, "The sub command nosuch not exist.\n"),
+        ("help nosuch", 0, "The sub command nosuch not exist.\n"),
+    ],
+)
+def test_exit_codes_are_upstreams(
+    line: str, code: int, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(line.split()) == code
+    assert capsys.readouterr().out.startswith(expected)
+
+
+def test_a_failure_is_one_line_and_in_json_an_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    address = unused_address()
+    assert run(["topicList", "-n", address]) == 0
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.startswith("mqadmin topicList: connect to name servers failed: ")
+    assert found.err.count("\n") == 1
+    assert run(["topicList", "--json", "-n", address]) == 1
+    assert address in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_the_usage_where_broker_and_cluster_are_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["updateSubGroup", "-g", "G", "-n", unused_address()]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin updateSubGroup ")
+
+
+def test_the_account_of_tools_yml_and_options_of_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "tools.yml").write_text(
+        "# for tools\naccessKey: 'rocketmq2'\nsecretKey: \"12345678\"\n"
+    )
+    monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
+    config = config_of(Given({"client-opt": "vip_channel_enabled\0connect_timeout,7s"}))
+    assert (config.access_key, config.secret_key) == ("rocketmq2", "12345678")
+    assert (config.vip_channel_enabled, config.connect_timeout) == (True, 7.0)
+    with pytest.raises(ConfigError, match="nosuch"):
+        config_of(Given({"client-opt": "nosuch,1"}))
+    monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path / "none"))
+    assert config_of(Given()).access_key == ""
