@@ -12,7 +12,7 @@ TOGETHER := -n auto --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide mqadmin-page mqadmin-samples clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -193,6 +193,12 @@ spark-options: install  ## write the options of Spark's source into docs/spark.m
 
 client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
 	@$(BIN)/python -m tests.conformance.client_duties
+
+mqadmin-page: install  ## write mqadmin's sub-commands into docs/mqadmin.md
+	@$(BIN)/python -m tests.conformance.mqadmin_page
+
+mqadmin-samples: install  ## record what Java's mqadmin prints (JAVA=: a folder with the jars of 4.9.7)
+	@PENSTOCK_ROCKETMQ_JAVA=$(JAVA) $(BIN)/python -m tests.conformance.record_mqadmin
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

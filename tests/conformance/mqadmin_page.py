@@ -1,0 +1,50 @@
+"""The list of mqadmin's sub-commands in the documentation, made of the table that parses them.
+
+`make mqadmin-page` writes it, `test_mqadmin_page.py` checks that it did.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.rocketmq.mqadmin.options import Option, SubCommand
+from penstock.rocketmq.mqadmin.sub_commands import SUB_COMMANDS
+
+PAGE = Path(__file__).parents[2] / "docs" / "mqadmin.md"
+BEGIN = "<!-- sub-commands: written by `make mqadmin-page` -->\n"
+END = "<!-- end of sub-commands -->\n"
+
+
+def _option(each: Option) -> str:
+    mark = "**" if each.is_required else "*" if each.one_of else ""
+    value = f" {each.name}" if each.takes_value else ""
+    told = each.help.replace("|", "\\|").replace("<", "&lt;")
+    return f"{mark}`-{each.letter}{value}`{mark} {told}"
+
+
+def _row(command: SubCommand) -> str:
+    name = f"`{command.name}`" + (f"<br>(`{command.alias}`)" if command.alias else "")
+    return f"| {name} | {command.help} | {'<br>'.join(map(_option, command.own))} |"
+
+
+def table() -> str:
+    """The whole table."""
+    head = ["| sub-command | | options |", "|---|---|---|"]
+    rows = sorted(map(_row, SUB_COMMANDS), key=str.lower)
+    return "\n".join(["", *head, *rows, "", ""])
+
+
+def split(page: str) -> tuple[str, str, str]:
+    """The page before the table, the table, and what follows it."""
+    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    return page[:start], page[start:end], page[end:]
+
+
+def main() -> None:
+    """Write the table into the page."""
+    before, _, after = split(PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(before + table() + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

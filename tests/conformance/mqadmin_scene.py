@@ -1,0 +1,220 @@
+"""Servers with a topic, three messages and a group that has consumed them, for mqadmin.
+
+Upstream's tool was run on this scene and its output recorded (`record_mqadmin.py`); ours is run on
+the same scene, command by command in the same order (`test_mqadmin.py`). What differs from run to
+run, such as ports, times and ids, is masked in both.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.rocketmq.blocking import RemotingLink
+from penstock.rocketmq.client import Message, MessageQueue
+from penstock.rocketmq.client.blocking import Producer, PushConsumer
+from penstock.rocketmq.protocol.codes import RequestCode
+from tests.unit.rocketmq.client.servers import (
+    QUICK,
+    SECONDS,
+    Elsewhere,
+    make_topic,
+    wait_for_route,
+)
+
+SAMPLES = Path(__file__).parent / "samples" / "mqadmin.json"
+USAGES = Path(__file__).parent / "samples" / "mqadmin_usages.json"
+TOPIC, GROUP, BROKER = "orders", "billing", "broker-a"
+CLIENT = "10.1.1.1@scene"
+CONFIG = replace(QUICK, client_ip="10.1.1.1", instance_name="scene")
+
+COMMANDS = """
+updateTopic -c DefaultCluster -t made -r 2 -w 2
+updateTopic -b <BROKER> -t ordered -r 2 -w 2 -o true
+updateTopic -b <BROKER> -t unit -p 2 -u true -s true
+updateTopicPerm -b <BROKER> -t made -p 4
+updateTopicPerm -b <BROKER> -t made -p 4
+updateTopicPerm -c DefaultCluster -t made -p 6
+topicList
+topicList -c
+topicRoute -t made
+topicRoute -t orders -l
+topicRoute -t nosuch
+topicStatus -t orders
+topicClusterList -t orders
+updateSubGroup -c DefaultCluster -g made-group -r 5
+updateSubGroup -b <BROKER> -g other -d true -s false
+getConsumerConfig -g made-group
+clusterList
+clusterList -m
+brokerStatus -b <BROKER>
+getBrokerConfig -b <BROKER>
+getBrokerConfig -c DefaultCluster
+updateBrokerConfig -b <BROKER> -k maxMessageSize -v 4000000
+queryMsgByKey -t orders -k key-0
+queryMsgByKey -t orders -k nosuch
+queryMsgById -i <OFFSET_ID>
+queryMsgById -i zz
+queryMsgById -i <OFFSET_ID> -g billing -d <CLIENT>
+queryMsgByUniqueKey -t orders -i <UNIQUE_ID>
+queryMsgByOffset -t orders -b broker-a -i 0 -o 1
+queryMsgByOffset -t orders -b broker-a -i 0 -o 99
+printMsg -t orders -d true
+printMsgByQueue -t orders -a broker-a -i 1 -d true -p true
+printMsgByQueue -t orders -a broker-a -i 0 -f true
+consumeMessage -t orders -b broker-a -i 0 -o 0 -c 1
+queryCq -q 0 -i 0 -t orders -b <BROKER>
+queryCq -q 0 -i 0 -t orders -g billing
+producerConnection -g nosuch -t orders
+consumerConnection -g billing
+consumerConnection -g nosuch
+consumerStatus -g billing
+consumerProgress
+consumerProgress -g billing
+consumerProgress -g billing -s true
+consumerProgress -g nosuch
+brokerConsumeStats -b <BROKER>
+statsAll -t orders
+updateKvConfig -s NS -k k -v v
+deleteKvConfig -s NS -k k
+updateOrderConf -m put -t made -v broker-a:2
+updateOrderConf -m get -t made
+updateOrderConf -m delete -t made
+updateOrderConf -m get -t made
+getNamesrvConfig
+updateNamesrvConfig -k orderMessageEnable -v true
+wipeWritePerm -b broker-a
+addWritePerm -b broker-a
+cleanExpiredCQ -b <BROKER>
+cleanUnusedTopic -c DefaultCluster
+deleteExpiredCommitLog -b <BROKER>
+allocateMQ -t made -i 10.0.0.1
+cloneGroupOffset -s billing -d cloned -t orders
+resetOffsetByTime -g billing -t orders -s now
+resetOffsetByTime -g cloned -t orders -s 0
+skipAccumulatedMessage -g cloned -t orders
+resetOffsetByTime -g nosuch -t orders -s now
+clusterAclConfigVersion -b <BROKER>
+getAclConfig -b <BROKER>
+deleteAclConfig -b <BROKER> -a somebody
+queryMsgTraceById -i <UNIQUE_ID>
+sendMessage -t made -p hello -k key1 -c TagA -b broker-a -i 1
+sendMessage -t made -p hello -i 1
+deleteSubGroup -b <BROKER> -g other
+deleteSubGroup -c DefaultCluster -g made-group -r true
+deleteTopic -c DefaultCluster -t ordered
+topicRoute -t ordered
+""".strip().splitlines()
+
+_MASKS = (
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", "<TIME>"),
+    (r"\b[0-9A-F]{32,}\b", "<ID>"),
+    (r"127\.0\.0\.1:\d+", "<ADDRESS>"),
+    (r" *\b\d+\.\d+\b", "<FLOAT>"),
+    (r"\b\d{12,}\b", "<NUMBER>"),
+    (r"spentTimeMills=\d+", "spentTimeMills=<NUMBER>"),
+)
+_NAMES_ONLY = ("brokerStatus", "getBrokerConfig", "getNamesrvConfig")
+_TRACE = re.compile(
+    r"\s+at |[\w.]+(Exception|Error)\b|Caused by|\s+\.\.\. \d+ more|See http|For more information"
+)
+
+
+class Scene(NamedTuple):
+    """The name server, and what stands in the commands for what differs."""
+
+    name_server: str
+    values: dict[str, str]
+
+    def words(self, command: str) -> list[str]:
+        """The words of a command, the name server's address among them."""
+        for name, value in self.values.items():
+            command = command.replace(f"<{name}>", value)
+        name, *words = command.split()
+        return [name, "-n", self.name_server, *words]
+
+
+@contextmanager
+def run_scene(name_server: str, broker: str) -> Iterator[Scene]:
+    """The scene on the servers at these addresses, until the end of the block."""
+    make_topic(Elsewhere(broker), TOPIC, 2)
+    wait_for_route(name_server, TOPIC)
+    with Producer("shop", name_server, config=CONFIG) as producer, consuming(name_server):
+        results = [
+            producer.send(
+                Message(TOPIC, body, tag, f"key-{number}", {"color": "blue"}),
+                queue=MessageQueue(BROKER, number % 2, TOPIC),
+            )
+            for number, (tag, body) in enumerate((("A", b"one"), ("B", b"two"), ("A", b"three")))
+        ]
+        values = {
+            "BROKER": broker, "CLIENT": CLIENT, "OFFSET_ID": results[0].offset_id,
+            "UNIQUE_ID": results[0].id,
+        }  # fmt: skip
+        _wait_for_commits(broker, (2, 1))
+        yield Scene(name_server, values)
+
+
+@contextmanager
+def consuming(name_server: str) -> Iterator[None]:
+    """A member of the group, in a thread."""
+    consumer = PushConsumer(GROUP, name_server, config=CONFIG)
+    consumer.subscribe(TOPIC)
+    thread = threading.Thread(target=lambda: consumer.run(lambda message: None, threads=1))
+    thread.start()
+    try:
+        yield
+    finally:
+        consumer.stop()
+        thread.join()
+        consumer.close()
+
+
+def _wait_for_commits(broker: str, offsets: tuple[int, ...]) -> None:
+    link = RemotingLink(broker, SECONDS)
+    for queue, offset in enumerate(offsets):
+        fields = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue}
+        while True:
+            answer = link.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+            if answer.code == 0 and answer.int64("offset") == offset:
+                break
+            time.sleep(0.05)
+    link.close()
+
+
+def masked(command: str, output: str, error: str = "") -> list[str]:
+    """The lines of an output, sorted, without what differs from run to run.
+
+    Java has an error as a stack trace in its output, ours is a line of its own.
+    """
+    lines = [line.rstrip() for line in output.splitlines()]
+    told = [line for line in lines if line and not _TRACE.match(line)]
+    if not told and any(_TRACE.match(line) for line in lines):
+        error = [line for line in lines if "Exception: " in line][-1].split("Exception: ", 1)[1]
+    if error:  # one that is no server's is told in words of one's own
+        told.append("! " + re.sub(r" BROKER: .*", "", error) if "CODE: " in error else "! <ERROR>")
+    if command.split()[0] in _NAMES_ONLY:
+        told = [re.split(r"\s*[:=] ", line)[0] for line in told]
+        told = [line for line in told if not line.startswith("commitLogDiskRatio_")]
+    if command.startswith("statsAll"):  # sampled each minute
+        told = [re.sub(r"\s+\d+\s+\d+$", " <COUNTS>", line) for line in told]
+    for pattern, mask in _MASKS:
+        told = [re.sub(pattern, mask, line) for line in told]
+    return sorted(told)
+
+
+def options_of(usage: str) -> list[str]:
+    """The options that a usage lists, but for those that only ours has; blanks collapsed."""
+    found: list[str] = []
+    for line in usage.splitlines():
+        if option := re.match(r" {1,4}(-\w,--.+|--.+)", line):
+            found.append(option[1])
+        elif found:
+            found[-1] += f" {line}"
+    return [" ".join(each.split()) for each in found if not each.startswith("--")]
