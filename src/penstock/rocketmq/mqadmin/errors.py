@@ -10,11 +10,11 @@ class CommandFailed(PenstockError):
 
 
 class Refused(CommandFailed):
-    """A server's refusal: its code and its words, as upstream's tool prints them."""
+    """A server's refusal: its code and the first line of its words, printed as upstream does."""
 
     def __init__(self, code: int, words: str | None) -> None:
         self.code = code
-        self.words = words or ""
+        self.words = (words or "").partition("\n")[0].rstrip()
         super().__init__(f"CODE: {code}  DESC: {self.words}")
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = "penstock.rocketmq.mqadmin.commands"
 _INTERRUPTED: Final = 130
+_SENSELESS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors that the fields of an answer may lead to which lacks them, or has others."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -75,7 +77,7 @@ def execute(command: SubCommand, given: Given) -> int:
         out.text(usage(command))
         out.fail(str(error))
         failed = True
-    except (PenstockError, OSError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (PenstockError, OSError, *_SENSELESS) as error:
         out.fail(_reason(error), error.code if isinstance(error, Refused) else None)
         sys.stdout.flush()
         if not as_json:

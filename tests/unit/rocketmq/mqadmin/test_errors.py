@@ -4,7 +4,7 @@ from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
 
 
 def test_a_refusal_reads_as_upstreams() -> None:
-    assert str(Refused(17, "No topic route info")) == "CODE: 17  DESC: No topic route info"
+    assert str(Refused(17, "No route\nSee http://")) == "CODE: 17  DESC: No route"
     assert str(Refused(1, None)) == "CODE: 1  DESC: "
 
 

@@ -11,6 +11,8 @@ from penstock.core.errors import ConfigError
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.program import config_of, run
 from tests.ports import unused_address
+from tests.unit.rocketmq.client.secured import run_with_tls
+from tests.unit.rocketmq.client.servers import run_servers
 
 
 def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,3 +77,37 @@ def test_the_account_of_tools_yml_and_options_of_the_client(
         config_of(Given({"client-opt": "nosuch,1"}))
     monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path / "none"))
     assert config_of(Given()).access_key == ""
+
+
+def test_access_rules_are_changed_by_an_account_that_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "plain_acl.yml").write_text(
+        "accounts:\n  - accessKey: the-admin\n    secretKey: secret-1\n    admin: true\n"
+    )
+    rules = {"aclEnable": "true", "nsqOpen": "true", "aclDirectory": tmp_path}
+    with run_servers(**rules) as servers:
+        address = servers.broker.rocketmq
+        assert run(["getAclConfig", "--json", "-b", address]) == 1
+        assert json.loads(capsys.readouterr().out)["code"] == 16
+        tools = tmp_path / "conf" / "tools.yml"
+        tools.write_text("accessKey: the-admin\nsecretKey: secret-1\n")
+        monkeypatch.setenv("ROCKETMQ_HOME", str(tmp_path))
+        account = ["-a", "another1", "-s", "secret-2", "-t", "a=PUB,b=DENY"]
+        assert run(["updateAclConfig", "--json", "-b", address, *account]) == 0
+        capsys.readouterr()
+        assert run(["getAclConfig", "--json", "-b", address]) == 0
+        found = capsys.readouterr().out
+        assert "secret-" not in found
+        by_key = {each["accessKey"]: each for each in json.loads(found)[address]["accounts"]}
+        assert by_key["another1"]["topicPerms"] == ["a=PUB", "b=DENY"]
+        assert by_key["the-admin"]["admin"]
+
+
+def test_servers_that_speak_tls_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with run_with_tls(tmp_path) as (servers, config):
+        options = ["tls_enable,true", f"tls_trust_cert_path,{config.tls_trust_cert_path}"]
+        words = [word for each in options for word in ("--client-opt", each)]
+        assert run(["clusterList", "--json", "-n", servers.address, *words]) == 0
+        assert json.loads(capsys.readouterr().out)["brokers"][0]["version"] == "V4_9_8"
