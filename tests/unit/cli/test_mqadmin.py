@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -30,3 +31,12 @@ def test_nothing_heavy_is_imported_to_ask_a_server() -> None:
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout == "[]\n"
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    for words in ([], ["help", "topicList"], ["topicList", "--json", "-n", unused_address()]):
+        found = subprocess.run([*COMMAND, *words], stdout=writer, stderr=subprocess.PIPE)
+        assert (found.returncode, found.stderr) == (0, b"")
+    os.close(writer)

@@ -77,8 +77,6 @@ class SubCommand:
     """The module under ``commands`` and the function in it, with a dot between."""
     own: tuple[Option, ...] = ()
     alias: str = ""
-    is_endless: bool = False
-    """True if it goes on until it is interrupted."""
 
     @property
     def options(self) -> tuple[Option, ...]:

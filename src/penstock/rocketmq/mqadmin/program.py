@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused, UsageWanted
+from penstock.rocketmq.mqadmin.errors import Refused, UsageWanted
 from penstock.rocketmq.mqadmin.help import usage
 from penstock.rocketmq.mqadmin.options import BadUsage, Given, SubCommand, parse
 from penstock.rocketmq.mqadmin.output import Output
@@ -33,7 +33,9 @@ _SENSELESS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Va
 def run(words: Sequence[str]) -> int:
     """Run a command line; the exit code."""
     try:
-        return _run(list(words))
+        code = _run(list(words))
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:
         # The reader of stdout has gone, as `head` does; Python would fail again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -73,6 +75,8 @@ def execute(command: SubCommand, given: Given) -> int:
     try:
         _call(command, given, out)
         failed = False
+    except BrokenPipeError:
+        raise
     except UsageWanted as error:
         out.text(usage(command))
         out.fail(str(error))
@@ -142,6 +146,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return f"the server's answer makes no sense ({type(error).__name__}: {error})"
-
-
-__all__ = ["CommandFailed", "execute", "run"]

@@ -11,10 +11,8 @@ from typing import Final
 from penstock.rocketmq.mqadmin.options import Option, SubCommand, either, flag, may, must
 
 
-def _command(
-    name: str, help: str, home: str, *options: Option, alias: str = "", is_endless: bool = False
-) -> SubCommand:
-    return SubCommand(name, help, home, options, alias, is_endless)
+def _command(name: str, help: str, home: str, *options: Option, alias: str = "") -> SubCommand:
+    return SubCommand(name, help, home, options, alias)
 
 
 SUB_COMMANDS: Final = (
@@ -267,7 +265,7 @@ SUB_COMMANDS: Final = (
         may("c", "cluster", "cluster name"),
     ),
     _command(
-        "startMonitoring", "Start Monitoring", "monitoring.monitor", is_endless=True,
+        "startMonitoring", "Start Monitoring", "monitoring.monitor",
     ),
     _command(
         "statsAll", "Topic and Consumer tps stats", "stats.all_stats",
