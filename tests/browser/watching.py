@@ -50,7 +50,7 @@ class Watcher:
             "response": self._response,
         }
         for event, listener in self._listeners.items():
-            context.on(event, listener)  # type: ignore[call-overload]
+            context.on(event, listener)  # type: ignore[call-overload,unused-ignore]
 
     def close(self) -> None:
         """From now on nothing is a problem."""

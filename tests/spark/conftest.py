@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +27,8 @@ def plain_logs() -> None:
     """Keep pytest's handler of logs as it is; PySpark's loggers set the format of any they get."""
     from pyspark.logger.logger import PySparkLogger
 
-    PySparkLogger.addHandler = logging.Logger.addHandler  # type: ignore[method-assign,assignment]
+    logger: Any = PySparkLogger
+    logger.addHandler = logging.Logger.addHandler
 
 
 @pytest.fixture(scope="session")
