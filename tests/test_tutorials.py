@@ -20,7 +20,7 @@ from penstock.cli.programs import programs
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.pages import DOCS, all_blocks, blocks
-from tests.unit.rocketmq.client.servers import run_servers
+from tests.programs.rocketmq.client.servers import run_servers
 
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 DAEMONS = ("nsqlookupd", "nsqd", "nsqadmin", "mqnamesrv", "mqbroker")

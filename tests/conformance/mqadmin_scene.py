@@ -20,7 +20,7 @@ from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.client import Message, MessageQueue
 from penstock.rocketmq.client.blocking import Producer, PushConsumer
 from penstock.rocketmq.protocol.codes import RequestCode
-from tests.unit.rocketmq.client.servers import (
+from tests.programs.rocketmq.client.servers import (
     QUICK,
     SECONDS,
     Elsewhere,

@@ -25,7 +25,7 @@ from tests.conformance.mqadmin_scene import (
     run_scene,
 )
 from tests.interop.test_rocketmq_java import FOLDERS, JVM, compile_java
-from tests.unit.rocketmq.client.servers import wait_for_broker
+from tests.programs.rocketmq.client.servers import wait_for_broker
 
 
 class JavaTool:

@@ -21,7 +21,7 @@ from tests.conformance.mqadmin_scene import (
     options_of,
     run_scene,
 )
-from tests.unit.rocketmq.client.servers import Servers, run_servers
+from tests.programs.rocketmq.client.servers import Servers, run_servers
 
 RECORDED = json.loads(SAMPLES.read_text(encoding="utf-8"))
 

@@ -22,7 +22,10 @@ class Flag(NamedTuple):
 
 
 def programs() -> dict[str, list[Flag]]:
-    """The flags of every program that is installed with this package, those of NSQ's first."""
+    """The flags of every program that is installed with this package, those of NSQ's first.
+
+    ``penstock`` and ``mqadmin`` have none but those of their sub-commands, which they list.
+    """
     from penstock.cli.mqbroker import flags as mqbroker
     from penstock.cli.mqnamesrv import flags as mqnamesrv
 

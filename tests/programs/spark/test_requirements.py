@@ -109,7 +109,7 @@ def penstock(folder: Path, lacking: Sequence[str], *arguments: str) -> dict[str,
     return run(folder / "environment", folder, *arguments)
 
 
-def run(environment: Path, folder: Path, *arguments: str) -> dict[str, object]:
+def run(environment: Path, folder: Path, *arguments: str) -> dict[str, Any]:
     """What subprocess takes to run the command of an environment in a folder."""
     variables = {
         name: value

@@ -18,7 +18,7 @@ NO_TOPIC = Query({})
 def request(body: Any) -> Request:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     found: Any = type("FakeRequest", (), {"body": raw})()
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def test_topics_of_a_body() -> None:

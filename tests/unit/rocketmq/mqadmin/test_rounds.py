@@ -14,7 +14,7 @@ def test_rounds_go_on_until_they_are_interrupted(monkeypatch: pytest.MonkeyPatch
         if len(pauses) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds.time, "sleep", pause)
+    monkeypatch.setattr("time.sleep", pause)
     texts: list[str] = []
     out = Output(texts.append, as_json=True)
     with pytest.raises(KeyboardInterrupt):

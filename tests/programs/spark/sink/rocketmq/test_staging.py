@@ -18,10 +18,10 @@ from penstock.spark.sink.rocketmq.staging import SHARDS, stage_rows
 from penstock.spark.sink.rocketmq.writer import stream_writer
 from penstock.spark.sink.staging import Batch, StagedRows
 from penstock.testing.daemons import run_nsqd
+from tests.programs.spark.sink.test_writer import Task
 from tests.spark.rocketmq_brokers import Brokers, run_brokers
 from tests.unit.spark.sink.making import batch, schema
 from tests.unit.spark.sink.rocketmq.making import exact, stored
-from tests.unit.spark.sink.test_writer import Task
 
 BODIES = [b"%04d" % number for number in range(1000)]
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.commands import clusters
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
@@ -40,7 +39,7 @@ def test_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds.time, "sleep", interrupted)
+    monkeypatch.setattr("time.sleep", interrupted)
     admin = FakeAdmin({Code.GET_BROKER_RUNTIME_INFO: answer({"table": FIGURES})})
     with pytest.raises(KeyboardInterrupt):
         printed(clusters.list_clusters, admin, interval="5")

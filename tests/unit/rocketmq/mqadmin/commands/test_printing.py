@@ -10,6 +10,7 @@ from penstock.rocketmq.client.pulling import Pulled, PullStatus
 from penstock.rocketmq.client.received import all_received
 from penstock.rocketmq.mqadmin.commands import printing
 from penstock.rocketmq.mqadmin.errors import CommandFailed
+from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.commands.messages_of import stored
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, answer, in_json, printed
@@ -29,8 +30,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         status = PullStatus.NO_MATCHED_MSG if at == 4 else PullStatus.NO_NEW_MSG
         return Pulled(status, [], at + 1 if at == 4 else at, 3, 5)
 
-    monkeypatch.setattr(printing.Reader, "_offset", offset)
-    monkeypatch.setattr(printing.Reader, "pull", pull)
+    monkeypatch.setattr(Reader, "_offset", offset)
+    monkeypatch.setattr(Reader, "pull", pull)
     return FakeAdmin()
 
 

@@ -7,11 +7,12 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.rocketmq.mqadmin import rounds
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands import messages, sending, traces
 from penstock.rocketmq.mqadmin.errors import Refused
-from tests.unit.rocketmq.client.servers import run_servers, wait_for_route
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output
+from tests.programs.rocketmq.client.servers import run_servers, wait_for_route
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, in_json, printed
 
 
@@ -63,11 +64,11 @@ def test_times_of_all_brokers(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rounds.time, "sleep", interrupted)
+    monkeypatch.setattr("time.sleep", interrupted)
     for is_log in ("false", "true"):
         texts: list[str] = []
-        out = sending.Output(texts.append)
-        given = sending.Given({"amount": "2", "print log": is_log})
+        out = Output(texts.append)
+        given = Given({"amount": "2", "print log": is_log})
         with pytest.raises(KeyboardInterrupt):
             sending.cluster_rt(admin, given, out)
         assert "DefaultCluster" in "".join(texts)

@@ -11,8 +11,8 @@ from penstock.core.errors import ConfigError
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.program import config_of, run
 from tests.ports import unused_address
-from tests.unit.rocketmq.client.secured import run_with_tls
-from tests.unit.rocketmq.client.servers import run_servers
+from tests.programs.rocketmq.client.secured import run_with_tls
+from tests.programs.rocketmq.client.servers import run_servers
 
 
 def test_without_words_the_sub_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
