@@ -10,7 +10,7 @@ from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.ports import unused_address
 
-from .fake_admin import BROKER, FakeAdmin, answer
+from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer
 
 
 def test_without_name_servers_only_brokers_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
