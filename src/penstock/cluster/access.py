@@ -5,8 +5,6 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 
-from penstock.net.tls import client_context
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
@@ -41,6 +39,8 @@ class Access:
 
         Raises ConfigError, which names the file.
         """
+        from penstock.net.tls import client_context
+
         return client_context(
             self.root_ca_file, cert_file=self.cert, key_file=self.key, verify=self.verify
         )

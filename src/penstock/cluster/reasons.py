@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from penstock.core import reasons
 from penstock.net.dial import dial_reason
-from penstock.net.tls import go_words
 
 LATE: Final = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 """Go's words for a request that took too long."""
@@ -50,6 +49,8 @@ def reason_of(error: BaseException, address: str, *, connecting: bool = False) -
 def plain_reason(error: BaseException) -> str:
     """One short clause, such as ``connection refused``."""
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
+        from penstock.net.tls import go_words
+
         return go_words(error).rstrip(".")
     if isinstance(error, socket.gaierror):
         return "no such host" if error.errno == socket.EAI_NONAME else reasons.reason(error)
@@ -66,6 +67,8 @@ def plain_reason(error: BaseException) -> str:
 def go_reason(error: BaseException, address: str, *, connecting: bool = False) -> str:
     """The words of Go's HTTP client, which NSQ's users know."""
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
+        from penstock.net.tls import go_words
+
         return go_words(error)
     if isinstance(error, OSError) and connecting:
         return dial_reason(address, error)

@@ -214,7 +214,7 @@ def _parts(order: Order, stack: contextlib.ExitStack) -> list[Part]:
     parts = []
     refusals: list[PenstockError] = []
     access = order.where.access
-    tls = Tls(access.new_context(), access.server_name)
+    tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
     for found in asyncio.run(_places(order)):
         place = found._replace(http=secured(found.http, access, TIMEOUT_S))
         try:
@@ -241,7 +241,7 @@ async def _places(order: Order) -> list[Place]:
         ]
 
 
-def _part(order: Order, place: Place, tls: Tls, stack: contextlib.ExitStack) -> Part:
+def _part(order: Order, place: Place, tls: Tls | None, stack: contextlib.ExitStack) -> Part:
     try:
         log = LogClient(place.http, tls=tls, headers=order.where.access.headers)
         client = stack.enter_context(log)

@@ -55,7 +55,8 @@ def test_there_is_no_config_file(capsys: pytest.CaptureFixture[str]) -> None:
     usage = (
         f"not defined: -config\nUsage of {sys.argv[0]}:\n  -version\n    \tprint version string\n"
     )
-    assert capsys.readouterr().err.endswith(usage)
+    last = f"{sys.argv[0]}: flag provided but not defined: -config\n"
+    assert capsys.readouterr().err.endswith(usage + last)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ async def test_a_topic_that_no_node_has_is_named(monkeypatch: pytest.MonkeyPatch
     async def none(*_: object) -> list[str]:
         return []
 
-    monkeypatch.setattr(Cluster, "producers_by_stats", none)
+    monkeypatch.setattr(Cluster, "topic_producers", none)
     with pytest.raises(ToolError, match=r"failed to query any nsqd: no node has the topic t$"):
         await report(parse(StatFlags, GOOD, "nsq_stat"), Stop())
 

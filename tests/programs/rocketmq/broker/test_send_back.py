@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.message import StoredMessage
 from tests.programs.rocketmq.broker.test_pull import pull, send
 from tests.unit.rocketmq.broker.peers import heartbeat
 from tests.unit.rocketmq.raw_client import RawClient
+
+
+@pytest.fixture
+def settings(settings: BrokerSettings) -> BrokerSettings:
+    """Every level is due at once."""
+    settings.message_delay_level = "0s " * 18
+    return settings
 
 
 def arrived(client: RawClient, topic: str, offset: int) -> StoredMessage:

@@ -9,7 +9,6 @@ from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.ports import unused_address
-
 from tests.unit.rocketmq.mqadmin.fake_admin import BROKER, FakeAdmin, answer
 
 
