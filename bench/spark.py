@@ -234,10 +234,11 @@ class Bench:
 
     def _writing(self, rows: DataFrame, source: Source, more: dict[str, str]) -> Callable[[], None]:
         bodies = rows.selectExpr(f"body as {source.body}")
-        return (
+        save: Callable[[], None] = (
             bodies.write.format(source.format).mode("append")
             .options(**source.options, topic="sink", **more).save
         )  # fmt: skip
+        return save
 
     def _query(self, rows: DataFrame, to: str) -> list[Any]:
         query = (
