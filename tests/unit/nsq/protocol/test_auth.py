@@ -169,3 +169,8 @@ def test_the_answer_to_the_client() -> None:
     assert auth_answer(grants(200, body)) == (
         b'{"identity":"\\u003cbob\\u003e","identity_url":"http://x","permission_count":2}'
     )
+
+
+def test_the_origin_for_the_log_holds_no_secret() -> None:
+    asked = Question("GET", "https://user:secret@host:9/auth?secret=s", {})
+    assert asked.origin == "https://host:9"

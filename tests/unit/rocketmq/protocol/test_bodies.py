@@ -6,7 +6,13 @@ import zlib
 
 import pytest
 
-from penstock.rocketmq.protocol.bodies import BATCH_BYTES_MAX, BODY_BYTES_MAX, bodies, body_of
+from penstock.rocketmq.protocol.bodies import (
+    BATCH_BYTES_MAX,
+    BODY_BYTES_MAX,
+    bodies,
+    body_of,
+    queue_offset,
+)
 from penstock.rocketmq.protocol.ids import Host
 
 from .stored import FIRST, IPV4, IPV6, batch_of, stored
@@ -63,3 +69,8 @@ def test_what_is_no_stored_message_is_a_body(damage: bytes) -> None:
         assert body_of(damage) == (b"", 0)
     else:
         assert body_of(damage) == (damage, 0)
+
+
+def test_a_batch_states_its_queue_offset() -> None:
+    assert queue_offset(batch_of([stored(b"a"), stored(b"b")])) == 7
+    assert queue_offset(batch_of([b"short"])) is None

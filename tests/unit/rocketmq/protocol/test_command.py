@@ -49,3 +49,9 @@ def test_missing_fields_are_named() -> None:
     for read in (Command.text, Command.int32, Command.int64):
         with pytest.raises(BodyError, match="the field topic is missing"):
             read(Command(1), "topic")
+
+
+def test_a_code_that_nobody_serves_is_named() -> None:
+    answer = Command(9999, 7).unsupported()
+    assert (answer.code, answer.opaque, answer.is_response) == (3, 7, True)
+    assert answer.remark == " request type 9999 not supported"

@@ -147,3 +147,8 @@ def test_what_stands_before_nonsense_is_given_first() -> None:
     assert [command.code for command in reader.next_commands(3)] == [7]
     with pytest.raises(FrameError):
         reader.next_commands(3)
+
+
+def test_a_header_that_no_frame_can_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="a header of 167"):
+        frames.encode(Command(1, 1, remark="x" * (1 << 24)))

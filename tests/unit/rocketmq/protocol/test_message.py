@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +71,16 @@ def test_too_long() -> None:
                                 "x" * 32768)  # fmt: skip
     with pytest.raises(ValueError, match="32767"):
         message.encode(record)
+
+
+@pytest.mark.parametrize("topic", ["T", "T" * 200])
+@pytest.mark.parametrize("host", ["10.0.0.1:50000", "[::1]:50000"])
+def test_the_parts_of_a_record_are_found_without_decoding_it(topic: str, host: str) -> None:
+    parsed = Host.parse(host)
+    record = message.encode(replace(RECORD, topic=topic, born_host=parsed, store_host=parsed))
+    body_at, properties_at = message.parts_at(record)
+    assert record[body_at : body_at + 5] == b"hello"
+    assert record[properties_at:] == b"KEYS\x01k\x02"
+    assert message.properties_text(record) == "KEYS\x01k\x02"
+    part = message.topic_part(topic.encode())
+    assert message.packed_size(part, b"hello", b"KEYS\x01k\x02", parsed, parsed) == len(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -71,3 +72,11 @@ def test_an_acknowledgement_of_several() -> None:
 def test_no_acknowledgement(value: Any) -> None:
     with pytest.raises(BodyError):
         BatchAck.parse(value)
+
+
+def test_all_acknowledgements_of_a_request() -> None:
+    assert BatchAck.parse_all(b"") == BatchAck.parse_all(b"{}") == BatchAck.parse_all(b"[]") == []
+    body = json.dumps({"acks": [entry(), entry()]}).encode()
+    assert BatchAck.parse_all(body) == [BatchAck.parse(entry())] * 2
+    with pytest.raises(BodyError, match="acks is no list"):
+        BatchAck.parse_all(b'{"acks":1}')
