@@ -62,7 +62,7 @@ test: install $(CLASSES)  ## all tests, some minutes
 	@$(PYTEST) -q $(TOGETHER)
 
 coverage: dev  ## the branches that unit tests take in storage, broker, node and the protocols
-	@$(BIN)/python -m tests.coverage
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.coverage
 
 # `make test` runs on the newest PySpark that pyproject.toml admits, this on the oldest.
 spark-versions: build/pyspark-4.2/.installed  ## tests of the Spark side on PySpark 4.2, in a venv of its own

@@ -59,10 +59,10 @@ def measured() -> dict[str, Any]:
     """The report of a run of the floors' tests; ends this program if one of them fails."""
     folders = [f"tests/{kind}/{floor}" for kind in ("unit", "programs") for floor in FLOORS]
     tests = [folder for folder in folders if (ROOT / folder).is_dir()]
-    packages = ",".join(f"penstock.{floor.replace('/', '.')}" for floor in FLOORS)
+    source = ",".join(f"{SOURCE}{floor}" for floor in FLOORS)
     with tempfile.TemporaryDirectory() as temporary:
         data, report = f"--data-file={temporary}/data", Path(temporary, "report.json")
-        run = ["run", "--branch", f"--source-pkgs={packages}", data, "-m", "pytest", "-q", *tests]
+        run = ["run", "--branch", f"--source={source}", data, "-m", "pytest", "-q", *tests]
         for arguments in (run, ["json", "--quiet", data, "-o", str(report)]):
             ended = subprocess.run([sys.executable, "-m", "coverage", *arguments], cwd=ROOT)
             if ended.returncode:
