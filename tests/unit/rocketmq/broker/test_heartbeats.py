@@ -164,6 +164,3 @@ def test_checking_a_filter(
 def test_checking_nothing(controller: Controller) -> None:
     answer = heartbeats.check_client_config(controller, FakePeer().connection, request(46, b"{}"))
     assert answer.code == 0
-
-
-# --- real connections ----------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.draft import Draft, Placed
 from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
@@ -149,13 +148,3 @@ def test_what_is_refused(controller: Controller) -> None:
     with pytest.raises(RefusedError, match="subscription group not exist, G") as refusal:
         send_again(controller, placed.physical_offset)
     assert refusal.value.code == 26
-
-
-# --- from level to level, through real connections ------------------------------------------------
-
-
-@pytest.fixture
-def settings(settings: BrokerSettings) -> BrokerSettings:
-    """Every level is due at once."""
-    settings.message_delay_level = "0s " * 18
-    return settings

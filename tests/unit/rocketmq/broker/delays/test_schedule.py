@@ -270,6 +270,3 @@ async def test_what_waits_is_held_and_what_is_delivered_is_let_go(
     clock.advance(4 * SECOND)
     await settle(controller)
     assert topic.floor() == 2
-
-
-# --- with a real broker and real time -------------------------------------------------------------

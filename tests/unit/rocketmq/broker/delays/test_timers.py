@@ -401,6 +401,3 @@ async def test_what_waits_is_held(controller: Controller, clock: FakeClock) -> N
 def test_damaged_progress_is_refused(controller: Controller, value: object) -> None:
     with pytest.raises(BodyError):
         controller.timers._load(value)
-
-
-# --- with a real broker ---------------------------------------------------------------------------

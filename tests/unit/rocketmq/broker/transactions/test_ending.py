@@ -268,6 +268,3 @@ async def test_what_was_given_up_is_checked_again_on_request(controller: Control
         controller, half._replace(queue_offset=1, physical_offset=again.physical_offset), COMMIT
     )
     assert bodies(controller) == [b"x"]
-
-
-# --- on the wire ----------------------------------------------------------------------------------
