@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_there_is_no_config_file(capsys: pytest.CaptureFixture[str]) -> None:
     usage = (
         f"not defined: -config\nUsage of {sys.argv[0]}:\n  -version\n    \tprint version string\n"
     )
-    last = f"{sys.argv[0]}: flag provided but not defined: -config\n"
+    last = f"{Path(sys.argv[0]).name}: flag provided but not defined: -config\n"
     assert capsys.readouterr().err.endswith(usage + last)
 
 
