@@ -12,7 +12,7 @@ from penstock.net.http import Request, Response
 from penstock.nsq.config_page import ConfigPage
 
 BODY_MAX: Final = 1 << 20
-_HIDDEN: Final = frozenset(("version", "config", "verbose"))
+_HIDDEN: Final = frozenset(("version", "config", "verbose", "rocketmq_client_opts"))
 
 
 class ConfigApi(ConfigPage):

@@ -24,7 +24,6 @@ from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
 from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.units import SECOND
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http import HttpServer, Request, Response
@@ -33,6 +32,7 @@ from penstock.nsq.version import NSQ_VERSION, version_line
 
 if TYPE_CHECKING:
     from penstock.admin.history.poller import Poller
+    from penstock.admin.rocketmq.servers import Servers
 
 _log = logging.getLogger("penstock.nsqadmin")
 _PONG = plain_response("OK")
@@ -55,12 +55,13 @@ class Nsqadmin:
         self._router = router = AdminRouter(options.base_path, access.guard)
         router.add("GET", "/ping", _ping)
         ReadApi(self.cluster).add_routes(router)
-        self._pipelines = Pipelines(self.cluster, options.history_interval / SECOND)
+        self._pipelines = Pipelines(self.cluster, options.watch_s)
         self._pipelines.add_routes(router)
         GroupsApi(self.cluster, self._pipelines).add_routes(router)
         DamageApi(self.cluster).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
+        self._rocketmq = self._open_rocketmq(access)
         ConfigApi(options, access, self.cluster).add_routes(router)
         graphite.add_routes(router)
         Pages(options, access).add_routes(router)
@@ -91,9 +92,24 @@ class Nsqadmin:
         await self._end()
         _log.info("bye")
 
+    def _open_rocketmq(self, access: Access) -> Servers | None:
+        """What asks RocketMQ's servers, with its routes; loaded only where there are some."""
+        options = self._options
+        if not options.rocketmq_namesrv_addresses:
+            return None
+        from penstock.admin.rocketmq.api import RocketmqApi
+        from penstock.admin.rocketmq.servers import Servers
+
+        servers = Servers(
+            options.rocketmq_namesrv_addresses, options.rocketmq_client_opts,
+            options.connect_s, options.request_s, self._clock,
+        )  # fmt: skip
+        RocketmqApi(servers, access, self.notifier).add_routes(self._router)
+        return servers
+
     def _watch(self) -> None:
         """Starts the history; it is what takes longest to load, so it comes last."""
-        interval = self._options.history_interval / SECOND
+        interval = self._options.watch_s
         if not interval:
             for path in ("/api/history", "/api/events"):
                 self._router.v1("GET", path, _no_history)
@@ -114,6 +130,8 @@ class Nsqadmin:
     async def _end(self) -> None:
         if self.poller is not None:
             await self.poller.close()
+        if self._rocketmq is not None:
+            await self._rocketmq.close()
         await self.notifier.close()
         await self.asker.close()
 

@@ -34,6 +34,14 @@ class AdminOptions(WebOptions):
         (), "HTTP address of an nsqd (may be given several times)",
         flag="nsqd-http-address", key="nsqd_http_addresses",
     )  # fmt: skip
+    rocketmq_namesrv_addresses: tuple[str, ...] = option(
+        (), "address of a RocketMQ name server; several with ; between, or given several times",
+        flag="rocketmq-namesrv-address", key="rocketmq_namesrv_addresses",
+    )  # fmt: skip
+    rocketmq_client_opts: tuple[str, ...] = option(
+        (), "option of nsqadmin as a client of RocketMQ: <option>,<value>, such as access_key,me "
+        "(may be given several times)", flag="rocketmq-client-opt", key="rocketmq_client_opts",
+    )  # fmt: skip
     http_client_connect_timeout: int = option(
         2 * SECOND, "time to connect to a node", kind=DURATION
     )
@@ -84,6 +92,16 @@ class AdminOptions(WebOptions):
     )
 
     @property
+    def has_nodes(self) -> bool:
+        """False where there is nothing of NSQ to look at: RocketMQ's servers alone."""
+        return bool(self.lookupd_http_addresses or self.nsqd_http_addresses)
+
+    @property
+    def watch_s(self) -> float:
+        """Seconds between looks at all nodes; 0 for no history."""
+        return self.history_interval / SECOND if self.has_nodes else 0.0
+
+    @property
     def connect_s(self) -> float:
         """Seconds to connect; 0 means that nobody wants a bound, and so is one that is far off."""
         return _seconds(self.http_client_connect_timeout)
@@ -97,7 +115,7 @@ class AdminOptions(WebOptions):
 def checked(options: AdminOptions) -> AdminOptions:
     """The options as they are used. Raises ConfigError with nsqadmin's texts."""
     lookupds, nsqds = options.lookupd_http_addresses, options.nsqd_http_addresses
-    if not nsqds and not lookupds:
+    if not (nsqds or lookupds or options.rocketmq_namesrv_addresses):
         raise ConfigError("--nsqd-http-address or --lookupd-http-address required")
     if nsqds and lookupds:
         raise ConfigError("use --nsqd-http-address or --lookupd-http-address not both")

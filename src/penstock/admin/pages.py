@@ -29,6 +29,7 @@ PATHS: Final = (
     "/", "/topics", "/topics/:topic", "/topics/:topic/:channel", "/nodes", "/nodes/:node",
     "/counter", "/lookup", "/groups", "/deadletters", "/deadletters/:topic",
     "/pipelines", "/pipelines/:id",
+    "/rocketmq", "/rocketmq/topics/:topic", "/rocketmq/groups/:group",
 )  # fmt: skip
 _FOLDER: Final = Path(__file__).parent / "web"
 _INDEX: Final = "index.html"
@@ -90,7 +91,9 @@ class Pages:
             "version": NSQ_VERSION,
             "isAdmin": self._access.is_admin(request),
             "lookupds": options.lookupd_http_addresses,
-            "historyInterval": options.history_interval / SECOND,
+            "hasNodes": options.has_nodes,
+            "hasRocketmq": bool(options.rocketmq_namesrv_addresses),
+            "historyInterval": options.watch_s,
             "limits": LIMITS._asdict(),
             "graphite": {
                 "enabled": bool(options.graphite_url),

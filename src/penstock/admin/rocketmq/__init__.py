@@ -1,0 +1,1 @@
+"""RocketMQ in nsqadmin: name servers and brokers, asked over their own protocol."""

@@ -1,0 +1,103 @@
+"""Brokers and name servers with their figures."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.rocketmq.protocol.codes import RequestCode
+
+
+class Replica(NamedTuple):
+    """One broker: a master, with the number 0, or one of its replicas."""
+
+    cluster: str
+    name: str
+    number: int
+    address: str
+
+    def __str__(self) -> str:
+        return f"broker {self.name}"
+
+
+async def cluster(servers: Servers) -> dict[str, Any]:
+    """The name servers and all brokers."""
+    warnings = Warnings()
+    clusters = await servers.clusters()
+    replicas = [
+        Replica(name, broker.name, number, address)
+        for name in clusters.names
+        for broker in clusters.of(name)
+        for number, address in broker.addresses.items()
+    ]
+
+    async def ask(replica: Replica) -> dict[str, str]:
+        code = RequestCode.GET_BROKER_RUNTIME_INFO
+        found = await servers.ask_json(replica.address, code)
+        return {str(name): str(value) for name, value in (found.get("table") or {}).items()}
+
+    told = dict(await gathered(replicas, ask, warnings))
+    return {
+        "name_servers": await _name_servers(servers, warnings),
+        "brokers": [_row(each, told.get(each)) for each in replicas],
+        "message": warnings.message,
+    }
+
+
+async def _name_servers(servers: Servers, warnings: Warnings) -> list[dict[str, Any]]:
+    """Each name server with the number of brokers and topics that it knows."""
+
+    async def ask(address: str) -> tuple[int, int]:
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
+        brokers = (await servers.ask_json(address, code)).get("brokerAddrTable") or {}
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        topics = (await servers.ask_json(address, code)).get("topicList") or ()
+        return len(brokers), len(topics)
+
+    told = dict(await gathered(servers.addresses, ask, warnings))
+    return [
+        {"address": address, "answers": address in told}
+        | dict(zip(("brokers", "topics"), told.get(address, (None, None)), strict=True))
+        for address in servers.addresses
+    ]
+
+
+def _row(replica: Replica, figures: dict[str, str] | None) -> dict[str, Any]:
+    known = figures or {}
+    return {
+        "cluster": replica.cluster,
+        "broker": replica.name,
+        "id": replica.number,
+        "address": replica.address,
+        "answers": figures is not None,
+        "version": known.get("brokerVersionDesc", ""),
+        "in": _first(known, "putTps"),
+        "out": _first(known, "getTransferedTps") or _first(known, "getTransferredTps"),
+        "in_today": _today(known, "msgPutTotal"),
+        "out_today": _today(known, "msgGetTotal"),
+        "disk": _number(known.get("commitLogDiskRatio")),
+        "started_ms": _number(known.get("bootTimestamp")),
+        "oldest_ms": _number(known.get("earliestMessageTimeStamp")),
+        "waiting": _number(known.get("sendThreadPoolQueueSize")),
+        "figures": dict(sorted(known.items())),
+    }
+
+
+def _first(figures: dict[str, str], name: str) -> float | None:
+    """The rate over the last ten seconds, of the three that a broker gives."""
+    return _number((figures.get(name) or "").partition(" ")[0])
+
+
+def _today(figures: dict[str, str], name: str) -> float | None:
+    now, morning = (_number(figures.get(f"{name}Today{when}")) for when in ("Now", "Morning"))
+    return None if now is None or morning is None else now - morning
+
+
+def _number(text: str | None) -> float | None:
+    with suppress(ValueError):
+        number = float(text or "")
+        return number if math.isfinite(number) else None
+    return None

@@ -1,0 +1,220 @@
+"""Consumer groups of RocketMQ: all of them, and one with its members and queues."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.rocketmq.lags import Reading, readings
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.admin.rocketmq.topics import consumers
+from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, parse, queue_table
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.versions import version_name
+
+ONLINE_MAX: Final = 500
+"""Groups whose members the list counts: one request to each broker."""
+MEMBERS_MAX: Final = 64
+"""Members of a group that are asked what they hold."""
+_FAILED: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.CONSUMER_NOT_ONLINE)
+_HELD: Final = {
+    "cached": "cachedMsgCount",
+    "cached_mib": "cachedMsgSizeInMiB",
+    "pulled_ms": "lastPullTimestamp",
+    "consumed_ms": "lastConsumeTimestamp",
+    "locked_ms": "lastLockTimestamp",
+}
+_RATES: Final = {
+    "pull_rate": "pullTPS",
+    "pull_time_ms": "pullRT",
+    "ok_rate": "consumeOKTPS",
+    "failed_rate": "consumeFailedTPS",
+    "consume_time_ms": "consumeRT",
+    "failed_messages": "consumeFailedMsgs",
+}
+
+
+async def all_groups(servers: Servers) -> dict[str, Any]:
+    """Every group with its lag, and how many members it has."""
+    warnings = Warnings()
+    found, brokers = await readings(servers, await servers.brokers(), warnings)
+    listed = [found[name] for name in sorted(found)]
+
+    async def ask(reading: Reading) -> dict[str, Any]:
+        return _members([await consumers(servers, each, reading.group) for each in brokers])
+
+    online = {
+        reading.group: told for reading, told in await gathered(listed[:ONLINE_MAX], ask, warnings)
+    }
+    rows = [_row(each, online.get(each.group)) for each in listed]
+    return {"groups": rows, "message": warnings.message}
+
+
+def _row(reading: Reading, online: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "group": reading.group,
+        "topics": sorted(reading.lags),
+        "lag": reading.lag,
+        "tps": reading.tps,
+        "last_ms": reading.last_ms,
+        "members": len(online["members"]) if online is not None else None,
+        **{name: online[name] if online else "" for name in ("type", "model")},
+    }
+
+
+def _members(told: list[dict[str, Any]]) -> dict[str, Any]:
+    """A group as all brokers together know it; members by their ids."""
+    whole: dict[str, Any] = {
+        "members": {}, "type": "", "model": "", "from_where": "", "subscriptions": {},
+    }  # fmt: skip
+    for each in filter(None, told):
+        whole["type"] = str(each.get("consumeType") or "")
+        whole["model"] = str(each.get("messageModel") or "")
+        whole["from_where"] = str(each.get("consumeFromWhere") or "")
+        for topic, wanted in (each.get("subscriptionTable") or {}).items():
+            whole["subscriptions"][str(topic)] = {
+                "topic": str(topic),
+                "expression": str(wanted.get("subString") or ""),
+                "type": str(wanted.get("expressionType") or "TAG"),
+            }
+        for member in each.get("connectionSet") or ():
+            client = str(member["clientId"])
+            whole["members"][client] = {
+                "client": client,
+                "address": str(member["clientAddr"]),
+                "language": str(member["language"]),
+                "version": version_name(int(member["version"])),
+            }
+    return whole
+
+
+async def one_group(servers: Servers, group: str) -> dict[str, Any]:
+    """A group with its members and their queues. Raises ApiError 404."""
+    warnings = Warnings()
+    brokers = await servers.brokers()
+
+    async def ask(broker: Broker) -> tuple[dict[str, Any], ConsumeStats]:
+        told = await consumers(servers, broker, group)
+        code = RequestCode.GET_CONSUME_STATS
+        found = await servers.ask_json(broker.any_address(), code, {"consumerGroup": group})
+        return told, parse(found)
+
+    told = await gathered(brokers, ask, warnings, but=_FAILED)
+    whole = _members([each for _, (each, _) in told])
+    where = {
+        str(member["clientId"]): broker
+        for broker, (each, _) in told
+        for member in each.get("connectionSet") or ()
+    }
+    stats = ConsumeStats()
+    for _, (_, part) in told:
+        stats.tps += part.tps
+        stats.queues |= part.queues
+    configs = await _configs(servers, brokers, group, warnings)
+    if not (where or stats.queues or configs or warnings.errors):
+        raise ApiError(404, "GROUP_NOT_FOUND")
+    infos = await _running_infos(servers, group, where, warnings)
+    return {
+        "group": group,
+        **{name: whole[name] for name in ("type", "model", "from_where")},
+        "subscriptions": [whole["subscriptions"][each] for each in sorted(whole["subscriptions"])],
+        "members": [
+            whole["members"][client] | _doing(infos.get(client))
+            for client in sorted(whole["members"])
+        ],
+        "queues": _queues(stats, infos),
+        "lag": stats.lag,
+        "tps": stats.tps,
+        "configs": configs,
+        "message": warnings.message,
+    }
+
+
+async def _configs(
+    servers: Servers, brokers: list[Broker], group: str, warnings: Warnings
+) -> list[dict[str, Any]]:
+    """The group's settings on each broker that has some."""
+
+    async def ask(broker: Broker) -> dict[str, Any] | None:
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        found = await servers.ask_json(broker.any_address(), code)
+        return (found.get("subscriptionGroupTable") or {}).get(group)
+
+    return [
+        {
+            "broker": broker.name,
+            "consumes": bool(config.get("consumeEnable", True)),
+            "broadcasts": bool(config.get("consumeBroadcastEnable", True)),
+            "retries": int(config.get("retryMaxTimes", 16)),
+            "retry_queues": int(config.get("retryQueueNums", 1)),
+        }
+        for broker, config in await gathered(brokers, ask, warnings)
+        if config
+    ]
+
+
+async def _running_infos(
+    servers: Servers, group: str, where: dict[str, Broker], warnings: Warnings
+) -> dict[str, dict[str, Any]]:
+    """By member what it says of itself, asked through a broker that it is connected to."""
+
+    async def ask(client: str) -> dict[str, Any]:
+        fields = {"consumerGroup": group, "clientId": client, "jstackEnable": "false"}
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        return await servers.ask_json(where[client].any_address(), code, fields)
+
+    return dict(await gathered(sorted(where)[:MEMBERS_MAX], ask, warnings, but=_FAILED))
+
+
+def _doing(info: dict[str, Any] | None) -> dict[str, Any]:
+    """What a member holds and how fast it is; null where it did not say."""
+    if info is None:
+        return {"queues": None, "topics": None, "started_ms": None, "orderly": None}
+    properties = info.get("properties") or {}
+    table = info.get("statusTable") or {}
+    started = str(properties.get("PROP_CONSUMER_START_TIMESTAMP") or "")
+    return {
+        "queues": len(info.get("mqTable") or ()),
+        "topics": [
+            {"topic": str(topic)}
+            | {name: float(table[topic].get(key) or 0) for name, key in _RATES.items()}
+            for topic in sorted(table)
+        ],
+        "started_ms": int(started) if started.isdecimal() else None,
+        "orderly": str(properties.get("PROP_CONSUMEORDERLY", "")).lower() == "true",
+    }
+
+
+def _queues(stats: ConsumeStats, infos: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each queue that the group reads or a member has, and the member that has it."""
+    held = {
+        queue: _hold(client, each)
+        for client, info in infos.items()
+        for queue, each in queue_table(info.get("mqTable")).items()
+    }
+    rows = []
+    for queue in sorted({*stats.queues, *held}):
+        each = stats.queues.get(queue)
+        rows.append(
+            _place(queue)
+            | {
+                "end": each.broker_offset if each else None,
+                "committed": each.consumer_offset if each else None,
+                "lag": each.lag if each else None,
+                "last_ms": each.last_ms if each else None,
+                "held": held.get(queue),
+            }
+        )
+    return rows
+
+
+def _hold(client: str, each: dict[str, Any]) -> dict[str, Any]:
+    figures = {name: int(each.get(key) or 0) for name, key in _HELD.items()}
+    return {"client": client, "locked": bool(each.get("locked")), **figures}
+
+
+def _place(queue: MessageQueue) -> dict[str, Any]:
+    return {"topic": queue.topic, "broker": queue.brokerName, "queue": queue.queueId}

@@ -1,0 +1,62 @@
+"""How far each group is in each topic, of all brokers, in one question to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.rocketmq.names import is_system_group
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.rocketmq.mqadmin import consume_stats
+from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.protocol.codes import RequestCode
+
+
+@dataclass(slots=True)
+class Reading:
+    """A group in the topics that it reads; ``lags`` by topic, retries are a topic as well."""
+
+    group: str
+    tps: float = 0.0
+    lags: dict[str, int] = field(default_factory=dict)
+    last_ms: int = 0
+    """When the newest message was stored that it has consumed."""
+
+    def add(self, stats: ConsumeStats) -> None:
+        self.tps += stats.tps
+        for queue, each in stats.queues.items():
+            self.lags[queue.topic] = self.lags.get(queue.topic, 0) + each.lag
+            self.last_ms = max(self.last_ms, each.last_ms)
+
+    @property
+    def lag(self) -> int:
+        return sum(self.lags.values())
+
+
+_CODE: Final = RequestCode.GET_BROKER_CONSUME_STATS
+
+
+async def readings(
+    servers: Servers, brokers: list[Broker], warnings: Warnings
+) -> tuple[dict[str, Reading], list[Broker]]:
+    """Every group that a broker knows, but for those of tools; and the brokers that answered."""
+
+    async def ask(broker: Broker) -> list[tuple[str, list[ConsumeStats]]]:
+        found = await servers.ask_json(broker.any_address(), _CODE, {"isOrder": "false"})
+        return [
+            (str(group), [consume_stats.parse(each) for each in stats])
+            for groups in found.get("consumeStatsList") or ()
+            for group, stats in groups.items()
+        ]
+
+    table: dict[str, Reading] = {}
+    told = await gathered(brokers, ask, warnings)
+    for _, groups in told:
+        for group, stats in groups:
+            if not is_system_group(group):
+                reading = table.setdefault(group, Reading(group))
+                for each in stats:
+                    reading.add(each)
+    return table, [broker for broker, _ in told]

@@ -1,0 +1,213 @@
+"""Messages of RocketMQ by id, key, place and time, found without consuming them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.rocketmq.pulls import Queue, offset, pull, queues_of
+from penstock.admin.rocketmq.records import record
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.nsq.http_api import ApiError, Query
+from penstock.rocketmq.client.received import Received, all_received
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.ids import OffsetId
+
+LIMIT: Final = 32
+LIMIT_MAX: Final = 64
+BODY_MAX: Final = 16 * 1024
+"""Bytes of each body in a list; of a single message there are WHOLE_MAX."""
+WHOLE_MAX: Final = 1 << 20
+_END_OF_TIME: Final = (1 << 63) - 1
+_NOT_FOUND: Final = (
+    ResponseCode.QUERY_NOT_FOUND, ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST,
+)  # fmt: skip
+
+
+class Wish(NamedTuple):
+    """The messages of a topic that are looked for; without any of the rest the newest ones."""
+
+    topic: str
+    limit: int
+    id: str = ""
+    key: str = ""
+    broker: str = ""
+    queue: int | None = None
+    offset: int | None = None
+    begin_ms: int | None = None
+    end_ms: int | None = None
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Wish:
+        """From a query. Raises ApiError 400."""
+        query = Query.parse(raw)
+        topic = query.get("topic") or ""
+        if not topic:
+            raise ApiError(400, "MISSING_ARG_TOPIC")
+        texts = [query.get(name) or "" for name in ("id", "key", "broker")]
+        numbers = [_number(query, name) for name in ("queue", "offset", "begin", "end")]
+        limit = _number(query, "limit")
+        limit = LIMIT if limit is None else max(1, min(limit, LIMIT_MAX))
+        return cls(topic, limit, *texts, *numbers)  # type: ignore[arg-type]
+
+
+def _number(query: Query, name: str) -> int | None:
+    text = query.get(name)
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or int(text) > _END_OF_TIME:
+        raise ApiError(400, f"INVALID_{name.upper()}")
+    return int(text)
+
+
+async def find(servers: Servers, wish: Wish) -> dict[str, Any]:
+    """The messages, newest first, but for those from a time or place on: these are in order.
+
+    ``next_ms`` is the time at which a look at a range goes on; null when that is all. Raises
+    ApiError 404 where nobody has the topic.
+    """
+    warnings, next_ms = Warnings(), None
+    if wish.id:
+        found = await by_id(servers, wish.topic, wish.id, warnings)
+    elif wish.key:
+        found = await _by_key(servers, wish.topic, wish.key, warnings)
+    elif wish.offset is not None:
+        found = await _by_place(servers, wish, warnings)
+    elif wish.begin_ms is not None or wish.end_ms is not None:
+        found, next_ms = await _by_time(servers, wish, warnings)
+    else:
+        found = await _newest(servers, wish, warnings)
+    body_max = WHOLE_MAX if len(found) == 1 else BODY_MAX
+    return {
+        "messages": [record(each, body_max) for each in found],
+        "next_ms": next_ms,
+        "message": warnings.message,
+    }
+
+
+# --- by id and key -------------------------------------------------------------------------------
+
+
+async def by_id(
+    servers: Servers, topic: str, message_id: str, warnings: Warnings
+) -> list[Received]:
+    """The messages with an id: that of their broker, or that of their producer."""
+    place = _place_of(message_id)
+    if place is not None:
+        for broker in await servers.brokers():
+            # The id says which server to ask; only a broker of this cluster is asked.
+            if str(place.host) in broker.addresses.values():
+                return await _view(servers, broker, topic, place, warnings)
+    return await _indexed(servers, topic, message_id, warnings, is_id=True)
+
+
+def _place_of(message_id: str) -> OffsetId | None:
+    try:
+        return OffsetId.parse(message_id)
+    except BodyError:
+        return None
+
+
+async def _view(
+    servers: Servers, broker: Broker, topic: str, place: OffsetId, warnings: Warnings
+) -> list[Received]:
+    async def ask(address: str) -> list[Received]:
+        fields = {"offset": place.offset, "topic": topic}
+        answer = await servers.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, fields)
+        return all_received(answer.body, broker.name)
+
+    told = await gathered([str(place.host)], ask, warnings, but=_NOT_FOUND)
+    return [each for _, found in told for each in found if each.stored.topic == topic]
+
+
+async def _by_key(servers: Servers, topic: str, key: str, warnings: Warnings) -> list[Received]:
+    return await _indexed(servers, topic, key, warnings, is_id=False)
+
+
+async def _indexed(
+    servers: Servers, topic: str, key: str, warnings: Warnings, *, is_id: bool
+) -> list[Received]:
+    """What the brokers' indexes of keys have."""
+    fields: dict[str, object] = {
+        "topic": topic, "key": key, "maxNum": LIMIT_MAX, "beginTimestamp": 0,
+        "endTimestamp": _END_OF_TIME,
+    }  # fmt: skip
+    if is_id:
+        fields["_UNIQUE_KEY_QUERY"] = "true"
+
+    async def ask(broker: Broker) -> list[Received]:
+        answer = await servers.ask(broker.any_address(), RequestCode.QUERY_MESSAGE, fields)
+        return all_received(answer.body, broker.name)
+
+    brokers = [each for each in (await servers.route(topic)).brokers if each.any_address()]
+    told = await gathered(brokers, ask, warnings, but=_NOT_FOUND)
+    # Brokers look for the hash of a key, and another key may have the same.
+    return _newest_first(
+        [
+            each
+            for _, found in told
+            for each in found
+            if (each.id == key if is_id else key in each.keys) and each.stored.topic == topic
+        ]
+    )
+
+
+def _newest_first(found: list[Received]) -> list[Received]:
+    return sorted(found, key=lambda each: each.stored.store_ms, reverse=True)
+
+
+# --- by place and time ---------------------------------------------------------------------------
+
+
+async def _queues(servers: Servers, wish: Wish) -> list[Queue]:
+    """The topic's queues, as far as the wish is for them."""
+    return [
+        each
+        for each in queues_of(await servers.route(wish.topic), wish.topic)
+        if wish.broker in ("", each.broker.name) and wish.queue in (None, each.number)
+    ]
+
+
+async def _by_place(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
+    async def ask(queue: Queue) -> list[Received]:
+        return await pull(servers, queue, wish.offset or 0, wish.limit)
+
+    told = await gathered(await _queues(servers, wish), ask, warnings)
+    found = [each for _, part in told for each in part]
+    return sorted(found, key=lambda each: (each.queue_offset, each.queue))[: wish.limit]
+
+
+async def _newest(servers: Servers, wish: Wish, warnings: Warnings) -> list[Received]:
+    async def ask(queue: Queue) -> list[Received]:
+        end = await offset(servers, queue, RequestCode.GET_MAX_OFFSET)
+        first = await offset(servers, queue, RequestCode.GET_MIN_OFFSET)
+        start = max(first, end - wish.limit)
+        return await pull(servers, queue, start, wish.limit) if start < end else []
+
+    told = await gathered(await _queues(servers, wish), ask, warnings)
+    return _newest_first([each for _, part in told for each in part])[: wish.limit]
+
+
+async def _by_time(
+    servers: Servers, wish: Wish, warnings: Warnings
+) -> tuple[list[Received], int | None]:
+    """Messages that were stored within a time, in that order, and where to go on."""
+    begin = wish.begin_ms or 0
+    end = wish.end_ms if wish.end_ms is not None else _END_OF_TIME
+
+    async def ask(queue: Queue) -> list[Received]:
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        start = await offset(servers, queue, code, timestamp=begin)
+        # One more than is shown tells whether there is more.
+        return await pull(servers, queue, start, wish.limit + 1)
+
+    told = await gathered(await _queues(servers, wish), ask, warnings)
+    found = [each for _, part in told for each in part if begin <= each.stored.store_ms <= end]
+    found.sort(key=lambda each: each.stored.store_ms)
+    if len(found) <= wish.limit:
+        return found, None
+    shown = found[: wish.limit]
+    # Of one millisecond there may be more than are shown: then it goes on behind it.
+    return shown, max(shown[-1].stored.store_ms, begin + 1)

@@ -1,0 +1,111 @@
+"""Groups that are set to a time: what that would change, and the change."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.admin.cluster.fanout import NoAnswerError, Warnings
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.rocketmq.mqadmin.consume_stats import Progress, parse, queue_table
+from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+TO_THE_END: Final = -1
+
+
+async def preview(servers: Servers, group: str, topic: str, time_ms: int) -> dict[str, Any]:
+    """The queues of a topic: where the group is, and where it would be. Raises ApiError 404."""
+    warnings = Warnings()
+    brokers = [each for each in (await servers.route(topic)).brokers if each.master]
+
+    async def ask(broker: Broker) -> list[dict[str, Any]]:
+        return await _plan(servers, broker, group, topic, time_ms)
+
+    told = await gathered(brokers, ask, warnings)
+    rows = [row for _, found in told for row in found]
+    return {"queues": rows, "message": warnings.message}
+
+
+async def reset(servers: Servers, group: str, topic: str, time_ms: int) -> dict[str, Any]:
+    """Set the group to a time on every broker: members are told, or else the offsets committed.
+
+    Raises ApiError 404, and NoAnswerError when nothing could be changed.
+    """
+    warnings = Warnings()
+    brokers = [each for each in (await servers.route(topic)).brokers if each.master]
+
+    async def ask(broker: Broker) -> tuple[list[dict[str, Any]], bool]:
+        plan = await _plan(servers, broker, group, topic, time_ms)
+        if await _told_members(servers, broker, group, topic, time_ms):
+            return plan, True
+        for row in plan:
+            await _commit(servers, broker, group, row)
+        return plan, False
+
+    told = await gathered(brokers, ask, warnings)
+    if not told:
+        raise NoAnswerError("nothing was changed: " + "\n".join(warnings.errors))
+    return {
+        "queues": [row for _, (plan, _) in told for row in plan],
+        "members_told": any(is_online for _, (_, is_online) in told),
+        "message": warnings.message,
+    }
+
+
+async def _plan(
+    servers: Servers, broker: Broker, group: str, topic: str, time_ms: int
+) -> list[dict[str, Any]]:
+    address = broker.any_address()
+    rows = []
+    for queue, each in (await _progress(servers, address, group, topic)).items():
+        fields: dict[str, object] = {"topic": topic, "queueId": queue.queueId}
+        code = RequestCode.GET_MAX_OFFSET
+        if time_ms != TO_THE_END:
+            code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+            fields["timestamp"] = time_ms
+        wanted = (await servers.ask(address, code, fields)).int64("offset")
+        rows.append({
+            "topic": topic, "broker": queue.brokerName, "queue": queue.queueId,
+            "end": each.broker_offset, "committed": each.consumer_offset, "wanted": wanted,
+        })  # fmt: skip
+    return rows
+
+
+async def _progress(
+    servers: Servers, address: str, group: str, topic: str
+) -> dict[MessageQueue, Progress]:
+    """The group in a broker's queues of the topic; at their beginning if it was never there."""
+    fields = {"consumerGroup": group, "topic": topic}
+    stats = parse(await servers.ask_json(address, RequestCode.GET_CONSUME_STATS, fields))
+    if stats.queues:
+        return stats.queues
+    code = RequestCode.GET_TOPIC_STATS_INFO
+    found = await servers.ask_json(address, code, {"topic": topic})
+    return {
+        queue: Progress(int(each["maxOffset"]), int(each["minOffset"]), 0)
+        for queue, each in queue_table(found.get("offsetTable")).items()
+    }
+
+
+async def _told_members(
+    servers: Servers, broker: Broker, group: str, topic: str, time_ms: int
+) -> bool:
+    """Have the broker tell the group's members where to go on; False if there are none."""
+    fields = {"topic": topic, "group": group, "timestamp": time_ms, "isForce": "true"}
+    try:
+        await servers.ask(broker.any_address(), RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    except Refused as error:
+        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return False
+        raise
+    return True
+
+
+async def _commit(servers: Servers, broker: Broker, group: str, row: dict[str, Any]) -> None:
+    fields = {
+        "consumerGroup": group, "topic": row["topic"], "queueId": row["queue"],
+        "commitOffset": row["wanted"],
+    }  # fmt: skip
+    await servers.ask(broker.any_address(), RequestCode.UPDATE_CONSUMER_OFFSET, fields)

@@ -1,0 +1,77 @@
+"""Sending messages of RocketMQ again: to the topic that they came from, or to one group alone."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.rocketmq.messages import by_id
+from penstock.admin.rocketmq.names import group_of
+from penstock.admin.rocketmq.servers import Servers
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.rocketmq.client.aio.hub import AioHub
+from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.client.message import RESERVED, Message
+from penstock.rocketmq.client.publishing import Publisher
+from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.client.sending import Draft
+from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.message import HOST_BITS, TRANSACTION_BITS
+
+PRODUCER: Final = "nsqadmin"
+IDS_MAX: Final = 100
+"""Messages that one request may name."""
+_RETRIES: Final = "%RETRY%"
+_INT_MAX: Final = 0x7FFFFFFF
+
+
+async def resend(servers: Servers, topic: str, ids: list[str]) -> dict[str, Any]:
+    """Send messages again; the originals stay, as brokers delete no single message.
+
+    Letters and retries of a group go to that group alone, as new tries; others to their topic.
+    """
+    warnings = Warnings()
+    sent, missing, failed = [], [], []
+    hub = AioHub(servers.hub.config, SYSTEM_CLOCK, None)
+    publisher = Publisher(PRODUCER, hub, traces=False)
+    try:
+        for message_id in ids:
+            found = await by_id(servers, topic, message_id, warnings)
+            if not found:
+                missing.append(message_id)
+                continue
+            try:
+                sent.append(await _send(hub, publisher, found[0]))
+            except ClientError as error:
+                failed.append(f"{message_id}: {error}")
+    finally:
+        await hub.end()
+    warnings.add(failed)
+    return {"sent": sent, "not_found": missing, "message": warnings.message}
+
+
+async def _send(hub: AioHub, publisher: Publisher, message: Received) -> str:
+    """The id of the new message."""
+    group = group_of(message.stored.topic)
+    if group:
+        draft, target = _retry(message, group), Message(_RETRIES + group, message.stored.body)
+        return (await hub.run(publisher.deliver(draft, target)))[0].id
+    own = {name: text for name, text in message.properties.items() if name not in RESERVED}
+    again = Message(
+        message.stored.topic, message.body, message.tags, message.keys, own, message.stored.flag
+    )
+    return (await hub.run(publisher.send(again))).id
+
+
+def _retry(message: Received, group: str) -> Draft:
+    """The message as a first try of its group, which sees the topic that it was sent to."""
+    found = dict(message.properties)
+    found.setdefault(properties.RETRY_TOPIC, message.topic)
+    found.setdefault(properties.ORIGIN_MESSAGE_ID, message.id)
+    for name in (properties.TRANSACTION, properties.WAIT, properties.DELAY, *properties.TIMERS):
+        found.pop(name, None)
+    flags = message.stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS)
+    return Draft(
+        _RETRIES + group, message.stored.body, [message.id], properties.join(found), flags,
+        message.stored.flag, max_reconsume_times=_INT_MAX,
+    )  # fmt: skip

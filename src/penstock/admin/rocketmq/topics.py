@@ -1,0 +1,232 @@
+"""Topics of RocketMQ: all of them with their figures, and one of them in full."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.admin.cluster.fanout import Warnings
+from penstock.admin.rocketmq.lags import readings
+from penstock.admin.rocketmq.names import NORMAL, group_of, kind_of
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.rocketmq.mqadmin.consume_stats import parse, queue_table
+from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.mqadmin.topology import Broker, QueueData, TopicRoute
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.versions import version_name
+
+FIGURES_MAX: Final = 300
+"""Topics of which the list has figures: one request to each of a topic's brokers."""
+_NO_TOPIC: Final = (ResponseCode.TOPIC_NOT_EXIST,)
+
+
+async def all_topics(servers: Servers) -> dict[str, Any]:
+    """The list of topics. Of system topics, and of those beyond FIGURES_MAX, there is no `kept`."""
+    warnings = Warnings()
+    names, clusters = await servers.topics(), await servers.clusters()
+    brokers = [each for each in clusters.brokers.values() if each.any_address()]
+    own = {*clusters.names, *clusters.brokers}
+    reading, brokers = await readings(servers, brokers, warnings)
+    queues = await _configs(servers, brokers, warnings)
+    rows = {name: _row(name, kind_of(name, own), queues.get(name, {})) for name in names}
+    for group in reading.values():
+        for topic, lag in group.lags.items():
+            if topic in rows:
+                rows[topic]["groups"] += 1
+                rows[topic]["lag"] += lag
+    wanted = [row for row in rows.values() if row["kind"] != "system"]
+    wanted.sort(key=lambda row: bool(row["kind"] != NORMAL))
+
+    async def ask(topic: str) -> None:
+        bounds = [
+            await _bounds(servers, broker, topic)
+            for broker in brokers
+            if broker.name in rows[topic]["brokers"]
+        ]
+        rows[topic] |= _sums([each for queues in bounds for each in queues.values()])
+
+    await gathered([row["topic"] for row in wanted[:FIGURES_MAX]], ask, warnings, but=_NO_TOPIC)
+    return {"topics": list(rows.values()), "message": warnings.message}
+
+
+def _row(name: str, kind: str, configs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "topic": name,
+        "kind": kind,
+        "group": group_of(name),
+        "brokers": sorted(configs),
+        "read_queues": sum(int(each["readQueueNums"]) for each in configs.values()),
+        "write_queues": sum(int(each["writeQueueNums"]) for each in configs.values()),
+        "perm": min((int(each["perm"]) for each in configs.values()), default=None),
+        "groups": 0,
+        "lag": 0,
+        "kept": None,
+        "written": None,
+        "last_ms": None,
+    }
+
+
+def _sums(queues: list[dict[str, int]]) -> dict[str, int]:
+    return {
+        "kept": sum(each["max"] - each["min"] for each in queues),
+        "written": sum(each["max"] for each in queues),
+        "last_ms": max((each["last_ms"] for each in queues), default=0),
+    }
+
+
+async def _configs(
+    servers: Servers, brokers: list[Broker], warnings: Warnings
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """By topic and broker what the broker has set."""
+
+    async def ask(broker: Broker) -> dict[str, Any]:
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+        found = await servers.ask_json(broker.any_address(), code)
+        return dict(found.get("topicConfigTable") or {})
+
+    table: dict[str, dict[str, dict[str, Any]]] = {}
+    for broker, configs in await gathered(brokers, ask, warnings):
+        for name, config in configs.items():
+            table.setdefault(str(name), {})[broker.name] = config
+    return table
+
+
+async def _bounds(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
+    """Of each queue on a broker its first offset, its end, and when something came last."""
+    code = RequestCode.GET_TOPIC_STATS_INFO
+    found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
+    return {
+        queue.queueId: {
+            "min": int(each["minOffset"]),
+            "max": int(each["maxOffset"]),
+            "last_ms": max(0, int(each["lastUpdateTimestamp"])),
+        }
+        for queue, each in queue_table(found.get("offsetTable")).items()
+    }
+
+
+async def one_topic(servers: Servers, topic: str) -> dict[str, Any]:
+    """A topic with its queues, groups and producers. Raises ApiError 404."""
+    warnings = Warnings()
+    route = await servers.route(topic)
+    clusters = await servers.clusters()
+    brokers = [each for each in route.brokers if each.any_address()]
+
+    async def ask(broker: Broker) -> dict[int, dict[str, int]]:
+        return await _bounds(servers, broker, topic)
+
+    bounds = {each.name: queues for each, queues in await gathered(brokers, ask, warnings)}
+    return {
+        "topic": topic,
+        "kind": kind_of(topic, {*clusters.names, *clusters.brokers}),
+        "group": group_of(topic),
+        "order": route.order,
+        "brokers": _brokers(route),
+        "queues": [row for data in route.queues for row in _queues(data, bounds)],
+        "groups": await _groups(servers, topic, brokers, warnings),
+        "producers": await _producers(servers, brokers, warnings),
+        "message": warnings.message,
+    }
+
+
+def _brokers(route: TopicRoute) -> list[dict[str, Any]]:
+    queues = {each.brokerName: each for each in route.queues}
+    return [
+        {
+            "broker": each.name,
+            "cluster": each.cluster,
+            "address": each.any_address(),
+            "read_queues": queues[each.name].readQueueNums,
+            "write_queues": queues[each.name].writeQueueNums,
+            "perm": queues[each.name].perm,
+        }
+        for each in route.brokers
+        if each.name in queues
+    ]
+
+
+def _queues(data: QueueData, bounds: dict[str, dict[int, dict[str, int]]]) -> list[dict[str, Any]]:
+    known = bounds.get(data.brokerName, {})
+    nothing = {"min": None, "max": None, "last_ms": None}
+    return [
+        {
+            "broker": data.brokerName,
+            "queue": number,
+            "readable": bool(data.perm & 4) and number < data.readQueueNums,
+            "writable": bool(data.perm & 2) and number < data.writeQueueNums,
+            **known.get(number, nothing),
+        }
+        for number in range(max(data.readQueueNums, data.writeQueueNums))
+    ]
+
+
+async def _groups(
+    servers: Servers, topic: str, brokers: list[Broker], warnings: Warnings
+) -> list[dict[str, Any]]:
+    """The groups that read a topic, with their lag in it and their members."""
+
+    async def names(broker: Broker) -> list[str]:
+        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+        found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
+        return list(map(str, found.get("groupList") or ()))
+
+    told = await gathered(brokers, names, warnings, but=_NO_TOPIC)
+    groups = sorted({group for _, found in told for group in found})
+
+    async def ask(group: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"group": group, "lag": 0, "tps": 0.0, "members": 0}
+        members = set()
+        for broker in brokers:
+            fields = {"consumerGroup": group, "topic": topic}
+            code = RequestCode.GET_CONSUME_STATS
+            stats = parse(await servers.ask_json(broker.any_address(), code, fields))
+            row["lag"] += stats.lag
+            row["tps"] += stats.tps
+            members |= {str(each["clientId"]) for each in await connections(servers, broker, group)}
+        return row | {"members": len(members)}
+
+    return [row for _, row in await gathered(groups, ask, warnings)]
+
+
+async def connections(servers: Servers, broker: Broker, group: str) -> list[dict[str, Any]]:
+    """The consumers of a group that are connected to a broker."""
+    found = await consumers(servers, broker, group)
+    return list(found.get("connectionSet") or ())
+
+
+async def consumers(servers: Servers, broker: Broker, group: str) -> dict[str, Any]:
+    """The group as a broker knows it; empty where nobody is there."""
+    code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+    try:
+        return await servers.ask_json(broker.any_address(), code, {"consumerGroup": group})
+    except Refused as error:
+        if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return {}
+        raise
+
+
+async def _producers(
+    servers: Servers, brokers: list[Broker], warnings: Warnings
+) -> list[dict[str, Any]]:
+    """The producers at these brokers: which topics they send to no broker knows."""
+
+    async def ask(broker: Broker) -> dict[str, Any]:
+        found = await servers.ask_json(broker.any_address(), RequestCode.GET_ALL_PRODUCER_INFO)
+        return dict(found.get("data") or {})
+
+    unsupported = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for broker, groups in await gathered(brokers, ask, warnings, but=unsupported):
+        for group, members in groups.items():
+            for each in members or ():
+                client = str(each["clientId"])
+                row = rows.setdefault((str(group), client), {
+                    "group": str(group),
+                    "client": client,
+                    "address": str(each.get("remoteIP", "")).lstrip("/"),
+                    "language": str(each["language"]),
+                    "version": version_name(int(each["version"])),
+                    "last_ms": int(each["lastUpdateTimestamp"]),
+                    "brokers": [],
+                })  # fmt: skip
+                row["brokers"].append(broker.name)
+    return [rows[key] for key in sorted(rows)]

@@ -1,0 +1,165 @@
+"""A small cluster of RocketMQ with something on it: a name server, a broker, topics and groups.
+
+| topic | what it has |
+|---|---|
+| `trades` (4 queues) | 12 messages |
+| `%DLQ%failing` | the 3 messages with the tag `bad`, which the group `failing` did not take |
+
+| group | what it is |
+|---|---|
+| `billing` | has a member, which has consumed all |
+| `archive` | without a member, at the beginning of every queue |
+| `failing` | has a member, which lets no message through |
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Thread
+
+from penstock.rocketmq.blocking import RemotingLink
+from penstock.rocketmq.client import Config, Message
+from penstock.rocketmq.client.blocking import Producer, PushConsumer
+from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
+
+TOPIC = "trades"
+QUEUES = 4
+MESSAGES = 12
+BAD = 3
+DEAD_LETTERS = "%DLQ%failing"
+SECONDS = 60.0
+_CONFIG = Config(
+    request_timeout=SECONDS,
+    send_msg_timeout=SECONDS,
+    consumer_pull_timeout=2 * SECONDS,
+    consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+    persist_consumer_offset_interval=0.1,
+    heartbeat_broker_interval=1.0,
+    rebalance_interval=0.5,
+    consume_threads=1,
+    max_reconsume_times=0,
+)
+
+
+@dataclass
+class Shop:
+    """The servers, and what the member of `billing` was given."""
+
+    name_server: MqNamesrv
+    broker: MqBroker
+    consumed: list[Received] = field(default_factory=list)
+    refused: list[Received] = field(default_factory=list)
+
+    def ask(self, code: RequestCode, fields: dict[str, object], body: bytes = b"") -> None:
+        """Have the broker do something."""
+        link = RemotingLink(self.broker.rocketmq, SECONDS)
+        answer = link.ask(code, {name: str(value) for name, value in fields.items()}, body)
+        link.close()
+        assert answer.code == 0, answer.remark
+
+    def committed(self, group: str, queue: int) -> int:
+        """The offset of a group in a queue of `trades`."""
+        link = RemotingLink(self.broker.rocketmq, SECONDS)
+        fields = {"consumerGroup": group, "topic": TOPIC, "queueId": str(queue)}
+        answer = link.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+        link.close()
+        return answer.int64("offset")
+
+    def send(self, number: int, producer: Producer) -> None:
+        """A message, to one queue after the other."""
+        queue = producer.queues(TOPIC)[number % QUEUES]
+        tag = "bad" if number < BAD else "good"
+        body = fastjson.dumps({"trade": number, "price": 100 + number, "of": "<b>tea</b>"})
+        message = Message(TOPIC, body, tag, f"trade-{number}", {"desk": "north"})
+        producer.send(message, queue=queue)
+
+
+@contextmanager
+def running_shop() -> Iterator[Shop]:
+    """The cluster, until the end of the block."""
+    with ExitStack() as stack:
+        name_server = stack.enter_context(run_mqnamesrv())
+        broker = stack.enter_context(run_mqbroker(name_server=name_server.rocketmq))
+        shop = Shop(name_server, broker)
+        logging.getLogger("penstock.rocketmq").setLevel(logging.CRITICAL)
+        _until(lambda: _is_routed(name_server.rocketmq, "broker-a"))
+        _make(shop)
+        _until(lambda: _is_routed(name_server.rocketmq, TOPIC))
+        producer = stack.enter_context(
+            _client(Producer("desk", name_server.rocketmq, config=_CONFIG))
+        )
+        for number in range(MESSAGES):
+            shop.send(number, producer)
+        producer.work()  # tells the broker that it is there
+        stack.enter_context(_member("billing", shop, lambda each: shop.consumed.append(each)))
+        stack.enter_context(_member("failing", shop, lambda each: _refuse(shop, each)))
+        _until(lambda: len(shop.consumed) >= MESSAGES)
+        _until(lambda: _is_routed(name_server.rocketmq, DEAD_LETTERS))
+        _until(lambda: sum(shop.committed("failing", queue) for queue in range(QUEUES)) >= MESSAGES)
+        yield shop
+
+
+def _make(shop: Shop) -> None:
+    shop.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC,
+        {
+            "topic": TOPIC, "defaultTopic": "TBW102", "perm": 6, "readQueueNums": QUEUES,
+            "writeQueueNums": QUEUES, "topicFilterType": "SINGLE_TAG", "order": "false",
+        },
+    )  # fmt: skip
+    body = fastjson.dumps({"groupName": "archive"})
+    shop.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+    for queue in range(QUEUES):
+        fields: dict[str, object] = {
+            "consumerGroup": "archive", "topic": TOPIC, "queueId": queue, "commitOffset": 0,
+        }  # fmt: skip
+        shop.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+
+
+def _refuse(shop: Shop, message: Received) -> None:
+    shop.refused.append(message)
+    if message.tags == "bad":
+        raise ValueError("no such trade")
+
+
+@contextmanager
+def _client(producer: Producer) -> Iterator[Producer]:
+    """The producer, which tells brokers that it is there."""
+    with producer:
+        yield producer
+
+
+@contextmanager
+def _member(group: str, shop: Shop, handler: Callable[[Received], object]) -> Iterator[None]:
+    """A member of a group in a thread."""
+    consumer = PushConsumer(group, shop.name_server.rocketmq, config=_CONFIG)
+    consumer.subscribe(TOPIC)
+    thread = Thread(target=consumer.run, args=(handler,), name=group)
+    thread.start()
+    try:
+        yield
+    finally:
+        consumer.stop()
+        thread.join(SECONDS)
+        consumer.close()
+
+
+def _is_routed(name_server: str, topic: str) -> bool:
+    link = RemotingLink(name_server, SECONDS)
+    answer = link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    link.close()
+    return answer.code == 0
+
+
+def _until(state: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not state():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.admin.rocketmq.pulls import offset, pull, queues_of
+from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+
+from .scripted import A, Scripted, route
+
+PULL = RequestCode.PULL_MESSAGE
+
+
+async def test_a_pull_commits_nothing_and_waits_for_nothing() -> None:
+    scripted = Scripted({RequestCode.GET_ROUTEINFO_BY_TOPIC: route(), PULL: Command(0, 0)})
+    queue = queues_of(await scripted.route("t"), "t")[0]
+    assert await pull(scripted, queue, 5, 3) == []
+    address, _, fields = scripted.asked[-1]
+    assert (address, fields["queueOffset"], fields["maxMsgNums"]) == (A, 5, 3)
+    assert (fields["sysFlag"], fields["suspendTimeoutMillis"]) == (4, 0)
+
+
+async def test_an_end_is_no_failure_but_a_refusal_is() -> None:
+    scripted = Scripted({RequestCode.GET_ROUTEINFO_BY_TOPIC: route()})
+    queue = queues_of(await scripted.route("t"), "t")[0]
+    scripted.answers[PULL] = Refused(ResponseCode.PULL_OFFSET_MOVED, "moved")
+    assert await pull(scripted, queue, 5, 3) == []
+    scripted.answers[PULL] = Refused(ResponseCode.NO_PERMISSION, "no")
+    with pytest.raises(Refused):
+        await pull(scripted, queue, 5, 3)
+
+
+async def test_only_queues_that_can_be_read_are_looked_into() -> None:
+    scripted = Scripted({RequestCode.GET_ROUTEINFO_BY_TOPIC: route(perm=2)})
+    assert queues_of(await scripted.route("t"), "t") == []
+
+
+async def test_an_offset_is_asked_for_with_what_it_needs() -> None:
+    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+    answer = Command(0, 0, {"offset": "7"})
+    scripted = Scripted({RequestCode.GET_ROUTEINFO_BY_TOPIC: route(), code: answer})
+    queue = queues_of(await scripted.route("t"), "t")[0]
+    assert await offset(scripted, queue, code, timestamp=9) == 7
+    assert scripted.asked[-1][2] == {"topic": "t", "queueId": 0, "timestamp": 9}

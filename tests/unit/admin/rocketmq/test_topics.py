@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from penstock.admin.rocketmq.topics import all_topics, one_topic
+from penstock.rocketmq.client.errors import NotConnected
+from penstock.rocketmq.protocol.codes import RequestCode
+
+from .scripted import A, B, Scripted, bounds, progress, route
+
+CONFIG = {"readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
+
+
+async def test_the_list_has_the_figures_of_all_brokers() -> None:
+    stats = {"consumeStatsList": [{"g": [progress("a", 9, 4)]}]}
+    servers = Scripted(
+        {
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: {"topicList": ["t", "TBW102"]},
+            RequestCode.GET_ALL_TOPIC_CONFIG: {"topicConfigTable": {"t": CONFIG}},
+            (A, RequestCode.GET_BROKER_CONSUME_STATS): stats,
+            (B, RequestCode.GET_BROKER_CONSUME_STATS): {},
+            (A, RequestCode.GET_TOPIC_STATS_INFO): bounds("a", 9),
+            (B, RequestCode.GET_TOPIC_STATS_INFO): bounds("b", 3),
+        }
+    )
+    system, topic = (await all_topics(servers))["topics"]
+    assert (system["topic"], system["kind"], system["kept"]) == ("TBW102", "system", None)
+    assert (topic["kept"], topic["lag"], topic["groups"]) == (12, 5, 1)
+    assert (topic["brokers"], topic["read_queues"]) == (["a", "b"], 2)
+
+
+async def test_a_broker_that_is_gone_leaves_its_queues_without_bounds() -> None:
+    servers = Scripted(
+        {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: route(perm=4),
+            (A, RequestCode.GET_TOPIC_STATS_INFO): bounds("a", 9),
+            (B, RequestCode.GET_TOPIC_STATS_INFO): NotConnected(B, "refused"),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: {"groupList": []},
+            RequestCode.GET_ALL_PRODUCER_INFO: {"data": {}},
+        }
+    )
+    found = await one_topic(servers, "t")
+    assert [(each["broker"], each["max"]) for each in found["queues"]] == [("a", 9), ("b", None)]
+    assert [(each["readable"], each["writable"]) for each in found["queues"]] == [(True, False)] * 2
+    assert found["message"] == f"WARNING: {B}: refused"
