@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Event, Thread
 
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.client import Config, Message
@@ -92,12 +92,7 @@ def running_shop() -> Iterator[Shop]:
         _until(lambda: _is_routed(name_server.rocketmq, "broker-a"))
         _make(shop)
         _until(lambda: _is_routed(name_server.rocketmq, TOPIC))
-        producer = stack.enter_context(
-            _client(Producer("desk", name_server.rocketmq, config=_CONFIG))
-        )
-        for number in range(MESSAGES):
-            shop.send(number, producer)
-        producer.work()  # tells the broker that it is there
+        stack.enter_context(_producer(shop))
         stack.enter_context(_member("billing", shop, lambda each: shop.consumed.append(each)))
         stack.enter_context(_member("failing", shop, lambda each: _refuse(shop, each)))
         _until(lambda: len(shop.consumed) >= MESSAGES)
@@ -130,10 +125,24 @@ def _refuse(shop: Shop, message: Received) -> None:
 
 
 @contextmanager
-def _client(producer: Producer) -> Iterator[Producer]:
-    """The producer, which tells brokers that it is there."""
-    with producer:
-        yield producer
+def _producer(shop: Shop) -> Iterator[None]:
+    """A producer that has sent all messages, and tells brokers that it is still there."""
+    ended = Event()
+    with Producer("desk", shop.name_server.rocketmq, config=_CONFIG) as producer:
+        for number in range(MESSAGES):
+            shop.send(number, producer)
+
+        def work() -> None:
+            while not ended.is_set():
+                producer.work(0.2)
+
+        thread = Thread(target=work, name="desk")
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(SECONDS)
 
 
 @contextmanager

@@ -59,6 +59,12 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "test_overview": ("test_what_wants_attention_is_told_and_linked",),
     "test_pipelines": ("test_all_pipelines", "test_one_pipeline"),
+    "test_rocketmq": (
+        "test_a_topic_with_readers_of_both_dialects",
+        "test_letters_open_and_are_sent_again",
+        "test_offsets_are_reset_after_a_preview",
+        "test_topics_groups_and_servers",
+    ),
     "test_shell": (
         "test_dark_and_light_follow_the_system",
         "test_every_path_has_a_page",

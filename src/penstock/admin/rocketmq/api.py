@@ -66,6 +66,8 @@ class RocketmqApi:
         return await brokers.cluster(self._servers)
 
     async def _topics(self, request: Request) -> Any:
+        if Query.parse(request.query).get("names") == "true":
+            return {"topics": await self._servers.topics(), "message": ""}
         return await topics.all_topics(self._servers)
 
     async def _topic(self, request: Request) -> Any:

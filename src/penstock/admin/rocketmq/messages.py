@@ -155,7 +155,7 @@ async def _indexed(
 
 
 def _newest_first(found: list[Received]) -> list[Received]:
-    return sorted(found, key=lambda each: each.stored.store_ms, reverse=True)
+    return sorted(found, key=lambda each: (each.stored.store_ms, each.queue_offset), reverse=True)
 
 
 # --- by place and time ---------------------------------------------------------------------------
@@ -205,7 +205,7 @@ async def _by_time(
 
     told = await gathered(await _queues(servers, wish), ask, warnings)
     found = [each for _, part in told for each in part if begin <= each.stored.store_ms <= end]
-    found.sort(key=lambda each: each.stored.store_ms)
+    found.sort(key=lambda each: (each.stored.store_ms, each.queue_offset))
     if len(found) <= wish.limit:
         return found, None
     shown = found[: wish.limit]

@@ -12,6 +12,7 @@ const PAGES = {
   deadletters: "deadletters",
   counter: "counter",
   lookup: "lookup",
+  rocketmq: "rocketmq",
 };
 const OF_ONE = {
   "topics/1": "topic",
@@ -20,13 +21,22 @@ const OF_ONE = {
   "pipelines/1": "pipeline",
   "deadletters/1": "deadletter",
 };
+const OF_ROCKETMQ = { topics: "rockettopic", groups: "rocketgroup" };
 
 /** What the address bar says: the page's name, the names in its path, and its query as an object. */
 export function place() {
   const path = location.pathname.slice(settings.basePath.length).replace(/^\/|\/$/g, "");
   const [first, ...names] = path.split("/").map(decoded);
+  return { ...pageOf(first, names), query: Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+function pageOf(first, names) {
+  if (first === "rocketmq" && names.length === 2) {
+    return { page: OF_ROCKETMQ[names[0]] ?? "missing", names: names.slice(1) };
+  }
+  if (!first && settings.hasNodes === false) return { page: "rocketmq", names };
   const page = names.length ? OF_ONE[`${first}/${names.length}`] : PAGES[first];
-  return { page: page ?? "missing", names, query: Object.fromEntries(new URLSearchParams(location.search)) };
+  return { page: page ?? "missing", names };
 }
 
 function decoded(part) {
@@ -37,11 +47,17 @@ function decoded(part) {
   }
 }
 
+/** Whether a topic is for a group's retries or dead letters, which have no page but RocketMQ's. */
+function isInner(topic) {
+  return settings.hasRocketmq && /^%(RETRY|DLQ)%/.test(topic);
+}
+
 /** Addresses of pages, for links. */
 export const to = {
   overview: () => settings.basePath || "/",
   topics: (query) => urlOf("/topics", query),
-  topic: (topic, query) => urlOf(pathOf("topics", topic), query),
+  topic: (topic, query) => (isInner(topic) ? to.rocketTopic(topic, query)
+    : urlOf(pathOf("topics", topic), query)),
   channel: (topic, channel, query) => urlOf(pathOf("topics", topic, channel), query),
   nodes: (query) => urlOf("/nodes", query),
   node: (node, query) => urlOf(pathOf("nodes", node), query),
@@ -52,6 +68,9 @@ export const to = {
   deadletter: (topic, query) => urlOf(pathOf("deadletters", topic), query),
   counter: () => urlOf("/counter"),
   lookup: () => urlOf("/lookup"),
+  rocketmq: (query) => urlOf("/rocketmq", query),
+  rocketTopic: (topic, query) => urlOf(pathOf("rocketmq", "topics", topic), query),
+  rocketGroup: (group, query) => urlOf(pathOf("rocketmq", "groups", group), query),
 };
 
 let changed = () => {};

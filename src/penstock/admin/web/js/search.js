@@ -6,12 +6,14 @@ import { h, render } from "./dom.js";
 import { icon } from "./icons.js";
 import { LINKS } from "./links.js";
 import { go, to } from "./router.js";
+import { settings } from "./settings.js";
 import { keys } from "./ui.js";
 
 const SHOWN_MAX = 60;
 const ASKED_MAX = 3;
 const PAUSE_MS = 120;
 const KINDS = ["page", "topic", "channel", "node"];
+const GROUPS = ["%RETRY%", "%DLQ%"];
 
 let isOpen = false;
 
@@ -95,6 +97,30 @@ function addLive(places, page) {
 }
 
 async function addNames(state) {
+  const asked = [
+    ...(settings.hasNodes === false ? [] : addNodes(state)),
+    settings.hasRocketmq && addRocketmq(state),
+  ];
+  const problem = (await Promise.allSettled(asked)).find(({ reason }) => reason);
+  Object.assign(state, { isLoading: false, problem: problem?.reason.message ?? "" });
+}
+
+/** RocketMQ's topics are apart from NSQ's of the same name: they have pages of their own. */
+async function addRocketmq({ places }) {
+  const { topics } = await get("/api/rocketmq/topics", { names: "true" });
+  for (const topic of topics) {
+    places.set(`rocketmq ${topic}`,
+      { kind: "topic", name: topic, href: to.rocketTopic(topic), where: "RocketMQ topic" });
+    const prefix = GROUPS.find((each) => topic.startsWith(each));
+    const group = prefix && topic.slice(prefix.length);
+    if (group) {
+      places.set(`group ${group}`,
+        { kind: "channel", name: group, href: to.rocketGroup(group), where: "RocketMQ group" });
+    }
+  }
+}
+
+function addNodes(state) {
   const topics = get("/api/topics").then(({ topics }) => {
     for (const topic of topics) add(state.places, "topic", topic, to.topic(topic));
   });
@@ -103,8 +129,7 @@ async function addNames(state) {
       add(state.places, "node", `${host}:${port}`, to.node(`${host}:${port}`), hostname);
     }
   });
-  const problem = (await Promise.allSettled([topics, nodes])).find(({ reason }) => reason);
-  Object.assign(state, { isLoading: false, problem: problem?.reason.message ?? "" });
+  return [topics, nodes];
 }
 
 /** No list names all channels: those of the topics that match best are asked for when typing pauses. */

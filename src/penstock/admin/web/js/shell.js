@@ -12,7 +12,7 @@ import { nextTheme, theme } from "./theme.js";
 import { badge, button, classes, notice } from "./ui.js";
 
 const UNDER = { topic: "topics", channel: "topics", node: "nodes", pipeline: "pipelines",
-  deadletter: "deadletters" };
+  deadletter: "deadletters", rockettopic: "rocketmq", rocketgroup: "rocketmq" };
 
 /** The whole document of a page whose own part is `content`. */
 export function shell(page, content) {

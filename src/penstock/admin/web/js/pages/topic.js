@@ -127,11 +127,20 @@ function damaged({ page, name, damage }) {
 }
 
 function unknown({ page, name }) {
+  if (/^%(RETRY|DLQ)%/.test(name)) return innerTopic(name);
   return empty(`There is no topic ${name}`,
     "No node has it", settings.lookupds.length > 0 && ", and no nsqlookupd knows of it",
     ". It comes into being when a producer publishes to it or a consumer subscribes. See ",
     h("a", { href: to.topics() }, "all topics"), ".",
     h("br"), createAction(page, name));
+}
+
+/** nsqlookupd takes no such names, so it leads nobody to the nodes that have them. */
+function innerTopic(name) {
+  return empty(`${name} is a topic of RocketMQ's`, settings.hasRocketmq
+    ? ["Its queues and messages are on ", h("a", { href: to.rocketTopic(name) }, "a page of their own"), "."]
+    : ["nsqlookupd does not know such topics. With ", h("code", {}, "--rocketmq-namesrv-address"),
+      " nsqadmin shows them."]);
 }
 
 // --- overview ------------------------------------------------------------------------------------

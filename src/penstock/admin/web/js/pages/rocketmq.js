@@ -1,0 +1,169 @@
+/** RocketMQ as a whole: its topics, its consumer groups, its brokers and name servers. */
+
+import { get } from "../api.js";
+import { number, rateColumn, warning } from "../columns.js";
+import { h } from "../dom.js";
+import { fold, folds } from "../folds.js";
+import { count, rate, short } from "../format.js";
+import { many } from "../losses.js";
+import { agoColumn, groupLink, membersCell, topicCell, topicLink, typeOf, version }
+  from "../rocketmq.js";
+import { setQuery } from "../router.js";
+import { measure } from "../speeds.js";
+import { table } from "../table.js";
+import { badge, button, empty, facts, heading, loading, section, tabOf, tabs } from "../ui.js";
+
+const AGAIN_S = 5;
+const ASKED = { topics: "/api/rocketmq/topics", groups: "/api/rocketmq/groups", servers: "/api/rocketmq" };
+const TABS = [
+  { name: "topics", title: "Topics" },
+  { name: "groups", title: "Groups" },
+  { name: "servers", title: "Brokers and name servers" },
+];
+
+export default function rocketmq(page) {
+  page.title = "RocketMQ";
+  const told = {}; // by tab
+  const speeds = measure();
+  let asked = tabOf(page, TABS);
+
+  page.load(async (signal) => {
+    const tab = (asked = tabOf(page, TABS));
+    told[tab] = await get(ASKED[tab], {}, signal);
+    if (tab === "topics") speeds.take(told.topics.topics.map((each) => [each.topic, each.written]));
+  }, AGAIN_S);
+
+  return () => {
+    const tab = tabOf(page, TABS);
+    if (tab !== asked) {
+      asked = tab;
+      page.reload();
+    }
+    return [
+      heading({ title: "RocketMQ" }),
+      warning(told[tab]?.message),
+      tabs(page, TABS),
+      told[tab] ? SHOWN[tab](page, told[tab], speeds) : !page.error && loading(),
+    ];
+  };
+}
+
+const SHOWN = { topics: topicsTab, groups: groupsTab, servers: serversTab };
+
+// --- topics --------------------------------------------------------------------------------------
+
+function topicsTab(page, { topics }, speeds) {
+  const isUnfolded = page.query.system === "all";
+  const own = topics.filter(({ kind }) => kind !== "system");
+  const columns = [
+    { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicCell },
+    number("write_queues", "Queues", "That are written to, on all brokers", false),
+    number("kept", "Messages", "That the brokers still have"),
+    rateColumn("in", "In", "Messages stored a second", ({ topic }) => speeds.of(topic)),
+    agoColumn("last_ms", "Last message", "When the newest one was stored"),
+    number("groups", "Groups", "That read it", false),
+    number("lag", "Lag", "Messages that its groups have not consumed yet, all together"),
+    { name: "brokers", title: "Brokers", numeric: true, value: (row) => row.brokers.length,
+      cell: ({ brokers }) => h("span", { title: brokers.join(", ") }, count(brokers.length)) },
+  ];
+  const hidden = topics.length - own.length;
+  const title = isUnfolded ? "Hide system topics" : `Show ${many(hidden, "system topic")}`;
+  const tools = hidden > 0 && button(title, {
+    kind: "quiet", onclick: () => setQuery({ system: isUnfolded ? null : "all" }),
+  });
+  return table(page, {
+    id: "topics", columns, rows: isUnfolded ? topics : own, key: (row) => row.topic, sort: "topic",
+    filter: topics.length > 5, tools, totals: own.length > 1, caption: "Topics of RocketMQ",
+    kind: ({ kind, kept }) => (kind === "dlq" && kept > 0 ? "warn" : ""),
+    empty: empty("No topics", "A topic comes into being when mqadmin or a producer creates it."),
+  });
+}
+
+// --- groups --------------------------------------------------------------------------------------
+
+function groupsTab(page, { groups }) {
+  const columns = [
+    { name: "group", title: "Group", value: (row) => row.group, cell: (row) => groupLink(row.group) },
+    { name: "topics", title: "Topics", value: (row) => ownTopics(row).join(" "),
+      cell: (row) => ownTopics(row).map((topic, at) => [at > 0 && ", ", topicLink(topic)]) },
+    { name: "members", title: "Members", numeric: true, value: (row) => row.members, cell: membersCell },
+    { name: "type", title: "Consumes", hint: "How its members get messages", value: typeOf },
+    number("lag", "Lag", "Messages that it has not consumed yet"),
+    rateColumn("tps", "Out", "Messages a second that brokers gave it", (row) => row.tps),
+    agoColumn("last_ms", "Consumed up to", "When the newest message was stored that it has consumed"),
+  ];
+  return table(page, {
+    id: "groups", columns, rows: groups, key: (row) => row.group, sort: "-lag",
+    filter: groups.length > 5, totals: groups.length > 1, caption: "Consumer groups of RocketMQ",
+    kind: ({ members, lag }) => (members === 0 && lag > 0 ? "bad" : ""),
+    empty: empty("No groups", "A group is here as soon as one of its members connects to a broker."),
+  });
+}
+
+/** Retries of a group are its own; everybody has them. */
+function ownTopics({ topics }) {
+  return topics.filter((topic) => !topic.startsWith("%RETRY%"));
+}
+
+// --- brokers and name servers --------------------------------------------------------------------
+
+function serversTab(page, { brokers, name_servers: servers }) {
+  return [
+    section({ title: "Brokers", id: "brokers" }, brokerTable(page, brokers)),
+    section({ title: "Name servers", id: "name-servers" }, table(page, {
+      id: "name-servers",
+      columns: [
+        { name: "address", title: "Address", cell: ({ address, answers }) => [address, silent(answers)] },
+        number("brokers", "Brokers", "That it knows", false),
+        number("topics", "Topics", "That it knows", false),
+      ],
+      rows: servers, key: (row) => row.address, sort: "address", caption: "Name servers",
+      kind: ({ answers }) => (answers ? "" : "bad"),
+    })),
+  ];
+}
+
+function silent(answers) {
+  return !answers && [" ", badge("no answer", "bad")];
+}
+
+function brokerTable(page, brokers) {
+  const folding = folds(page);
+  const columns = [
+    { name: "broker", title: "Broker", value: (row) => row.broker, cell: (row) => brokerCell(row, folding) },
+    { name: "cluster", title: "Cluster" },
+    { name: "address", title: "Address" },
+    { name: "version", title: "Version", value: (row) => version(row.version) },
+    rateColumn("in", "In", "Messages stored a second", (row) => row.in),
+    rateColumn("out", "Out", "Messages given to consumers a second", (row) => row.out),
+    { ...number("in_today", "In today", "Messages stored since midnight"), format: short },
+    { ...number("out_today", "Out today", "Messages given since midnight"), format: short },
+    { name: "disk", title: "Disk", hint: "How full it is", numeric: true, cell: diskCell },
+    agoColumn("started_ms", "Started", "When the broker has started"),
+  ];
+  return table(page, {
+    id: "brokers", columns, rows: brokers, key: (row) => row.address, sort: "broker",
+    filter: brokers.length > 5, totals: brokers.length > 1, caption: "Brokers",
+    kind: ({ answers }) => (answers ? "" : "bad"),
+    detail: (row) => folding.has(row.address) && figures(row),
+    empty: empty("No brokers", "The name servers know of none: a broker registers with those in ",
+      h("code", {}, "namesrvAddr"), "."),
+  });
+}
+
+function brokerCell(row, folding) {
+  return [
+    fold(folding, row.address, `the figures of ${row.broker}`), " ", row.broker,
+    row.id > 0 && [" ", badge(`replica ${row.id}`)], silent(row.answers),
+  ];
+}
+
+function diskCell({ disk }) {
+  if (disk == null || disk < 0) return rate(null);
+  const text = `${Math.round(disk * 100)} %`;
+  return disk > 0.85 ? badge(text, "bad") : text;
+}
+
+function figures({ figures: known }) {
+  return h("div", { class: "unfolded" }, facts(Object.entries(known)));
+}
