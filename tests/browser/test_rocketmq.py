@@ -46,7 +46,7 @@ def rocket(open_page: OpenPage, url: str) -> Page:
 
 def row_of(page: Page, table: str, name: str) -> Locator:
     """The row that begins with a name."""
-    head = page.get_by_role("rowheader").filter(has_text=re.compile(rf"^\s*{re.escape(name)}"))
+    head = page.get_by_role("rowheader").filter(has_text=re.compile(rf"(^|\s){re.escape(name)}"))
     return page.locator(f"#table-{table} tbody tr").filter(has=head)
 
 

@@ -170,7 +170,7 @@ async def _running_infos(
 
 
 def _doing(info: dict[str, Any] | None) -> dict[str, Any]:
-    """What a member holds and how fast it is; null where it did not say."""
+    """The queues and rates of a member; null where it did not say."""
     if info is None:
         return {"queues": None, "topics": None, "started_ms": None, "orderly": None}
     properties = info.get("properties") or {}

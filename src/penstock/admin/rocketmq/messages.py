@@ -129,7 +129,7 @@ async def _by_key(servers: Servers, topic: str, key: str, warnings: Warnings) ->
 async def _indexed(
     servers: Servers, topic: str, key: str, warnings: Warnings, *, is_id: bool
 ) -> list[Received]:
-    """What the brokers' indexes of keys have."""
+    """Messages with a key or an id, of the brokers' indexes."""
     fields: dict[str, object] = {
         "topic": topic, "key": key, "maxNum": LIMIT_MAX, "beginTimestamp": 0,
         "endTimestamp": _END_OF_TIME,

@@ -47,7 +47,7 @@ async def offset(servers: Servers, queue: Queue, code: RequestCode, **more: obje
 
 
 async def pull(servers: Servers, queue: Queue, start: int, most: int) -> list[Received]:
-    """What a queue has from an offset on. Nothing is committed."""
+    """Messages of a queue from an offset on. Nothing is committed."""
     fields = {
         "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.number,
         "queueOffset": start, "maxMsgNums": most, "sysFlag": _WITH_SUBSCRIPTION,

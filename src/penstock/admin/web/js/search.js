@@ -132,6 +132,8 @@ function addNodes(state) {
   return [topics, nodes];
 }
 
+const isNsqTopic = ({ kind, where }) => kind === "topic" && !where;
+
 /** No list names all channels: those of the topics that match best are asked for when typing pauses. */
 function askForChannels(state, draw) {
   clearTimeout(state.timer);
@@ -139,7 +141,7 @@ function askForChannels(state, draw) {
   if (!names.trim()) return;
   state.asked ??= new Set();
   state.timer = setTimeout(async () => {
-    const topics = matches([...state.places.values()], names).filter(({ kind }) => kind === "topic");
+    const topics = matches([...state.places.values()], names).filter(isNsqTopic);
     const next = topics.slice(0, ASKED_MAX).map(({ name }) => name).filter((name) => !state.asked.has(name));
     next.forEach((name) => state.asked.add(name));
     await Promise.allSettled(next.map(async (topic) => {
