@@ -93,6 +93,7 @@ def running_shop() -> Iterator[Shop]:
         _make(shop)
         _until(lambda: _is_routed(name_server.rocketmq, TOPIC))
         stack.enter_context(_producer(shop))
+        _until(lambda: _has_producer(broker.rocketmq))
         stack.enter_context(_member("billing", shop, lambda each: shop.consumed.append(each)))
         stack.enter_context(_member("failing", shop, lambda each: _refuse(shop, each)))
         _until(lambda: len(shop.consumed) >= MESSAGES)
@@ -165,6 +166,13 @@ def _is_routed(name_server: str, topic: str) -> bool:
     answer = link.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
     link.close()
     return answer.code == 0
+
+
+def _has_producer(broker: str) -> bool:
+    link = RemotingLink(broker, SECONDS)
+    answer = link.ask(RequestCode.GET_ALL_PRODUCER_INFO, {})
+    link.close()
+    return b"desk" in answer.body
 
 
 def _until(state: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""How far each group is in each topic, of all brokers, in one question to each."""
+"""Lags of all groups in all topics: one question to each broker."""
 
 from __future__ import annotations
 
