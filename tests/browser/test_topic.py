@@ -179,3 +179,10 @@ def test_on_a_phone(open_page: OpenPage) -> None:
     expect(page.locator("#table-channels tbody tr")).to_have_count(3)
     width: Any = page.evaluate("document.documentElement.scrollWidth")
     assert width <= PHONE["width"]
+
+
+def test_a_topic_of_a_group_leads_to_where_it_is_shown(page: Page, watcher: Watcher) -> None:
+    watcher.expect(404, 502)
+    page.goto("/topics/%25DLQ%25traders-of-old")
+    expect(page.get_by_text("--rocketmq-namesrv-address")).to_be_visible()
+    expect(page.get_by_text("There is no topic")).to_have_count(0)

@@ -76,3 +76,11 @@ async def test_from_elsewhere(two: Two, admin: StartAdmin) -> None:
     for method in ("GET", "PUT"):
         answer = await running.ask(method, "/config/log_level", b"")
         assert answer == (403, '{"message":"FORBIDDEN"}')
+
+
+async def test_secrets_of_rocketmq_are_shown_to_nobody(admin: StartAdmin) -> None:
+    secret = ("access_key,me", "secret_key,s3cret")
+    running = await admin(rocketmq_namesrv_addresses=("127.0.0.1:1",), rocketmq_client_opts=secret)
+    status, text = await running.ask("GET", "/config/rocketmq_client_opts")
+    assert (status, "s3cret" in text) == (400, False)
+    assert await running.get("/config/rocketmq_namesrv_addresses") == ["127.0.0.1:1"]

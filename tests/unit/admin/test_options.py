@@ -69,6 +69,13 @@ def test_what_cannot_be(options: dict[str, Any], text: str) -> None:
     assert str(raised.value) == text
 
 
+def test_over_rocketmq_alone_there_is_no_history() -> None:
+    options = checked(AdminOptions(rocketmq_namesrv_addresses=("127.0.0.1:9876",)))
+    assert (options.has_nodes, options.watch_s) == (False, 0)
+    options = checked(AdminOptions(nsqd_http_addresses=NODE))
+    assert (options.has_nodes, options.watch_s) == (True, 10)
+
+
 @pytest.mark.parametrize("path", ["/", "", "nsq/admin/", "/nsq//admin", "//nsq/x/../admin"])
 def test_base_paths(path: str) -> None:
     assert clean_base_path(path) == ("/nsq/admin" if "nsq" in path else "/")

@@ -177,7 +177,10 @@ def _object(answer: Command) -> dict[str, Any]:
 
 def name_servers(addresses: Iterable[str]) -> list[str]:
     """The addresses, each of which may be several with ``;`` between. Raises ConfigError."""
-    found = listed(";".join(addresses))
+    try:
+        found = listed(";".join(addresses))
+    except ConfigError as error:
+        raise ConfigError(f"{FLAG}: {error}") from None
     for each in found:
         host, _ = split_host_port(each)
         if not host:

@@ -20,7 +20,8 @@ def test_addresses_come_one_by_one_or_with_semicolons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "told"), [("a", "name server a:"), (":9876", "missing host in address")]
+    ("address", "told"),
+    [("a", "--rocketmq-namesrv-address: name server a:"), (":9876", "missing host in address")],
 )
 def test_addresses_that_mean_nothing_are_refused(address: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
