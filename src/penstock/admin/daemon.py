@@ -93,7 +93,7 @@ class Nsqadmin:
         _log.info("bye")
 
     def _open_rocketmq(self, access: Access) -> Servers | None:
-        """What asks RocketMQ's servers, with its routes; loaded only where there are some."""
+        """Questions to RocketMQ's servers and their routes; loaded only where there are some."""
         options = self._options
         if not options.rocketmq_namesrv_addresses:
             return None

@@ -162,3 +162,17 @@ async def test_no_name_server_answers(admin: StartAdmin) -> None:
 async def test_without_the_flag_there_is_nothing(admin: StartAdmin) -> None:
     running = await admin(nsqd_http_addresses=("127.0.0.1:1",))
     assert (await running.ask("GET", "/api/rocketmq"))[0] == 404
+
+
+async def test_a_message_goes_to_its_topic_again_with_all_that_was_its_own(
+    asked: Running, shop: Shop
+) -> None:
+    path = f"/api/rocketmq/messages?topic={TOPIC}&key=trade-7"
+    (before,) = (await asked.get(path))["messages"]
+    others = len(shop.consumed)
+    body = {"action": "resend", "topic": TOPIC, "ids": [before["id"]]}
+    assert (await asked.ask("POST", "/api/rocketmq/messages", body))[0] == 200
+    await until(lambda: len(shop.consumed) > others)
+    again = shop.consumed[-1]
+    assert (again.keys, again.tags, again.properties["desk"]) == (["trade-7"], "good", "north")
+    assert again.id != before["id"]
