@@ -6,8 +6,8 @@ import math
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.protocol.codes import RequestCode
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.lags import Reading, readings
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.admin.rocketmq.topics import consumers
+from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, parse, queue_table
 from penstock.rocketmq.mqadmin.topology import Broker

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.names import is_system_group
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.mqadmin import consume_stats
 from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats
 from penstock.rocketmq.mqadmin.topology import Broker

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.pulls import Queue, offset, pull, queues_of
 from penstock.admin.rocketmq.records import record
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError, Query
 from penstock.rocketmq.client.received import Received, all_received
 from penstock.rocketmq.mqadmin.topology import Broker

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.cluster.fanout import NoAnswerError, Warnings
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.mqadmin.consume_stats import Progress, parse, queue_table
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker

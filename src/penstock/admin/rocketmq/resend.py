@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.messages import by_id
 from penstock.admin.rocketmq.names import group_of
 from penstock.admin.rocketmq.servers import Servers
+from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.errors import ClientError

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from penstock.admin.cluster.fanout import NoAnswerError, Warnings
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.fanout import Warnings
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.units import MILLISECOND

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.lags import readings
 from penstock.admin.rocketmq.names import NORMAL, group_of, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.mqadmin.consume_stats import parse, queue_table
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker, QueueData, TopicRoute

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.lags import readings
+from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.cluster.fanout import Warnings
 from penstock.admin.rocketmq.messages import Wish, by_id, find
+from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command

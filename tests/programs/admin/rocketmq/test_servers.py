@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.cluster.fanout import NoAnswerError, Warnings
 from penstock.admin.rocketmq.servers import Servers, gathered, name_servers
+from penstock.cluster.errors import NoAnswerError
+from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import ConfigError
 from penstock.nsq.http_api import ApiError
@@ -11,8 +12,7 @@ from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from tests.ports import unused_address
-
-from .scripted import Scripted
+from tests.unit.admin.rocketmq.scripted import Scripted
 
 
 def test_addresses_come_one_by_one_or_with_semicolons() -> None:
@@ -55,7 +55,8 @@ async def test_those_that_fail_are_warnings_beside_the_answers() -> None:
         if asked == "bad":
             raise NotConnected("h:1", "refused")
         if asked == "strange":
-            return {}["key"]
+            empty: dict[str, str] = {}
+            return empty["key"]
         if asked == "empty":
             raise Refused(17, "nothing")
         return asked.upper()
