@@ -20,7 +20,7 @@ from payloads import json_bodies
 
 from penstock.nsq.protocol import encode
 from penstock.spark.pipelines import archive
-from penstock.spark.progress import BatchDone, Follower
+from penstock.spark.read.progress import BatchDone, Follower
 from penstock.spark.session import session, stop
 from penstock.testing.daemons import run_nsqd
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.net import tcp
-from penstock.net.http import HttpServer, Request, Response
+from penstock.net.http.server.service import HttpServer, Request, Response
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query
-from penstock.nsq.nsqd.packed_stats import FIGURES
+from penstock.nsq.nsqd.stats.packed_stats import FIGURES
 
 ROUNDS = 4
 """So many answers are made beforehand; they come in turn."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.starting import starting
+from penstock.cli.shared.starting import starting
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 from penstock.nsq.nsqd.daemon import Nsqd

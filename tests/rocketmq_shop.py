@@ -24,7 +24,7 @@ from threading import Event, Thread
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.client import Config, Message
 from penstock.rocketmq.client.blocking import Producer, PushConsumer
-from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.programs import programs
+from penstock.cli.flags.programs import programs
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 from tests.pages import ROOT, blocks, commands
 from tests.programs.rocketmq.client.servers import run_servers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -42,14 +43,15 @@ BANNED_IN_WEB = re.compile(
     r"|\beval\(|new Function|javascript:|set(?:Timeout|Interval)\(\s*[\"'`]"
 )
 MODULE_LINES_MAX = 700
+FILES_FLAT_MAX = 20
 FUNCTION_LINES_MAX = 70
 FILE_BYTES_MAX = 200 * 1024
 FIXTURES = "tests/conformance/samples/"
 PURE = {"asyncio", "socket", "os", "time", "random", "threading", "subprocess"}
 ONLY_IN = {
     # nsq_to_file's files are its user's: names, modes, moves and words of Go's program, no log's.
-    "os.fsync": {"storage/disk.py", "nsq/tools/to_file/disk.py"},
-    "os.fdatasync": {"storage/disk.py"},
+    "os.fsync": {"storage/files/disk.py", "nsq/tools/to_file/disk.py"},
+    "os.fdatasync": {"storage/files/disk.py"},
     "time.time": {"core/clock.py"},
     "time.time_ns": {"core/clock.py"},
     "time.monotonic": {"core/clock.py"},
@@ -160,6 +162,13 @@ def test_every_module_has_its_test(module: Path) -> None:
     test = path.with_name(f"test_{path.name}")
     places = [Path("unit", test), Path("programs", test), Path("spark", test.name)]
     assert any((ROOT / "tests" / each).exists() for each in places), f"none of {places}"
+
+
+def test_a_folder_is_a_room() -> None:
+    """A stranger finds a file by the name of its folder, so that has few files."""
+    folders = Counter(path.parent for path in (*MODULES, *WEB_FILES))
+    crowded = {name(folder): count for folder, count in folders.items() if count > FILES_FLAT_MAX}
+    assert not crowded
 
 
 def web_name(path: Path) -> str:

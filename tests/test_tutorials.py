@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.programs import programs
+from penstock.cli.flags.programs import programs
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.testing.daemons import run_nsqd, run_nsqlookupd
 from tests.pages import DOCS, all_blocks, blocks

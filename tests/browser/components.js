@@ -1,9 +1,9 @@
 /** A page with every shared component, served in place of a real page: see test_components.py. */
 
-import { ask, tell } from "../dialog.js";
-import { h } from "../dom.js";
-import { table } from "../table.js";
-import { button, heading, tabOf, tabs } from "../ui.js";
+import { h } from "../core/dom.js";
+import { ask, tell } from "../widgets/dialog.js";
+import { table } from "../widgets/table.js";
+import { button, heading, tabOf, tabs } from "../widgets/ui.js";
 
 const TABS = [{ name: "rows", title: "Rows" }, { name: "other", title: "Other", count: 2 }];
 const COLUMNS = [

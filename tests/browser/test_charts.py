@@ -53,7 +53,7 @@ show(spec);
 
 def show(page: Page, width: int = 600, **spec: Any) -> None:
     """Draws a chart alone on the page."""
-    load(page, "dom.js", "chart.js")
+    load(page, "core/dom.js", "widgets/chart.js")
     run(page, SHOW, {"width": width, "spec": spec})
     expect(page.locator("#tried svg.plot")).to_be_visible()
 
@@ -66,7 +66,7 @@ def path(page: Page, number: int = 0) -> str:
 
 
 def test_axis_numbers_are_round(page: Page) -> None:
-    load(page, "axis.js")
+    load(page, "widgets/axis.js")
     for most, unit, wanted, texts in NUMBERS:
         ticks = run(page, "return modules.valueTicks(...given)", [most, unit, wanted])
         assert [each["text"] for each in ticks] == texts, (most, unit)
@@ -78,7 +78,7 @@ def test_axis_numbers_are_round(page: Page) -> None:
 )
 def test_times_are_round_on_the_local_clock(open_page: OpenPage, zone: str, first: str) -> None:
     page = open_page(timezone_id=zone)
-    load(page, "axis.js")
+    load(page, "widgets/axis.js")
     began = 1_700_042_667  # 10:04:27 UTC
     ticks = run(page, "return modules.timeTicks(...given)", [began, began + 3600, 6])
     assert ticks[0]["text"] == first
@@ -87,13 +87,13 @@ def test_times_are_round_on_the_local_clock(open_page: OpenPage, zone: str, firs
 
 
 def test_short_spans_have_seconds(page: Page) -> None:
-    load(page, "axis.js")
+    load(page, "widgets/axis.js")
     ticks = run(page, "return modules.timeTicks(...given)", [1_700_042_667, 1_700_042_727, 5])
     assert [each["text"][-2:] for each in ticks] == ["30", "45", "00", "15"]
 
 
 def test_the_nearest_place(page: Page) -> None:
-    load(page, "axis.js")
+    load(page, "widgets/axis.js")
     code = "return given.map((time) => modules.nearest([10, 20, 40], time))"
     assert run(page, code, [0, 14, 16, 29, 31, 99]) == [0, 0, 1, 1, 2, 2]
     assert run(page, "return modules.nearest([], 5)") == -1
@@ -218,7 +218,7 @@ def test_without_figures_it_says_so(page: Page) -> None:
 
 
 def test_sparklines(page: Page) -> None:
-    load(page, "sparkline.js")
+    load(page, "widgets/sparkline.js")
     code = """
       const { props, children } = modules.sparkline(given, { title: "depth" });
       return [props["aria-label"] ?? "", ...children.map((each) => each.props.d)];

@@ -28,7 +28,7 @@ def test_it_counts_what_the_channels_get(page: Page, site: Site) -> None:
 
 def test_it_moves_between_two_answers(open_page: OpenPage) -> None:
     page = open_page(reduced_motion="no-preference")
-    load(page, "dom.js", "rolling.js")
+    load(page, "core/dom.js", "widgets/counting.js")
     seen = page.evaluate("""async () => {
       const { render, rolling } = modules;
       render(document.body, rolling(1000, 1));
@@ -46,7 +46,7 @@ def test_it_moves_between_two_answers(open_page: OpenPage) -> None:
 
 
 def test_who_wants_less_motion_sees_the_number_at_once(page: Page) -> None:
-    load(page, "dom.js", "rolling.js")
+    load(page, "core/dom.js", "widgets/counting.js")
     text = run(page, """
       modules.render(document.body, modules.rolling(1000, 1));
       modules.render(document.body, modules.rolling(2000, 60));
@@ -56,7 +56,7 @@ def test_who_wants_less_motion_sees_the_number_at_once(page: Page) -> None:
 
 
 def test_it_never_goes_back(page: Page) -> None:
-    load(page, "tally.js", "dom.js", "rolling.js")
+    load(page, "features/running_total.js", "core/dom.js", "widgets/counting.js")
     grown = run(page, """
       const sum = modules.tally();
       const steps = [

@@ -8,8 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import run_nsqadmin, run_nsqd
 from tests.unit.cli.nodes_at_work import kill_letters
 from tests.unit.rocketmq.raw_client import RawClient

@@ -16,7 +16,7 @@ const { h, render } = modules;
 
 @pytest.fixture(autouse=True)
 def module(page: Page) -> None:
-    load(page, "dom.js")
+    load(page, "core/dom.js")
     run(page, ROOT)
 
 

@@ -57,13 +57,13 @@ FIGURES = {
 
 def test_figures(open_page: Any) -> None:
     page: Page = open_page(timezone_id="UTC")
-    load(page, "format.js")
+    load(page, "core/format.js")
     found = {call: run(page, f"return modules.{call}") for call in FIGURES}
     assert found == FIGURES
 
 
 def test_what_is_not_known_is_a_dash(page: Page) -> None:
-    load(page, "format.js")
+    load(page, "core/format.js")
     for name in ("count", "short", "rate", "bytes", "duration", "seconds", "ago", "clock", "stamp"):
         for unknown in ("null", "undefined", "NaN", "Infinity"):
             assert run(page, f"return modules.{name}({unknown})") == "–", (name, unknown)

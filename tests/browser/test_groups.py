@@ -114,7 +114,7 @@ def test_no_groups(page: Page) -> None:
     ids=["grows", "shrinks", "level", "gap", "two", "short", "none", "old", "batches"],
 )
 def test_slope(page: Page, times: list[float], lags: list[Any], slope: Any) -> None:
-    load(page, "pace.js")
+    load(page, "features/catching_up.js")
     assert run(page, "return modules.slope(given[0], given[1])", [times, lags]) == slope
 
 
@@ -134,6 +134,6 @@ def test_slope(page: Page, times: list[float], lags: list[Any], slope: Any) -> N
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_outlook(page: Page, reader: dict[str, Any], state: str, seconds: float | None) -> None:
-    load(page, "pace.js")
+    load(page, "features/catching_up.js")
     found = run(page, "return modules.outlook(given)", reader)
     assert found == {"state": state, "seconds": seconds}

@@ -79,7 +79,7 @@ def body(page: Page) -> Locator:
 
 
 def test_hex_rows(page: Page) -> None:
-    modules.load(page, "hex.js")
+    modules.load(page, "widgets/hex.js")
     rows = modules.run(page, "return modules.hexRows(new Uint8Array(given))", [*range(60, 78)])
     assert [each["offset"] for each in rows] == ["00000000", "00000010"]
     assert rows[0]["hex"] == "3c 3d 3e 3f 40 41 42 43  44 45 46 47 48 49 4a 4b"
@@ -91,7 +91,7 @@ def test_hex_rows(page: Page) -> None:
 
 
 def test_json_lines_lose_nothing(page: Page) -> None:
-    modules.load(page, "json.js")
+    modules.load(page, "widgets/json.js")
     shown = modules.run(page, "return given.map((text) => modules.pretty(modules.jsonLines(text)))",
                         [*JSONS])  # fmt: skip
     strip = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
@@ -100,13 +100,13 @@ def test_json_lines_lose_nothing(page: Page) -> None:
 
 
 def test_what_is_no_json(page: Page) -> None:
-    modules.load(page, "json.js")
+    modules.load(page, "widgets/json.js")
     texts = ["", "{", "{'a':1}", "[1,]", "nul", "1 2", '{"a":\x00}']
     assert modules.run(page, "return given.map(modules.jsonLines)", texts) == [None] * len(texts)
 
 
 def test_json_lines_know_their_ends(page: Page) -> None:
-    modules.load(page, "json.js")
+    modules.load(page, "widgets/json.js")
     lines = modules.run(page, "return modules.jsonLines(given)", '{"a":[1,2],"b":{}}')
     assert [(each["depth"], each["key"], each["text"], each["kind"]) for each in lines] == [
         (0, None, "{", "open"),
@@ -122,7 +122,7 @@ def test_json_lines_know_their_ends(page: Page) -> None:
 
 
 def test_ten_thousand_levels(page: Page) -> None:
-    modules.load(page, "json.js")
+    modules.load(page, "widgets/json.js")
     count = modules.run(page, "return modules.jsonLines(given).length", DEEP.decode())
     assert count == 2 * 9_999 + 1
 

@@ -25,7 +25,7 @@ def tile(page: Page, label: str) -> Any:
 
 
 def test_nodes_letters_and_groups_come_to_what_the_history_tells(page: Page) -> None:
-    load(page, "attention.js")
+    load(page, "features/attention.js")
 
     def queue(kind: str, level: str, weight: int, *names: str) -> dict[str, Any]:
         return {"kind": kind, "level": level, "weight": weight, "names": names}

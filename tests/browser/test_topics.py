@@ -118,6 +118,6 @@ KEYS: list[tuple[dict[str, Any], str, str]] = [
 
 def test_graphites_keys(open_page: OpenPage, start_admin: StartAdmin) -> None:
     page = open_page(url=start_admin("--graphite-url=http://127.0.0.1:9"))
-    load(page, "graphite.js")
+    load(page, "widgets/graphite.js")
     for what, key, target in KEYS:
         assert run(page, "return modules.targets(...given)", [what, key]) == [target]

@@ -35,9 +35,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from penstock.nsq.client import Config, Consumer, Message, Producer
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from tests.crash.rocketmq_client import Connection
 
 SECONDS_MAX = 3600.0

@@ -1,7 +1,7 @@
 """Faults to inject into a node: failing system calls, a full disk, a clock that is set.
 
 Each is applied to the process before the program begins. The program reaches all files through
-`penstock.storage.disk` and the time through `penstock.core.clock`, so that is where they act.
+`penstock.storage.files.disk` and the time through `penstock.core.clock`, so that is where they act.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.core.clock import SystemClock
-from penstock.storage import disk
+from penstock.storage.files import disk
 
 CALLS: Final = {
     "pwrite": ("EIO", "ENOSPC", "TORN"), "write": ("EIO", "ENOSPC"), "fdatasync": ("EIO",),
@@ -34,7 +34,7 @@ _GROWING: Final = ("pwrite", "write", "mkdir")
 
 
 class _Calls:
-    """The module `os` for `penstock.storage.disk`, which watches the calls that change files."""
+    """The module `os` for `storage.files.disk`, which watches the calls that change files."""
 
     def __init__(self, before: Callable[[str, tuple[Any, ...]], None]) -> None:
         self._before = before

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from penstock.net.http_client import request
-from penstock.storage.scan import scan
+from penstock.net.http.client.once import request
+from penstock.storage.recovery.scan import scan
 from penstock.testing.daemons import DaemonError
 
 from .furnished import FLAGS, PLAIN, ROCKET, ROCKET_FIRST, Contents, examine, furnish

@@ -10,10 +10,10 @@ import random
 from contextlib import suppress
 from typing import Final
 
-from penstock.net.http_client import HttpError, request
+from penstock.net.http.client.once import HttpError, request
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.testing.daemons import MqBroker
 from penstock.testing.ledger import Ledger, make_body
 from tests.crash.rocketmq_client import Connection

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 
 from .circumstances import Full
 from .everything import FLAGS, PROPERTIES, TIMEOUT, Everything

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.net.http_client import request
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.net.http.client.once import request
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from penstock.testing.ledger import make_body, read_body
 from tests.crash.load import Connection as NsqConnection
 from tests.crash.rocketmq_client import Connection as RocketConnection

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import penstock.cli.dialects
 import penstock.cli.nsqd
-import penstock.cli.rocketmq_port
-import penstock.cli.starting
+import penstock.cli.shared.dialects
+import penstock.cli.shared.rocketmq_port
+import penstock.cli.shared.starting
 import penstock.nsq.nsqd.daemon
 import penstock.nsq.nsqd.data_path
 import penstock.nsq.nsqd.options

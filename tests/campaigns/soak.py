@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.net.http_client import request
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.net.http.client.once import request
 from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.storage.cache import CACHE_BYTES_MAX
 from penstock.testing.ledger import Ledger, make_body
 from tests.crash.load import Connection as NsqConnection

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 import penstock.arrow
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_mqbroker, run_mqnamesrv
 from penstock.testing.ledger import Ledger
 from tests.crash import load

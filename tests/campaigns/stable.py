@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from penstock.storage import disk
+from penstock.storage.files import disk
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Noted:
 
 
 class _Os:
-    """The module `os` for `penstock.storage.disk`, which notes the synced content."""
+    """The module `os` for `penstock.storage.files.disk`, which notes the synced content."""
 
     def __init__(self, noted: Noted) -> None:
         self._noted = noted

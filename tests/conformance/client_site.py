@@ -14,7 +14,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.net.http_client import get
+from penstock.net.http.client.once import get
 from penstock.nsq.client import Config, Consumer, Message, Producer
 from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
 

@@ -53,8 +53,8 @@ DIFFERENCES = (
         "answered 200, and answered 500 if it cannot be written; Go's nsqd writes `nsqd.dat` after "
         "the answer, except for pauses.",
         tests=(
-            "programs/nsq/nsqd/test_write_down.py::test_what_was_answered_is_so_after_a_kill",
-            "programs/nsq/nsqd/test_write_down.py::test_what_cannot_be_written_is_no_success",
+            "programs/nsq/nsqd/http/test_write_down.py::test_what_was_answered_is_so_after_a_kill",
+            "programs/nsq/nsqd/http/test_write_down.py::test_what_cannot_be_written_is_no_success",
         ),
     ),
     Difference(
@@ -62,9 +62,9 @@ DIFFERENCES = (
         "`TOO_MANY_OPEN_FILES`, and `EXITING` only if the topic is being deleted or nsqd stops; "
         "Go's nsqd answers 503 `EXITING` to all of them.",
         tests=(
-            "programs/nsq/nsqd/test_session_trouble.py::test_a_full_disk_refuses_serves_and_recovers",
-            "programs/nsq/nsqd/test_session_trouble.py::test_a_failed_sync_ends_publishing_until_a_restart",
-            "programs/nsq/nsqd/test_session_trouble.py::test_a_topic_that_cannot_be_made",
+            "programs/nsq/nsqd/tcp/test_session_trouble.py::test_a_full_disk_refuses_serves_and_recovers",
+            "programs/nsq/nsqd/tcp/test_session_trouble.py::test_a_failed_sync_ends_publishing_until_a_restart",
+            "programs/nsq/nsqd/tcp/test_session_trouble.py::test_a_topic_that_cannot_be_made",
         ),
     ),
     Difference(
@@ -88,7 +88,7 @@ DIFFERENCES = (
         "A connection that does not send its four bytes of magic is closed after 60 seconds, and "
         "holds up no exit.",
         tests=(
-            "programs/nsq/nsqd/test_session.py::"
+            "programs/nsq/nsqd/tcp/test_session.py::"
             "test_without_a_magic_there_are_no_heartbeats_and_soon_an_end",
             "programs/cli/test_nsqd.py::test_idle_and_silent_connections_do_not_hold_it_up",
         ),
@@ -115,12 +115,14 @@ DIFFERENCES = (
     Difference(
         "A key of the configuration file that no option has is warned of, with the nearest; Go's "
         "nsqd starts without a word.",
-        tests=("unit/core/test_options.py::test_unknown_keys_of_a_file_are_warned_of",),
+        tests=("unit/core/settings/test_options.py::test_unknown_keys_of_a_file_are_warned_of",),
     ),
     Difference(
         "After the usage, the last line says again what is wrong with a flag, with the nearest "
         "flag or the form of its value.",
-        tests=("unit/core/test_options.py::test_a_wrong_flag_is_explained_on_the_last_line",),
+        tests=(
+            "unit/core/settings/test_options.py::test_a_wrong_flag_is_explained_on_the_last_line",
+        ),
     ),
     Difference(
         "A syntax error in a configuration file is told in the words of Python's TOML parser.",
@@ -128,7 +130,7 @@ DIFFERENCES = (
     ),
     Difference(
         "`/stats` lists every topic of `pub_counts`; Go's nsqd shows one of them.",
-        tests=("programs/nsq/nsqd/test_stats.py::test_counts",),
+        tests=("programs/nsq/nsqd/stats/test_stats.py::test_counts",),
     ),
     Difference(
         "`nsqd.dat` has `[]` where there are no topics or channels; Go's nsqd writes `null`. Both "
@@ -146,23 +148,23 @@ DIFFERENCES = (
     Difference(
         "Which TLS versions and suites there are is OpenSSL's decision: most builds have none "
         "below TLS 1.2, whatever `--tls-min-version` says.",
-        tests=("unit/net/test_tls.py::test_old_versions_can_be_allowed",),
+        tests=("unit/net/tls/test_tls_layer.py::test_old_versions_can_be_allowed",),
     ),
     Difference(
         "Counters for statsd start anew with a topic that was deleted and made again; Go's nsqd "
         "sends a negative number.",
         tests=(
-            "unit/nsq/nsqd/test_statsd.py::test_counters_are_told_as_differences",
-            "unit/nsq/nsqd/test_statsd.py::test_a_topic_that_was_gone_for_a_while_starts_anew",
+            "unit/nsq/nsqd/stats/test_statsd.py::test_counters_are_told_as_differences",
+            "unit/nsq/nsqd/stats/test_statsd.py::test_a_topic_that_was_gone_for_a_while_starts_anew",
         ),
     ),
     Difference(
         "AUTH: secrets stay out of the log and of redirects, and what an auth server may answer is "
         "bounded ([security](security.md) has the limits).",
         tests=(
-            "programs/nsq/nsqd/test_auth.py::test_a_secret_that_is_too_long",
-            "programs/nsq/nsqd/test_auth_servers.py::test_redirects_are_followed",
-            "programs/nsq/nsqd/test_auth_servers.py::test_each_in_turn_from_a_random_one_on",
+            "programs/nsq/nsqd/tcp/test_auth.py::test_a_secret_that_is_too_long",
+            "programs/nsq/nsqd/tcp/test_auth_servers.py::test_redirects_are_followed",
+            "programs/nsq/nsqd/tcp/test_auth_servers.py::test_each_in_turn_from_a_random_one_on",
         ),
     ),
     Difference(
@@ -190,7 +192,7 @@ DIFFERENCES = (
     Difference(
         "Pages of other sites can change nothing through a browser that shows them "
         "([security](security.md#pages-of-other-sites)).",
-        tests=("unit/net/test_http_guard.py::test_pages_of_other_sites_change_nothing",),
+        tests=("unit/net/http/server/test_guard.py::test_pages_of_other_sites_change_nothing",),
     ),
     Difference(
         "`/config` and `/debug/pprof/cmdline` hide passwords in addresses.",
@@ -198,7 +200,7 @@ DIFFERENCES = (
     ),
     Difference(
         "HTTP requests with bare line feeds or unknown methods are answered 400.",
-        tests=("unit/net/test_http_reader.py::test_refusals",),
+        tests=("unit/net/http/server/test_reader.py::test_refusals",),
     ),
 )
 

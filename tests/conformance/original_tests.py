@@ -11,8 +11,8 @@ _CONNECTIONS = "conformance/test_nsqd_connections.py::test_"
 _SECURITY = "conformance/test_nsqd_security.py::test_"
 _NODE = "conformance/test_nsqd_node.py::test_"
 _CLI = "conformance/test_nsqd_cli.py::test_"
-_SESSION = "programs/nsq/nsqd/test_session.py::test_"
-_TROUBLE = "programs/nsq/nsqd/test_session_trouble.py::test_"
+_SESSION = "programs/nsq/nsqd/tcp/test_session.py::test_"
+_TROUBLE = "programs/nsq/nsqd/tcp/test_session_trouble.py::test_"
 _TCP, _HTTP = "tcp.jsonl:", "http.jsonl:"
 
 PROTOCOL: dict[str, list[str]] = {
@@ -77,7 +77,7 @@ HTTP: dict[str, list[str]] = {
     "HTTPmpubEmpty": [_HTTP + "mpub-text-empty-lines"],
     "HTTPmpubBinary": [_HTTP + "mpub-binary-true"],
     "HTTPmpubForNonNormalizedBinaryParam": [_HTTP + "mpub-binary-anything"],
-    "HTTPpubDefer": [_HTTP + "pub-defer-0", "programs/nsq/nsqd/test_http.py::test_deferred"],
+    "HTTPpubDefer": [_HTTP + "pub-defer-0", "programs/nsq/nsqd/http/test_api.py::test_deferred"],
     "HTTPSRequire": [_SECURITY + "https_with_any_client_certificate"],
     "HTTPSRequireVerify": [_SECURITY + "https_with_a_certificate_of_the_ca"],
     "TLSRequireVerifyExceptHTTP": [_SECURITY + "http_beside_https"],

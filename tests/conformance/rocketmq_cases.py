@@ -66,13 +66,13 @@ CASES: tuple[Case, ...] = (
         3,
         "Two and four orderly consumers share evenly, and the order is kept.",
         _here("03_orderly_consumers_share_evenly_and_keep_the_order")
-        + _broker("orderly", "through_real_connections"),
+        + _broker("clients/orderly", "through_real_connections"),
     ),
     Case(
         4,
         "The order survives orderly consumers that join and leave.",
         _here("04_the_order_survives_members_that_join_and_leave")
-        + _broker("orderly", "locks_expire_when_nobody_renews_them"),
+        + _broker("clients/orderly", "locks_expire_when_nobody_renews_them"),
     ),
     Case(5, "Order and tags together.", _here("05_order_and_tags")),
     Case(
@@ -86,7 +86,7 @@ CASES: tuple[Case, ...] = (
         7,
         "Each of a hundred messages of a batch has ids of its own and can be viewed.",
         (*_here("07_a_batch_gives_each_message_its_ids"),
-         *_broker("send", "a_batch_is_stored_as_messages_of_its_queue"), f"{_JAVA}[batch]"),
+         *_broker("send/sending", "a_batch_is_stored_as_messages_of_its_queue"), f"{_JAVA}[batch]"),
     ),
     Case(
         8,
@@ -109,13 +109,13 @@ CASES: tuple[Case, ...] = (
         (*_here("10_queries_by_key",
                 "10_neither_topics_nor_keys_of_one_hash_are_mixed_up"),
          *_broker("admin/message_queries", "a_search_gives_64_at_most_and_32_for_unique_keys"),
-         *_broker("key_index", "keys_of_one_hash_are_told_apart"), f"{_JAVA}[query]"),
+         *_broker("store/key_index", "keys_of_one_hash_are_told_apart"), f"{_JAVA}[query]"),
     ),
     Case(
         11,
         "Bodies that are too large and topics with bad names are refused. That a body is not "
         "empty is for clients to see to.",
-        _broker("send", "what_is_refused", "an_empty_body_and_a_large_one"),
+        _broker("send/sending", "what_is_refused", "an_empty_body_and_a_large_one"),
     ),
     Case(
         12,
@@ -132,7 +132,7 @@ CASES: tuple[Case, ...] = (
         14,
         "Producers of one group and of different names are there side by side.",
         _here("14_producers_of_a_group_are_told_apart_by_their_names")
-        + _broker("clients", "producers_are_found_by_their_id"),
+        + _broker("clients/clients", "producers_are_found_by_their_id"),
     ),
     Case(
         15,
@@ -145,7 +145,7 @@ CASES: tuple[Case, ...] = (
         16,
         "One-way messages arrive, in the chosen queue.",
         (*_here("16_one_way_messages_go_to_the_chosen_queue"),
-         *_broker("send", "one_way_messages_are_stored_and_not_answered"),
+         *_broker("send/sending", "one_way_messages_are_stored_and_not_answered"),
          f"{_CLIENTS}[send]", f"{_JAVA}[send]"),
     ),
     Case(
@@ -192,7 +192,7 @@ CASES: tuple[Case, ...] = (
         25,
         "Queues are shared evenly, and shared anew after a crash, of which members are told.",
         (*_here("25_queues_are_shared_evenly"),
-         *_broker("heartbeats", "all_members_hear_of_a_new_one_and_so_does_it",
+         *_broker("clients/heartbeats", "all_members_hear_of_a_new_one_and_so_does_it",
                   "the_rest_hears_of_who_leaves"),
          f"{_CLIENTS}[share]", f"{_JAVA}[share]", f"{_GO}[share]"),
     ),
@@ -201,7 +201,7 @@ CASES: tuple[Case, ...] = (
         "Subscriptions to one tag, to several and to all, of one group and of several.",
         (*_here("26_tags_of_several_groups",
                 "26_members_of_one_group_share_what_has_its_tags"),
-         *_broker("subscriptions", "tags"), f"{_CLIENTS}[filter]", f"{_JAVA}[filter]"),
+         *_broker("pull/subscriptions", "tags"), f"{_CLIENTS}[filter]", f"{_JAVA}[filter]"),
     ),
     Case(
         27,
@@ -219,7 +219,7 @@ CASES: tuple[Case, ...] = (
         "wants the first message begins with it.",
         _here("29_a_group_without_offsets_may_be_told_so")
         + _surprises("08_a_new_group_begins_at_0_of_a_young_queue")
-        + _broker("offsets_api", "a_queue_that_has_lost_messages_is_not_young"),
+        + _broker("pull/offsets_api", "a_queue_that_has_lost_messages_is_not_young"),
     ),
     Case(
         30,
@@ -233,7 +233,7 @@ CASES: tuple[Case, ...] = (
         "is told from 5.x on.",
         _here("31_lag_counts_what_is_not_yet_consumed")
         + _broker("admin/consume_stats", "offsets_of_a_group")
-        + _broker("figures", "lag_and_members"),
+        + _broker("clients/group_figures", "lag_and_members"),
     ),
     Case(
         32,
@@ -249,7 +249,7 @@ CASES: tuple[Case, ...] = (
         _broker("settings", "roles")
         + _unit("rocketmq/namesrv/processor", "masters_and_slaves")
         + _unit("rocketmq/namesrv/routes", "only_masters_tell_of_topics")
-        + _broker("offsets_api", "all_offsets_at_once")
+        + _broker("pull/offsets_api", "all_offsets_at_once")
         + _broker("delays/requests", "offsets_are_told_as_java_tells_them")
         + _broker("admin/topics", "the_whole_table"),
     ),
@@ -261,8 +261,8 @@ CASES: tuple[Case, ...] = (
                     "what_is_not_acknowledged_comes_again",
                     "what_failed_too_often_goes_to_the_dead_letters",
                     "a_notice_that_there_is_something"),
-         *_broker("pop_acks", "several"),
-         *_broker("pop_notices", "in_order_nothing_is_there_while_a_batch_is_out"),
+         *_broker("pop/pop_acks", "several"),
+         *_broker("pop/pop_notices", "in_order_nothing_is_there_while_a_batch_is_out"),
          *_dialects("popping_in_order", "one_batch_at_a_time",
                     "what_is_not_acknowledged_in_time_comes_again_in_order"),
          *_broker("delays/timers", "a_time_of_its_own_on_the_wire"),
@@ -281,8 +281,9 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         "rocketmq/protocol/header_binary", "empty_and_missing_read_alike", "every_cut_is_noticed"
     ),
     "RegisterBrokerBodyTest": _unit("rocketmq/protocol/registration", "plain", "compressed"),
-    "FilterAPITest": _broker("subscriptions", "tags", "all", "sql"),
-    "MessageDecoderTest": _unit("rocketmq/protocol/message", "golden_record", "round_trips"),
+    "FilterAPITest": _broker("pull/subscriptions", "tags", "all", "sql"),
+    "MessageDecoderTest": _unit("rocketmq/protocol/messages/message",
+                                "golden_record", "round_trips"),
     "TopicValidatorTest": _broker("names", "legal_topics", "illegal_topics"),
     # the name server
     "RouteInfoManagerNewTest": _unit(
@@ -295,16 +296,16 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
     # the broker
     "SendMessageProcessorTest": (
         *_broker(
-            "send",
+            "send/sending",
             "what_is_refused",
             "a_broker_without_permission_refuses_messages_of_ordered_topics",
         ),
-        *_broker("send_back", "dead_letters", "what_is_refused"),
+        *_broker("send/send_back", "dead_letters", "what_is_refused"),
     ),
     "PullMessageProcessorTest": _broker(
-        "pull", "the_codes_when_there_is_nothing", "who_may_not_pull_is_told_why"
+        "pull/pulling", "the_codes_when_there_is_nothing", "who_may_not_pull_is_told_why"
     ),
-    "ConsumerManageProcessorTest": _broker("offsets_api", "committing"),
+    "ConsumerManageProcessorTest": _broker("pull/offsets_api", "committing"),
     "EndTransactionProcessorTest": _broker(
         "transactions/ending", "what_is_not_the_producers_is_refused", "the_first_outcome_wins"
     ),
@@ -313,10 +314,10 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         *_broker("admin/config", "what_is_refused_changes_nothing"),
     ),
     "RebalanceLockManagerTest": _broker(
-        "queue_locks", "one_client_of_a_group_at_a_time", "locks_that_are_not_renewed_lapse"
+        "clients/queue_locks", "one_client_of_a_group_at_a_time", "locks_that_are_not_renewed_lapse"
     ),
     "PullRequestHoldServiceTest": _broker(
-        "held_pulls", "all_who_wait_get_the_message",
+        "pull/long_poll", "all_who_wait_get_the_message",
         "what_is_filtered_moves_the_offset_of_who_waits",
     ),
     "ScheduleMessageServiceTest": _broker(
@@ -328,15 +329,15 @@ UNIT_TESTS: dict[str, tuple[str, ...]] = {
         "what_has_ended_is_not_asked_for",
     ),
     # filters and the store
-    "ExpressionTest": _broker("sql92", "what_passes", "what_does_not", "errors_say_where"),
+    "ExpressionTest": _broker("pull/sql92", "what_passes", "what_does_not", "errors_say_where"),
     "DefaultMessageStoreTest": _broker(
-        "message_store", "offsets_are_dense_in_each_queue", "offsets_by_time"
+        "store/message_store", "offsets_are_dense_in_each_queue", "offsets_by_time"
     ),
     "IndexFileTest": _broker(
-        "key_index", "keys_of_one_hash_are_told_apart", "both_times_are_included"
+        "store/key_index", "keys_of_one_hash_are_told_apart", "both_times_are_included"
     ),
     "ConsumeQueueTest": _unit(
-        "storage/queue_index", "any_end_leaves_what_the_log_says",
+        "storage/queues/queue_index", "any_end_leaves_what_the_log_says",
         "what_the_log_lets_go_is_forgotten",
     ),
     "MappedFileQueueTest": _unit(

@@ -45,12 +45,12 @@ def _namesrv(*functions: str) -> tuple[str, ...]:
 # nothing, and with nonsense, by broker/test_answers.py.
 REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     # Sending
-    C.SEND_MESSAGE: _broker("pull", "both_serialisations_and_the_long_names"),
-    C.SEND_MESSAGE_V2: _broker("pull", "what_was_sent_is_pulled")
-    + _broker("send", "what_is_refused"),
-    C.SEND_BATCH_MESSAGE: _broker("send", "a_batch_is_stored_as_messages_of_its_queue"),
+    C.SEND_MESSAGE: _broker("pull/pulling", "both_serialisations_and_the_long_names"),
+    C.SEND_MESSAGE_V2: _broker("pull/pulling", "what_was_sent_is_pulled")
+    + _broker("send/sending", "what_is_refused"),
+    C.SEND_BATCH_MESSAGE: _broker("send/sending", "a_batch_is_stored_as_messages_of_its_queue"),
     C.CONSUMER_SEND_MSG_BACK: _broker(
-        "send_back", "a_retry_waits_in_a_level_and_knows_where_it_comes_from", "dead_letters"
+        "send/send_back", "a_retry_waits_in_a_level_and_knows_where_it_comes_from", "dead_letters"
     ),
     C.END_TRANSACTION: _broker(
         "transactions/ending", "a_commit_delivers_the_message", "a_rollback_delivers_nothing"
@@ -59,53 +59,58 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.RESUME_CHECK_HALF_MESSAGE: _broker(
         "transactions/ending", "what_was_given_up_is_checked_again_on_request"
     ),
-    C.SEND_REPLY_MESSAGE: _broker("request_reply", "the_producer_gets_it_and_it_is_stored"),
-    C.SEND_REPLY_MESSAGE_V2: _broker("request_reply", "through_real_connections"),
-    C.PUSH_REPLY_MESSAGE_TO_CLIENT: _broker("request_reply", "through_real_connections"),
+    C.SEND_REPLY_MESSAGE: _broker("send/request_reply", "the_producer_gets_it_and_it_is_stored"),
+    C.SEND_REPLY_MESSAGE_V2: _broker("send/request_reply", "through_real_connections"),
+    C.PUSH_REPLY_MESSAGE_TO_CLIENT: _broker("send/request_reply", "through_real_connections"),
     C.RECALL_MESSAGE: _broker("delays/timers", "a_time_of_its_own_on_the_wire"),
     # Pulling and offsets
     C.PULL_MESSAGE: _broker(
-        "pull", "what_was_sent_is_pulled", "a_pull_waits_for_a_message_that_it_wants"
+        "pull/pulling", "what_was_sent_is_pulled", "a_pull_waits_for_a_message_that_it_wants"
     ),
     C.LITE_PULL_MESSAGE: _broker("answers", "lite_pulls_are_pulls"),
-    C.QUERY_CONSUMER_OFFSET: _broker("offsets_api", "a_new_group_begins_at_0_of_a_young_queue"),
-    C.UPDATE_CONSUMER_OFFSET: _broker("offsets_api", "committing", "one_way_and_not"),
-    C.SEARCH_OFFSET_BY_TIMESTAMP: _broker("offsets_api", "searching_by_time"),
-    C.GET_MAX_OFFSET: _broker("offsets_api", "bounds_and_the_earliest_time"),
-    C.GET_MIN_OFFSET: _broker("offsets_api", "bounds_and_the_earliest_time"),
-    C.GET_EARLIEST_MSG_STORETIME: _broker("offsets_api", "bounds_and_the_earliest_time"),
-    C.GET_ALL_CONSUMER_OFFSET: _broker("offsets_api", "all_offsets_at_once"),
+    C.QUERY_CONSUMER_OFFSET: _broker("pull/offsets_api",
+                                     "a_new_group_begins_at_0_of_a_young_queue"),
+    C.UPDATE_CONSUMER_OFFSET: _broker("pull/offsets_api", "committing", "one_way_and_not"),
+    C.SEARCH_OFFSET_BY_TIMESTAMP: _broker("pull/offsets_api", "searching_by_time"),
+    C.GET_MAX_OFFSET: _broker("pull/offsets_api", "bounds_and_the_earliest_time"),
+    C.GET_MIN_OFFSET: _broker("pull/offsets_api", "bounds_and_the_earliest_time"),
+    C.GET_EARLIEST_MSG_STORETIME: _broker("pull/offsets_api", "bounds_and_the_earliest_time"),
+    C.GET_ALL_CONSUMER_OFFSET: _broker("pull/offsets_api", "all_offsets_at_once"),
     C.GET_ALL_DELAY_OFFSET: _broker("delays/requests", "offsets_are_told_as_java_tells_them"),
     C.QUERY_CORRECTION_OFFSET: _broker("admin/consume_stats", "the_least_offsets_of_all_groups"),
-    C.LOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back", "through_real_connections"),
-    C.UNLOCK_BATCH_MQ: _broker("orderly", "locking_and_giving_back"),
+    C.LOCK_BATCH_MQ: _broker("clients/orderly",
+                             "locking_and_giving_back", "through_real_connections"),
+    C.UNLOCK_BATCH_MQ: _broker("clients/orderly", "locking_and_giving_back"),
     # Popping
     C.POP_MESSAGE: (
-        *_broker("pop", "an_answer", "refusals"),
-        *_broker("ordered_pops", "one_batch_of_a_queue_at_a_time"),
+        *_broker("pop/popping", "an_answer", "refusals"),
+        *_broker("pop/ordered_pops", "one_batch_of_a_queue_at_a_time"),
     ),
-    C.ACK_MESSAGE: _broker("pop_acks", "one", "refusals"),
-    C.BATCH_ACK_MESSAGE: _broker("pop_acks", "several", "nothing"),
-    C.PEEK_MESSAGE: _broker("pop", "looking"),
-    C.CHANGE_MESSAGE_INVISIBLETIME: _broker("pop_acks", "another_time"),
+    C.ACK_MESSAGE: _broker("pop/pop_acks", "one", "refusals"),
+    C.BATCH_ACK_MESSAGE: _broker("pop/pop_acks", "several", "nothing"),
+    C.PEEK_MESSAGE: _broker("pop/popping", "looking"),
+    C.CHANGE_MESSAGE_INVISIBLETIME: _broker("pop/pop_acks", "another_time"),
     C.NOTIFICATION: _broker(
-        "pop_notices", "there_is_something", "nothing_comes",
+        "pop/pop_notices", "there_is_something", "nothing_comes",
         "in_order_nothing_is_there_while_a_batch_is_out",
     ),
-    C.POLLING_INFO: _broker("pop", "how_many_wait"),
+    C.POLLING_INFO: _broker("pop/popping", "how_many_wait"),
     C.QUERY_ASSIGNMENT: _broker(
-        "request_modes", "who_pulls_has_queues_of_its_own", "who_pops_shares"
+        "pop/request_modes", "who_pulls_has_queues_of_its_own", "who_pops_shares"
     ),
-    C.SET_MESSAGE_REQUEST_MODE: _broker("request_modes", "who_pops_shares", "refusals"),
-    C.GET_ALL_MESSAGE_REQUEST_MODE: _broker("request_modes", "modes_are_kept"),
+    C.SET_MESSAGE_REQUEST_MODE: _broker("pop/request_modes", "who_pops_shares", "refusals"),
+    C.GET_ALL_MESSAGE_REQUEST_MODE: _broker("pop/request_modes", "modes_are_kept"),
     # Clients
     C.HEART_BEAT: _broker(
-        "heartbeats", "all_members_hear_of_a_new_one_and_so_does_it", "two_clients_in_a_group"
+        "clients/heartbeats",
+        "all_members_hear_of_a_new_one_and_so_does_it",
+        "two_clients_in_a_group",
     ),
-    C.UNREGISTER_CLIENT: _broker("heartbeats", "the_rest_hears_of_who_leaves"),
-    C.GET_CONSUMER_LIST_BY_GROUP: _broker("heartbeats", "two_clients_in_a_group", "nobody_there"),
-    C.NOTIFY_CONSUMER_IDS_CHANGED: _broker("heartbeats", "two_clients_in_a_group"),
-    C.CHECK_CLIENT_CONFIG: _broker("heartbeats", "checking_a_filter"),
+    C.UNREGISTER_CLIENT: _broker("clients/heartbeats", "the_rest_hears_of_who_leaves"),
+    C.GET_CONSUMER_LIST_BY_GROUP: _broker("clients/heartbeats",
+                                          "two_clients_in_a_group", "nobody_there"),
+    C.NOTIFY_CONSUMER_IDS_CHANGED: _broker("clients/heartbeats", "two_clients_in_a_group"),
+    C.CHECK_CLIENT_CONFIG: _broker("clients/heartbeats", "checking_a_filter"),
     C.GET_CONSUMER_CONNECTION_LIST: _broker(
         "admin/connections", "consumers_with_what_they_subscribe", "a_group_that_is_not_online"
     ),
@@ -233,7 +238,7 @@ class Response(NamedTuple):
 
 
 RESPONSES = (
-    Response("SUCCESS", "it was done", _broker("pull", "what_was_sent_is_pulled")),
+    Response("SUCCESS", "it was done", _broker("pull/pulling", "what_was_sent_is_pulled")),
     Response("SYSTEM_ERROR", "a field is missing or makes no sense, or the server failed; the "
              "remark says which", _broker("answers", "no_request_is_met_with_silence")),
     Response("SYSTEM_BUSY", "too much is under way; come again",
@@ -242,53 +247,54 @@ RESPONSES = (
              _broker("daemon", "an_unknown_code_is_answered") + _namesrv("unknown_requests")),
     Response("TRANSACTION_FAILED", "no server sends it"),
     Response("FLUSH_DISK_TIMEOUT", "the message is stored, but the disk is slow to make that last",
-             _broker("flush_timeouts", "only_what_waits_too_long_is_answered")),
+             _broker("send/flush_timeouts", "only_what_waits_too_long_is_answered")),
     Response("SLAVE_NOT_AVAILABLE", "there are no slaves to wait for"),
     Response("FLUSH_SLAVE_TIMEOUT", "there are no slaves to wait for"),
     Response("MESSAGE_ILLEGAL", "a message, its properties or its batch is too large or damaged",
-             _broker("send", "what_is_refused")),
+             _broker("send/sending", "what_is_refused")),
     Response("SERVICE_NOT_AVAILABLE", "the disk is full or read-only",
              _broker("answers", "a_full_disk_is_told")),
     Response("VERSION_NOT_SUPPORTED", "obsolete; no server sends it"),
     Response("NO_PERMISSION", "permissions of broker, topic or group, the access rules, or a list "
              "of what no command may change",
-             _broker("send", "a_broker_without_permission_refuses_messages_of_ordered_topics")
-             + _broker("pull", "who_may_not_pull_is_told_why")),
+             _broker("send/sending",
+                     "a_broker_without_permission_refuses_messages_of_ordered_topics")
+             + _broker("pull/pulling", "who_may_not_pull_is_told_why")),
     Response("TOPIC_NOT_EXIST", "no such topic, and it may not be made",
-             _broker("send", "what_is_refused")
+             _broker("send/sending", "what_is_refused")
              + _broker("admin/topic_stats", "a_topic_that_is_not_there")
              + _namesrv("registration_and_route")),
     Response("TOPIC_EXIST_ALREADY", "no server sends it"),
     Response("PULL_NOT_FOUND", "no message yet at that offset",
-             _broker("pull", "the_codes_when_there_is_nothing")),
+             _broker("pull/pulling", "the_codes_when_there_is_nothing")),
     Response("PULL_RETRY_IMMEDIATELY", "messages, but none that the group wants; go on behind them",
-             _broker("pull", "tags_are_filtered_and_the_offset_moves_on")),
+             _broker("pull/pulling", "tags_are_filtered_and_the_offset_moves_on")),
     Response("PULL_OFFSET_MOVED", "the offset is outside the queue; go on where the answer says",
-             _broker("pull", "the_codes_when_there_is_nothing")),
+             _broker("pull/pulling", "the_codes_when_there_is_nothing")),
     Response("QUERY_NOT_FOUND", "no such offset, message or stored value",
-             _broker("offsets_api", "a_queue_that_has_lost_messages_is_not_young")
+             _broker("pull/offsets_api", "a_queue_that_has_lost_messages_is_not_young")
              + _namesrv("stored_values")),
     Response("SUBSCRIPTION_PARSE_FAILED", "a filter expression that makes no sense",
-             _broker("heartbeats", "checking_a_filter")),
+             _broker("clients/heartbeats", "checking_a_filter")),
     Response("SUBSCRIPTION_NOT_EXIST", "no member of the group says what it wants of the topic",
              _broker("answers", "subscriptions_that_are_missing_old_or_wrong")),
     Response("SUBSCRIPTION_NOT_LATEST", "the broker knows an older subscription only",
              _broker("answers", "subscriptions_that_are_missing_old_or_wrong")),
     Response("SUBSCRIPTION_GROUP_NOT_EXIST", "no such group, and groups are not made by themselves",
-             _broker("group_topics", "groups_that_there_are_not")),
+             _broker("clients/group_topics", "groups_that_there_are_not")),
     Response("FILTER_DATA_NOT_EXIST", "the group's last heartbeat had an expression without sense",
              _broker("answers", "subscriptions_that_are_missing_old_or_wrong")),
     Response("FILTER_DATA_NOT_LATEST", "a filter is as new as its subscription"),
     Response("INVALID_PARAMETER", "a field of a pop makes no sense; others answer 1, as 4.9 does",
-             _broker("pop", "refusals")),
+             _broker("pop/popping", "refusals")),
     Response("CONSUMER_NOT_ONLINE", "no member of the group is connected",
              _broker("admin/connections", "a_group_that_is_not_online")),
     Response("CONSUME_MSG_TIMEOUT", "the consumer that was asked does not answer",
              _broker("admin/client_relays", "a_consumer_that_takes_too_long")),
     Response("NO_MESSAGE", "what is acknowledged is not in the queue",
-             _broker("pop_acks", "refusals", "nothing")),
-    Response("POLLING_FULL", "too many pops wait already", _broker("pop", "too_many_wait")),
-    Response("POLLING_TIMEOUT", "a pop has waited in vain", _broker("pop", "an_answer")),
+             _broker("pop/pop_acks", "refusals", "nothing")),
+    Response("POLLING_FULL", "too many pops wait already", _broker("pop/popping", "too_many_wait")),
+    Response("POLLING_TIMEOUT", "a pop has waited in vain", _broker("pop/popping", "an_answer")),
     Response("UPDATE_AND_CREATE_ACL_CONFIG_FAILED", "an account could not be written",
              _broker("acl/commands", "what_makes_no_sense_is_refused")),
     Response("DELETE_ACL_CONFIG_FAILED", "an account could not be deleted",

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from penstock.rocketmq.protocol import fastjson, properties
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from tests.unit.rocketmq.raw_client import RawClient
 
 BROKER = "broker-a"

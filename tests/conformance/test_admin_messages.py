@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqadmin, run_nsqd, run_nsqlookupd
 from tests.unit.cli.nodes_at_work import ask, consume, depths, kill_letters, make, publish
 from tests.unit.rocketmq.raw_client import RawClient

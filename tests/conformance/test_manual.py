@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.net.http_kept import KeptConnection
+from penstock.net.http.client.kept import KeptConnection
 from penstock.testing.daemons import run_nsqd
 
 from .auth_server import run_auth_server

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.options import load
-from penstock.net.http_client import get
+from penstock.core.settings.options import load
+from penstock.net.http.client.once import get
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.testing.daemons import run_nsqd
 

@@ -12,13 +12,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from penstock.rocketmq.protocol import batch_body, fastjson, frames, properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command
 from penstock.rocketmq.protocol.ids import OffsetId, java_hash
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages import batch_body, properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
 from tests.unit.rocketmq.raw_client import RawClient
 

@@ -16,10 +16,11 @@ from zlib import crc32
 
 import pytest
 
-from penstock.rocketmq.protocol import fastjson, frames, properties
+from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
 from penstock.rocketmq.protocol.ids import OffsetId
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
 from tests.unit.rocketmq.raw_client import RawClient
 

@@ -7,7 +7,7 @@ import sys
 import time
 
 from penstock.cli.nsqd import main
-from penstock.storage.disk import OsLogFile
+from penstock.storage.files.disk import OsLogFile
 
 _POLL_S = 0.002
 

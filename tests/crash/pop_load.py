@@ -8,8 +8,8 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.testing.ledger import Ledger, make_body
 
 from .mqbroker import Broker

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from penstock.rocketmq.protocol import batch_body, frames, message
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command, Serialization
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages import batch_body, message
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 from tests.dialects.popping import Popped, popped
 
 SUSPEND, SUBSCRIPTION = 2, 4

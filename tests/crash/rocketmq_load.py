@@ -13,10 +13,11 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from penstock.rocketmq.protocol import fastjson, properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Serialization
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 from penstock.testing.ledger import Ledger, make_body, read_body
 
 from .load import acknowledged

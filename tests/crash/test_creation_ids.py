@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_nsqd
 
 _SECONDS = 60.0

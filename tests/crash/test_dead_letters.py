@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.programs.nsq.nsqd.conftest import Client, mpub

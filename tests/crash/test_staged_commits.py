@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http_client import HttpError, request
+from penstock.net.http.client.once import HttpError, request
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.stored import Stretch
-from penstock.rocketmq.protocol import batch_body
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages import batch_body
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd
 

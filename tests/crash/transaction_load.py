@@ -15,9 +15,10 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any, Final
 
-from penstock.rocketmq.protocol import frames, message, properties
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command
+from penstock.rocketmq.protocol.messages import message, properties
 from tests.unit.rocketmq.raw_client import RawClient
 
 from .mqbroker import Broker

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.topic import Topic
-from penstock.cli.dialects import register_dialects
+from penstock.cli.shared.dialects import register_dialects
 from penstock.nsq.client import LogClient, Message
 from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.nsqd.daemon import Nsqd
@@ -20,10 +20,10 @@ from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from tests import nsqds
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 from tests.unit.rocketmq.raw_client import RawClient
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.nsq.client.log import LogClient, LogError, NoDialect, OffsetOutOfRange
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages.message import decode_all
 
 from .conftest import Both
 

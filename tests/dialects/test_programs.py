@@ -8,9 +8,9 @@ import zlib
 from pathlib import Path
 
 from penstock.nsq.client.blocking import Consumer, Producer
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.testing.daemons import POLL_S, Daemon, run_nsqd
 from tests.unit.rocketmq.raw_client import RawClient
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.storage import queue_index
+from penstock.storage.queues import queue_index
 from penstock.storage.retention import Retention
 
 from .conftest import Both

@@ -9,7 +9,7 @@ from penstock.broker.dead_letters import decode_origins
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol.translation import bodies as nsq_bodies
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.spark.decode import Origin, record_batch, wanted_parts
+from penstock.spark.read.decode import Origin, record_batch, wanted_parts
 from penstock.storage.batch import Dialect
 from tests.unit.rocketmq.raw_client import RawClient
 

@@ -10,10 +10,10 @@ import pytest
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import LogError, NoDialect, TopicNotFound
 from penstock.nsq.client.writes import BatchCommitted, Committed, Part, WriteClient
-from penstock.rocketmq.protocol import batch_body, properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.rocketmq.protocol.message import StoredMessage, decode
+from penstock.rocketmq.protocol.messages import batch_body, properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
 
 from .conftest import Both, bodies
 

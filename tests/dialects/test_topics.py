@@ -10,11 +10,13 @@ import pytest
 
 from penstock.core.ids import format_id
 from penstock.core.units import HOUR
-from penstock.rocketmq.broker import names, release
-from penstock.rocketmq.broker.nsq_messages import id_of
-from penstock.rocketmq.protocol import frames, properties
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.store.nsq_messages import id_of
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.message import StoredMessage, body_crc, decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, body_crc, decode_all
 
 from .conftest import SECONDS, Both, bodies, received
 

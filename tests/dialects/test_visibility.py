@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.rocketmq.protocol.message import decode_all
-from penstock.storage.disk import OsLogFile
+from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.storage.durability import Durability
+from penstock.storage.files.disk import OsLogFile
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 

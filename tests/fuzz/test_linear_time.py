@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.net.http_reader import RequestReader
-from penstock.net.layers import Layer
+from penstock.net.http.server.reader import RequestReader
+from penstock.net.tls.layers import Layer
 from penstock.nsq.nsqlookupd import protocol as lookup
 from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.deflate import DeflateLayer
@@ -25,7 +25,7 @@ from penstock.nsq.protocol.identify import Identity, identify
 from penstock.nsq.protocol.limits import Limits
 from penstock.nsq.protocol.snappy import STREAM_ID, SnappyLayer
 from penstock.storage.batch import MAGIC
-from penstock.storage.scan import scan
+from penstock.storage.recovery.scan import scan
 from tests.fuzz.streams import pieces
 from tests.fuzz.targets.http import ROUTER
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from penstock.admin.options import AdminOptions
-from penstock.core.options import Options
+from penstock.core.settings.options import Options
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.rocketmq.broker.settings import BrokerSettings

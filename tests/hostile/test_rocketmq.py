@@ -16,9 +16,10 @@ from typing import Any, Final
 
 import pytest
 
-from penstock.rocketmq.protocol import frames, message, properties
+from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import BY_CODE, RequestCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
+from penstock.rocketmq.protocol.messages import message, properties
 from penstock.testing.daemons import MqBroker, run_mqbroker
 from tests.unit.rocketmq.raw_client import RawClient
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.broker.acl import needs
-from penstock.rocketmq.protocol import fastjson, properties
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import COMMANDS
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import MqBroker, run_mqbroker
 from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.raw_client import RawClient

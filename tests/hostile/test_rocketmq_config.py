@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import java_properties
+from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.testing.daemons import MqBroker, MqNamesrv, RocketDaemon, run_mqbroker, run_mqnamesrv
 from tests.unit.rocketmq.raw_client import RawClient

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from penstock.testing.daemons import Daemon, run_nsqadmin, run_nsqd
 from tests.conformance.connection import Connection
 

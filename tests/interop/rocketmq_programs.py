@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.core import java_properties
+from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
 from penstock.rocketmq.protocol.command import Command

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.protocol import fastjson, message, properties
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Q
+from penstock.rocketmq.protocol.messages import message, properties
 
 from .rocketmq_play import constants_env
 from .rocketmq_programs import Servers, run_servers, wait_until

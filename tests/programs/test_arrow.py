@@ -17,9 +17,9 @@ from penstock import arrow
 from penstock.core.errors import PenstockError
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.protocol import encode
-from penstock.spark.access import close_connections
-from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError, SourceError
+from penstock.spark.nodes.access import close_connections
+from penstock.spark.read.columns import COLUMNS
 from penstock.spark.rocketmq.columns import COLUMNS as ROCKETMQ_COLUMNS
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.spark.fake_log_server import FakeLogServer

@@ -6,10 +6,10 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from penstock.broker.bounds import TopicFullError
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.broker.dead_letters import Parcel, decode_origins, encode_origins
 from penstock.broker.progress import ChannelSettings, TopicSettings
+from penstock.broker.publish.bounds import TopicFullError
 from penstock.core.errors import StorageError
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.letters import Letters

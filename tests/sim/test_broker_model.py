@@ -22,9 +22,9 @@ from hypothesis.stateful import (
 )
 
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.channel import Channel, ChannelOptions, NotInFlightError
-from penstock.broker.commit import Commit, unplaced
-from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.channels.channel import Channel, ChannelOptions, NotInFlightError
+from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.publish.commit import Commit, unplaced
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.errors import ReadOnlyError, StorageError

@@ -8,11 +8,12 @@ from typing import Any
 
 from penstock.nsq.client.log import LogClient
 from penstock.rocketmq.blocking import RemotingLink
-from penstock.rocketmq.protocol import batch_body, fastjson, properties
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages import batch_body, properties
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
 
 WAYS = ("http", "namesrv")

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.spark.errors import SourceError, explain
 from penstock.spark.pipelines import Pipeline
-from penstock.spark.progress import BatchDone, Follower
+from penstock.spark.read.progress import BatchDone, Follower
 from tests.spark.fake_log_server import FakeLogServer
 
 if TYPE_CHECKING:

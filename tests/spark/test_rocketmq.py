@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.rocketmq.protocol.message import SysFlag
+from penstock.rocketmq.protocol.messages.message import SysFlag
 from penstock.spark.errors import explain
 from tests.spark.rocketmq_brokers import WAYS, Brokers, run_brokers
 from tests.spark.test_source import Query as NsqQuery

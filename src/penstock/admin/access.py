@@ -11,8 +11,8 @@ import re
 
 from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
-from penstock.net.http import Request
-from penstock.net.http_guard import Guard
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

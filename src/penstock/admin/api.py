@@ -19,7 +19,7 @@ from penstock.cluster.stats import (
 )
 from penstock.core.gojson import dumps
 from penstock.core.quote import quote
-from penstock.net.http import Request, Response
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, Query
 
 _JSON: Final = (("Content-Type", "application/json; charset=utf-8"), NSQ_HEADER)

@@ -7,7 +7,7 @@ import ssl
 
 from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
-from penstock.net.tls import client_context
+from penstock.net.tls.tls_layer import client_context
 
 
 def client_tls(options: AdminOptions) -> ssl.SSLContext:

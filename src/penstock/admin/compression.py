@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 
 _LEVEL: Final = 5
 

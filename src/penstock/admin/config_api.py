@@ -8,7 +8,7 @@ from penstock.admin.access import Access
 from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
-from penstock.net.http import Request, Response
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.config_page import ConfigPage
 
 BODY_MAX: Final = 1 << 20

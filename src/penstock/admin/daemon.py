@@ -26,7 +26,7 @@ from penstock.cluster.writes import Changes
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net import tcp
 from penstock.net.budget import Memory
-from penstock.net.http import HttpServer, Request, Response
+from penstock.net.http.server.service import HttpServer, Request, Response
 from penstock.nsq.http_api import ApiError, plain_response
 from penstock.nsq.version import NSQ_VERSION, version_line
 

@@ -15,8 +15,8 @@ from penstock.core.malformed import MALFORMED
 from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
-from penstock.net import http_client
-from penstock.net.http import Request, Response
+from penstock.net.http.client import once as http_client
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import ApiError, Query, plain_response
 
 _log = logging.getLogger("penstock.nsqadmin")

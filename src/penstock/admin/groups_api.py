@@ -10,7 +10,7 @@ from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.cluster.fanout import Warnings
 from penstock.cluster.groups import LOG, whole_groups
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import Query
 
 

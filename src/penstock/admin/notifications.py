@@ -18,8 +18,8 @@ from penstock.core.clock import Clock
 from penstock.core.gojson import dumps
 from penstock.core.redaction import without_secrets
 from penstock.core.units import SECOND
-from penstock.net import http_client
-from penstock.net.http import Request
+from penstock.net.http.client import once as http_client
+from penstock.net.http.server.service import Request
 from penstock.net.tasks import spawn
 from penstock.nsq.version import NSQ_VERSION
 

@@ -7,11 +7,11 @@ import posixpath
 import socket
 
 from penstock.core.errors import ConfigError
-from penstock.core.option_kinds import DURATION, LOG_LEVEL
-from penstock.core.options import option
 from penstock.core.redaction import without_secrets
+from penstock.core.settings.option_kinds import DURATION, LOG_LEVEL
+from penstock.core.settings.options import option
+from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import HOUR, MINUTE, SECOND
-from penstock.core.web_options import WebOptions
 
 
 class AdminOptions(WebOptions):

@@ -22,7 +22,7 @@ from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file
 from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_user
 from penstock.core.units import SECOND
-from penstock.net.http import Request, Response
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.version import NSQ_VERSION
 
 PATHS: Final = (
@@ -84,7 +84,7 @@ class Pages:
         return "\n".join(f'<link rel="{relation}" href="{url}">' for url in urls)
 
     def _settings(self, request: Request) -> dict[str, Any]:
-        """The settings that web/js/settings.js describes."""
+        """The settings that web/js/core/settings.js describes."""
         options = self._options
         return {
             "basePath": self._base,

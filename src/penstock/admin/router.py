@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 from penstock.admin.compression import compressed
-from penstock.net.http import Handler, Later, Request, Response
-from penstock.net.http_guard import Guard
-from penstock.net.http_route import Route
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.route import Route
+from penstock.net.http.server.service import Handler, Later, Request, Response
 from penstock.nsq.http_api import NsqRouter
 
 

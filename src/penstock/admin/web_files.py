@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.admin.compression import coding_of, compressed
-from penstock.net.http import Request, Response
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import plain_response
 
 _KINDS: Final = {

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.broker.alarms import Alarms
-from penstock.broker.bounds import Bounds
-from penstock.broker.channel import Channel, ChannelOptions
+from penstock.broker.channels.alarms import Alarms
+from penstock.broker.channels.channel import Channel, ChannelOptions
 from penstock.broker.dialects import queue_offset
+from penstock.broker.publish.bounds import Bounds
 from penstock.broker.steady_time import SteadyTime
 from penstock.broker.topic import Topic
 from penstock.core.chance import Chance
@@ -20,7 +20,7 @@ from penstock.core.names import is_ephemeral
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.queue_index import OneQueue, Queues
+from penstock.storage.queues.queue_index import OneQueue, Queues
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
 

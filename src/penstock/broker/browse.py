@@ -13,7 +13,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.storage.batch import Batch
 from penstock.storage.log import BatchRun, ReadableLog
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from penstock.broker.channels.spent import SpentRange
 from penstock.broker.dialects import nsq_view
-from penstock.broker.spent import SpentRange
 from penstock.core.malformed import MALFORMED
 from penstock.core.names import EPHEMERAL_SUFFIX, MAX_NAME_LENGTH, is_ephemeral
 from penstock.storage.batch import Batch, Buffer

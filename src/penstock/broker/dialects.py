@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from penstock.storage.batch import DIALECT_AT, HEADER_BYTES, Batch, Dialect
-from penstock.storage.queue_rebuild import Stated
+from penstock.storage.queues.queue_rebuild import Stated
 
 Reader: TypeAlias = Callable[[Batch, int, int], list[bytes]]
 """The bodies of log offsets ``[first, next)`` of a batch."""

@@ -16,13 +16,10 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
-from penstock.broker.alarms import Alarms
-from penstock.broker.bounds import Bounds, Overflow
-from penstock.broker.channel import Channel, ChannelOptions
-from penstock.broker.commit import Commit
+from penstock.broker.channels.alarms import Alarms
+from penstock.broker.channels.channel import Channel, ChannelOptions
 from penstock.broker.dead_letters import dead_letter_topic
 from penstock.broker.group_ages import GroupAges
-from penstock.broker.limiter import Limiter
 from penstock.broker.progress import (
     ChannelSettings,
     GoneRecord,
@@ -33,11 +30,14 @@ from penstock.broker.progress import (
     TopicSettings,
     WriterRecord,
 )
-from penstock.broker.records import Placed, Records
-from penstock.broker.staging import Outcome, Staged, batches_of
+from penstock.broker.publish.bounds import Bounds, Overflow
+from penstock.broker.publish.commit import Commit
+from penstock.broker.publish.limiter import Limiter
+from penstock.broker.publish.records import Placed, Records
+from penstock.broker.publish.staging import Outcome, Staged, batches_of
+from penstock.broker.publish.writers import Writers
 from penstock.broker.steady_time import SteadyTime
 from penstock.broker.topic_journal import TopicJournal
-from penstock.broker.writers import Writers
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import ExitingError, OffsetOutOfRangeError, StorageError
@@ -45,11 +45,11 @@ from penstock.core.names import is_ephemeral
 from penstock.core.ranges import RangeSet
 from penstock.core.units import SECOND
 from penstock.storage.batch import Batch
-from penstock.storage.damage import Damage, DamageRecord
 from penstock.storage.journal import Journal
 from penstock.storage.log import Log
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.queue_index import OneQueue, Queues
+from penstock.storage.queues.queue_index import OneQueue, Queues
+from penstock.storage.recovery.damage import Damage, DamageRecord
 from penstock.storage.retention import Retention
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.java_flags import JavaFlags, introduction
+from penstock.cli.flags.java_flags import JavaFlags, introduction
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -84,11 +84,11 @@ def nsqd_options(settings: BrokerSettings, log_level: int) -> NsqdOptions:
 async def _serve(settings: BrokerSettings, log_level: int) -> int:
     from contextlib import AsyncExitStack
 
-    from penstock.cli.dialects import register_dialects
+    from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
     from penstock.net.loop import calm_garbage_collector, stop_requested
-    from penstock.storage.disk import OsDisk
+    from penstock.storage.files.disk import OsDisk
 
     register_dialects()
     _log.info("%s", _introduction(settings))
@@ -111,7 +111,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
 
 async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitStack) -> RocketBroker:
     """Open the store and the ports. Raises PenstockError with one line for the user."""
-    from penstock.cli.starting import starting
+    from penstock.cli.shared.starting import starting
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
     from penstock.nsq.nsqd.ports import check_ports

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.cli.java_flags import JavaFlags
+from penstock.cli.flags.java_flags import JavaFlags
 
 if TYPE_CHECKING:
     from penstock.rocketmq.namesrv.settings import NamesrvSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from penstock.admin.options import AdminOptions
-from penstock.core.options import load
+from penstock.core.settings.options import load
 from penstock.nsq.version import version_line
 
 

@@ -6,7 +6,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.core.options import load
+from penstock.core.settings.options import load
 from penstock.nsq.version import version_line
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def main() -> None:
 async def _serve(options: NsqdOptions) -> int:
     from contextlib import AsyncExitStack
 
-    from penstock.cli.dialects import register_dialects
+    from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
     from penstock.net.loop import calm_garbage_collector, stop_requested
@@ -55,7 +55,7 @@ async def _serve(options: NsqdOptions) -> int:
 
 async def _start(options: NsqdOptions, running: AsyncExitStack) -> None:
     """Open the data path and the ports. Raises PenstockError with one line for the user."""
-    from penstock.cli.starting import starting
+    from penstock.cli.shared.starting import starting
     from penstock.net.tcp import check_free
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
@@ -83,7 +83,7 @@ def _rocketmq_settings(options: NsqdOptions) -> BrokerSettings | None:
     """The settings of RocketMQ's port, whose code is loaded when the flags ask for it."""
     if not options.rocketmq_address:
         return None
-    from penstock.cli.rocketmq_port import rocketmq_settings
+    from penstock.cli.shared.rocketmq_port import rocketmq_settings
 
     return rocketmq_settings(options)
 

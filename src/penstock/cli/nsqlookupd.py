@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.core.options import load
+from penstock.core.settings.options import load
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.version import version_line
 

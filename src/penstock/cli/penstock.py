@@ -13,10 +13,10 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from penstock import __version__
-from penstock.cli.asking import Asking, Nodes, Texts
-from penstock.cli.complaint import refuse
 from penstock.cli.dlq.commands import dlq
+from penstock.cli.flags.complaint import refuse
 from penstock.cli.pipeline.commands import pipeline
+from penstock.cli.shared.asking import Asking, Nodes, Texts
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 
@@ -103,7 +103,7 @@ def top(
     json
         Print one JSON object and end.
     """
-    from penstock.cli.times import seconds
+    from penstock.cli.shared.times import seconds
     from penstock.cli.top.run import run_top
 
     run_top(
@@ -197,7 +197,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     shell
         The shell that is to read it.
     """
-    from penstock.cli.completion import print_script
+    from penstock.cli.flags.completion import print_script
 
     print_script(app, shell)
 
@@ -213,7 +213,7 @@ def help_(subject: Literal["flags"], /, *words: str) -> None:
     words
         Only flags that are about all these words, such as: nsqd retention.
     """
-    from penstock.cli.help_flags import run_help_flags
+    from penstock.cli.flags.help_flags import run_help_flags
 
     run_help_flags(words)
 

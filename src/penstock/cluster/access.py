@@ -39,7 +39,7 @@ class Access:
 
         Raises ConfigError, which names the file.
         """
-        from penstock.net.tls import client_context
+        from penstock.net.tls.tls_layer import client_context
 
         return client_context(
             self.root_ca_file, cert_file=self.cert, key_file=self.key, verify=self.verify

@@ -26,9 +26,9 @@ from penstock.cluster.errors import (
 from penstock.cluster.exchange import ACCEPT, PROBE, Endpoint, Timeouts, https_port
 from penstock.cluster.reasons import reason_of
 from penstock.core.malformed import MALFORMED
-from penstock.net.http_answer import Answer, AnswerReader, request_head
-from penstock.net.http_link import Origin
-from penstock.net.http_pool import ConnectFailed, HttpPool
+from penstock.net.http.client.answer import Answer, AnswerReader, request_head
+from penstock.net.http.client.link import Origin
+from penstock.net.http.client.pool import ConnectFailed, HttpPool
 
 T = TypeVar("T")
 

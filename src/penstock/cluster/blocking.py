@@ -11,7 +11,7 @@ from penstock.cluster.access import Access
 from penstock.cluster.errors import PLAIN, Asked, RefusedError, UnexpectedError, UnreachableError
 from penstock.cluster.exchange import ACCEPT, PROBE, Endpoint, https_port, parsed, target
 from penstock.cluster.reasons import reason_of
-from penstock.net.http_kept import BUSY_MAX, KeptConnection, Reply, Tls
+from penstock.net.http.client.kept import BUSY_MAX, KeptConnection, Reply, Tls
 
 ANSWER_MAX: Final = 256 << 20
 """Bytes of an answer."""

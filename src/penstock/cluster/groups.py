@@ -14,7 +14,7 @@ from msgspec import Struct
 ROCKETMQ: Final = "rocketmq"
 LOG: Final = "log"
 PACKED_MARK: Final = b'{"packed":'
-"""The beginning of a packed answer of /stats (penstock.nsq.nsqd.packed_stats)."""
+"""The beginning of a packed answer of /stats (penstock.nsq.nsqd.stats.packed_stats)."""
 
 
 class GroupOnNode(Struct):

@@ -49,7 +49,7 @@ def reason_of(error: BaseException, address: str, *, connecting: bool = False) -
 def plain_reason(error: BaseException) -> str:
     """One short clause, such as ``connection refused``."""
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
-        from penstock.net.tls import go_words
+        from penstock.net.tls.tls_layer import go_words
 
         return go_words(error).rstrip(".")
     if isinstance(error, socket.gaierror):
@@ -67,7 +67,7 @@ def plain_reason(error: BaseException) -> str:
 def go_reason(error: BaseException, address: str, *, connecting: bool = False) -> str:
     """The words of Go's HTTP client, which NSQ's users know."""
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
-        from penstock.net.tls import go_words
+        from penstock.net.tls.tls_layer import go_words
 
         return go_words(error)
     if isinstance(error, OSError) and connecting:

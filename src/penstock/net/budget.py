@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from penstock.core.web_options import WebOptions
+from penstock.core.settings.web_options import WebOptions
 
 SMALL: Final = 64 * 1024
 """Bytes that a connection may always hold, so that small requests and answers always succeed."""

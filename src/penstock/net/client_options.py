@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.core.errors import ConfigError
-from penstock.core.option_kinds import BOOL, DURATION, INT
 from penstock.core.quote import quote
+from penstock.core.settings.option_kinds import BOOL, DURATION, INT
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import split_host_port
 

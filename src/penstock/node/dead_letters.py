@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.broker.dead_letters import Parcel, encode_origins
-from penstock.broker.records import Records
+from penstock.broker.publish.records import Records
 from penstock.core.clock import Clock
 from penstock.core.counted import counted
 from penstock.core.errors import StorageError

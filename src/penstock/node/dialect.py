@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from penstock.broker.commit import Stamp
 from penstock.broker.group_figures import ConsumerGroup, ProducerGroup
+from penstock.broker.publish.commit import Stamp
 from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
 from penstock.storage.batch import Batch, Buffer

@@ -9,7 +9,7 @@ import logging
 from typing import Final, Protocol
 
 from penstock.broker.broker import Broker
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import TooManyFilesError

@@ -19,7 +19,7 @@ from typing import Final
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.redaction import without_secrets
 from penstock.net import process
-from penstock.net.http import Later, Request, Response
+from penstock.net.http.server.service import Later, Request, Response
 from penstock.net.profiles import frames
 from penstock.net.profiles.cpu import CpuProfile
 from penstock.net.profiles.pprof import Profile, ValueType

@@ -16,8 +16,8 @@ from urllib.parse import unquote_to_bytes
 from penstock.core.errors import PenstockError
 from penstock.core.gojson import dumps
 from penstock.core.names import is_valid_name
-from penstock.net.http import Begin, ErrorPages, Later, Request, Response, Router
-from penstock.net.http_guard import Guard
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import Begin, ErrorPages, Later, Request, Response, Router
 
 # Go writes header names in its canonical spelling, so X-NSQ-… arrives as X-Nsq-….
 NSQ_HEADER = ("X-Nsq-Content-Type", "nsq; version=1.0")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Set
 
-from penstock.core import java_properties
 from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.settings import java_properties
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.settings import Settings
-from penstock.storage.disk import Disk
-from penstock.storage.temporary import remove_temporaries
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.temporary import remove_temporaries
 
 
 def asked(body: bytes | memoryview) -> dict[str, str]:

@@ -21,9 +21,9 @@ from typing import Final, Protocol, cast
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
 from penstock.net.budget import SMALL, Memory, Turns, TurnShare
-from penstock.net.layered import LayeredTransport
-from penstock.net.layers import LayerError
-from penstock.net.tls import ServerTls
+from penstock.net.tls.layered import LayeredTransport
+from penstock.net.tls.layers import LayerError
+from penstock.net.tls.tls_layer import ServerTls
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization

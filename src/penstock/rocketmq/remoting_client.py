@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.net.address import split_host_port
-from penstock.net.tls import client_context
+from penstock.net.tls.tls_layer import client_context
 from penstock.rocketmq.remoting import Connection, RemotingServer
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import logging
 import re
 from typing import Any, ClassVar, Self
 
-from penstock.core import java_properties
 from penstock.core.errors import ConfigError
 from penstock.core.nearest import did_you_mean
+from penstock.core.settings import java_properties
 
 _log = logging.getLogger("penstock.rocketmq.settings")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from penstock.core.errors import ConfigError
-from penstock.net.tls import ClientAuth, ServerTls
+from penstock.net.tls.tls_layer import ClientAuth, ServerTls
 from penstock.rocketmq.settings import Settings
 
 

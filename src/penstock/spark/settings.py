@@ -10,8 +10,8 @@ from typing import ClassVar, Self
 from penstock.core.names import is_valid_name
 from penstock.core.units import MINUTE
 from penstock.spark.channel.settings import is_channel
-from penstock.spark.columns import COLUMNS, ORIGIN_COLUMNS
 from penstock.spark.errors import OptionError
+from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import (
     Read,
     boolean,
@@ -26,8 +26,8 @@ from penstock.spark.options import (
     texts,
     words,
 )
-from penstock.spark.reach import Reach
-from penstock.spark.timestamps import Timestamp, timestamp
+from penstock.spark.read.columns import COLUMNS, ORIGIN_COLUMNS
+from penstock.spark.read.timestamps import Timestamp, timestamp
 
 _OF_COLUMNS = ("columns", "includeorigin")
 

@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.core.errors import StorageError
-from penstock.storage.damage import Damage, DamageRecord
-from penstock.storage.disk import Disk
 from penstock.storage.extent import NOTHING, Extent
+from penstock.storage.files.disk import Disk
 from penstock.storage.frames import Frames, encode_frames, mark, read_frames
+from penstock.storage.recovery.damage import Damage, DamageRecord
 
 JOURNAL_FILE: Final = "cursors.journal"
 COMPACT_BYTES_MIN: Final = 256 * 1024

@@ -32,11 +32,11 @@ from penstock.core.errors import (
 )
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
-from penstock.storage.damage import Damage, DamageRecord
-from penstock.storage.disk import Disk, LogFile
 from penstock.storage.durability import Durability
 from penstock.storage.extent import Extent
+from penstock.storage.files.disk import Disk, LogFile
 from penstock.storage.long_append import LongAppend
+from penstock.storage.recovery.damage import Damage, DamageRecord
 from penstock.storage.retention import Retention
 from penstock.storage.segment import Segment
 from penstock.storage.tail import Tail
@@ -117,7 +117,7 @@ class SyncJob:
 
 
 class Log:
-    """The durable log of one queue. Made by ``penstock.storage.recovery.open_log``."""
+    """The durable log of one queue. Made by ``penstock.storage.recovery.opening.open_log``."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.storage.batch import Batch
-from penstock.storage.disk import LogFile
+from penstock.storage.files.disk import LogFile
 
 KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 """Up to this size the batches are kept as they are, for consumers that keep up."""

@@ -8,8 +8,8 @@ from typing import Final
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.core.ranges import RangeSet
 from penstock.storage.batch import Batch
-from penstock.storage.damage import DamageRecord
 from penstock.storage.log import Ahead, BatchRun
+from penstock.storage.recovery.damage import DamageRecord
 from penstock.storage.retention import Retention
 from penstock.storage.tail import Tail
 

@@ -15,12 +15,12 @@ from typing import Final
 
 from penstock.storage.batch import Batch, Buffer, CorruptBatchError
 from penstock.storage.cache import Block, BlockCache
-from penstock.storage.damage import Damage, DamageRecord
-from penstock.storage.disk import Disk, LogFile
+from penstock.storage.files.disk import Disk, LogFile
 from penstock.storage.index import BlockIndex
 from penstock.storage.outline import Outline
-from penstock.storage.scan import Scan, scan
-from penstock.storage.torn_commit import Place
+from penstock.storage.recovery.damage import Damage, DamageRecord
+from penstock.storage.recovery.scan import Scan, scan
+from penstock.storage.recovery.torn_commit import Place
 
 logger = logging.getLogger(__name__)
 

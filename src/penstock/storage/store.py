@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
-from penstock.storage.damage import QUARANTINE, DamageRecord
-from penstock.storage.disk import Disk
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.temporary import remove_temporaries
 from penstock.storage.identity import note_journal, read_identity, segments_in
 from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
-from penstock.storage.queue_index import Queues, open_queues
-from penstock.storage.queue_rebuild import Stated
-from penstock.storage.recovery import RecoveryReport, recover
+from penstock.storage.queues.queue_index import Queues, open_queues
+from penstock.storage.queues.queue_rebuild import Stated
+from penstock.storage.recovery.damage import QUARANTINE, DamageRecord
+from penstock.storage.recovery.opening import RecoveryReport, recover
 from penstock.storage.taken_ids import TakenIds
-from penstock.storage.temporary import remove_temporaries
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import msgspec
 from penstock.core.errors import StorageError
 from penstock.core.ids import COUNTER_MAX, counter, id_base
 from penstock.core.malformed import MALFORMED
-from penstock.storage.disk import Disk
+from penstock.storage.files.disk import Disk
 
 logger = logging.getLogger(__name__)
 

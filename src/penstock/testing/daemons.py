@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from penstock.core import java_properties
+from penstock.core.settings import java_properties
 
 POLL_S = 0.005
 START_S_MAX = 60.0

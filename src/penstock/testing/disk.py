@@ -1,7 +1,7 @@
 """A disk in memory that can fill up, fail, lose its power, and rot, on command.
 
-``FaultyDisk`` satisfies ``penstock.storage.disk.Disk`` and keeps apart what was written from what
-was synced. A *kill* of the process leaves all that was written; a *power cut* leaves what was
+``FaultyDisk`` satisfies ``penstock.storage.files.disk.Disk`` and keeps apart what was written from
+what was synced. A *kill* of the process leaves all that was written; a *power cut* leaves what was
 synced, and of the rest whatever the dice say: of each file any part of the bytes appended since,
 of each directory any of the creations, renames and deletions since.
 """
@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from penstock.core.chance import Chance
 from penstock.core.errors import DiskFullError, LockedError, StorageError
-from penstock.storage.disk import kind_of
+from penstock.storage.files.disk import kind_of
 
 SECTOR_BYTES: Final = 512
 RESERVED_MAX: Final = 2048

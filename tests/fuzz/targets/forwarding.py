@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from penstock.net.http_answer import AnswerReader
+from penstock.net.http.client.answer import AnswerReader
 from penstock.nsq.tools.nsq_to_nsq.json_filter import JsonFilter, Missing, NoObject
 from penstock.nsq.tools.to_http.hops import Endpoint, Hop
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable, parse_url

@@ -8,10 +8,10 @@ from typing import Any, cast
 from unittest import mock
 from urllib.parse import parse_qsl
 
-from penstock.net import http_kept
-from penstock.net.http import Request, Response, text
-from penstock.net.http_message import Bare, DateLine, encode
-from penstock.net.http_reader import MAX_HEAD, RequestReader
+from penstock.net.http.client import kept as http_kept
+from penstock.net.http.server.message import Bare, DateLine, encode
+from penstock.net.http.server.reader import MAX_HEAD, RequestReader
+from penstock.net.http.server.service import Request, Response, text
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.http_api import ApiError, NsqRouter, Query

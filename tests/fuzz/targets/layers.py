@@ -10,8 +10,8 @@ from functools import cache
 
 import trustme
 
-from penstock.net.layers import PIECE, Layer, LayerError, Layers
-from penstock.net.tls import ServerTls, TlsError, TlsLayer
+from penstock.net.tls.layers import PIECE, Layer, LayerError, Layers
+from penstock.net.tls.tls_layer import ServerTls, TlsError, TlsLayer
 from penstock.nsq.protocol.auth import AuthError, auth_answer, grants
 from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.snappy import STREAM_ID, SnappyLayer

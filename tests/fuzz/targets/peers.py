@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.nsq.client.answers import ANSWER_MAX
 from penstock.nsq.client.config import Config
+from penstock.nsq.client.connect.answers import ANSWER_MAX
+from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.client.errors import ClientError, NotConnected
-from penstock.nsq.client.wire import Wire
 from penstock.nsq.nsqlookupd import protocol as lookup
 from penstock.nsq.protocol.deflate import DeflateLayer
 from penstock.nsq.protocol.errors import ProtocolError

@@ -6,12 +6,12 @@ import struct
 import zlib
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.broker.request_mode_table import RequestModes
+from penstock.rocketmq.broker.pop.request_mode_table import RequestModes
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.bodies import body_of, decompressed
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage, encode
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 from penstock.rocketmq.protocol.pop_info import BITS_MAX, BatchAck, Receipt
 from tests.fuzz.targets import Target
 

@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.broker import orderly
-from penstock.rocketmq.broker.clients import Clients, Heartbeat, Member
-from penstock.rocketmq.broker.queue_locks import QueueLocks
-from penstock.rocketmq.broker.sql92 import Expression, ExpressionError
-from penstock.rocketmq.broker.subscriptions import Subscription
-from penstock.rocketmq.protocol import batch_body, fastjson, message, properties, registration
+from penstock.rocketmq.broker.clients import orderly
+from penstock.rocketmq.broker.clients.clients import Clients, Heartbeat, Member
+from penstock.rocketmq.broker.clients.queue_locks import QueueLocks
+from penstock.rocketmq.broker.pull.sql92 import Expression, ExpressionError
+from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.protocol import fastjson, registration
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
 from penstock.rocketmq.protocol.errors import BodyError, FrameError
 from penstock.rocketmq.protocol.frames import FrameReader, encode
 from penstock.rocketmq.protocol.ids import Host, OffsetId
+from penstock.rocketmq.protocol.messages import batch_body, message, properties
 from tests.fuzz.streams import same_however_cut
 from tests.fuzz.targets import Target
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.client.compression import BODY_BYTES_MAX, decompress
 from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.consume.popping import read_popped
 from penstock.rocketmq.client.errors import BadAnswer
-from penstock.rocketmq.client.popping import read_popped
-from penstock.rocketmq.client.routes import Route
-from penstock.rocketmq.client.wire import Wire
+from penstock.rocketmq.client.network.routes import Route
+from penstock.rocketmq.client.network.wire import Wire
+from penstock.rocketmq.client.produce.compression import BODY_BYTES_MAX, decompress
 from penstock.rocketmq.protocol import frames
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.message import encode
+from penstock.rocketmq.protocol.messages.message import encode
 from tests.fuzz.targets import Target
 from tests.unit.rocketmq.client.records import stored
 

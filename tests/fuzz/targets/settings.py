@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tomllib
 
-from penstock.core.flags import FlagError, HelpRequested, parse_flags
-from penstock.core.option_kinds import FatalFlagError
+from penstock.core.settings.flags import FlagError, HelpRequested, parse_flags
+from penstock.core.settings.option_kinds import FatalFlagError
 from penstock.core.units import format_duration, parse_duration
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests.fuzz.targets import Target

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage, decode_all, encode
-from penstock.spark.decode import Origin
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all, encode
 from penstock.spark.errors import SourceError
+from penstock.spark.read.decode import Origin
 from penstock.spark.rocketmq.decode import record_batch
 from penstock.spark.rocketmq.stored import Stored
 from tests.fuzz.targets import Target

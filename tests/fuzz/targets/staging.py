@@ -6,15 +6,15 @@ import struct
 
 import msgspec
 
-from penstock.broker.commit import unplaced
-from penstock.broker.writers import decode_commit, encode_commit
+from penstock.broker.publish.commit import unplaced
+from penstock.broker.publish.writers import decode_commit, encode_commit
 from penstock.core.malformed import MALFORMED
 from penstock.core.units import MILLISECOND
-from penstock.nsq.nsqd.staged_parts import PartHead
+from penstock.nsq.nsqd.http.staged_parts import PartHead
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.staged import read_staged
-from penstock.storage.part_files import PartFiles
+from penstock.storage.files.part_files import PartFiles
 from penstock.testing.disk import FaultyDisk
 from tests.fuzz.targets import Target
 

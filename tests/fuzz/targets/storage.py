@@ -21,10 +21,10 @@ from penstock.storage.batch import (
 )
 from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.frames import encode_frames
-from penstock.storage.hash_index import HashIndex
 from penstock.storage.index import BlockIndex
 from penstock.storage.journal import Journal
-from penstock.storage.scan import scan
+from penstock.storage.queues.hash_index import HashIndex
+from penstock.storage.recovery.scan import scan
 from penstock.testing.disk import FaultyDisk
 from tests.fuzz.targets import Target
 from tests.unit.storage import samples

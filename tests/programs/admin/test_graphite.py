@@ -8,7 +8,7 @@ from penstock.admin.graphite import GraphiteApi
 from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
 from penstock.core.units import SECOND
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 from penstock.nsq.http_api import plain_response
 from tests.unit.admin.conftest import FakeDaemon, Running, StartAdmin, StartFake
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.net.http_client import post
+from penstock.net.http.client.once import post
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests import nsqds
 from tests.unit.admin.conftest import TIMEOUT_S, StartAdmin, Two, topic

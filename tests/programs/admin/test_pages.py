@@ -10,7 +10,7 @@ import pytest
 
 from penstock.admin.pages import PATHS
 from penstock.core.errors import ConfigError
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin
 
 NODES = ("127.0.0.1:9",)

@@ -12,7 +12,7 @@ COMMAND = [sys.executable, "-m", "penstock.cli.mqadmin"]
 HEAVY = (
     "numpy", "urllib.request", "asyncio", "uvloop", "cyclopts", "penstock.broker",
     "penstock.storage.log", "penstock.rocketmq.broker", "penstock.rocketmq.client.aio",
-    "penstock.rocketmq.client.group",
+    "penstock.rocketmq.client.consume.group",
 )  # fmt: skip
 
 

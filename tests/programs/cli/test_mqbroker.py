@@ -15,8 +15,8 @@ import pytest
 from penstock.cli.mqbroker import nsqd_options
 from penstock.core.units import HOUR, MILLISECOND
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.storage.disk import DirectoryLock
 from penstock.storage.durability import Durability
+from penstock.storage.files.disk import DirectoryLock
 from tests.unit.rocketmq.raw_client import RawClient
 
 COMMAND = [sys.executable, "-m", "penstock.cli.mqbroker"]

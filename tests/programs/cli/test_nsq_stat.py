@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from .tool_checks import refusal, version
+from tests.programs.cli.tool_checks import refusal, version
 
 
 def test_the_version() -> None:

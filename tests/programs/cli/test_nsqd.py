@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
-from penstock.net.http_client import get
+from penstock.net.http.client.once import get
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.processes import children_cpu_s
 from tests.streams import nsq_frame

@@ -14,7 +14,7 @@ from penstock.cluster.cluster import Addresses, Cluster
 from penstock.cluster.exchange import Timeouts
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net import tcp
-from penstock.net.http import HttpServer, Later, Request, Response, Router
+from penstock.net.http.server.service import HttpServer, Later, Request, Response, Router
 from penstock.nsq.http_api import error_response, json_response
 
 TIMEOUT_S = 30.0

@@ -11,7 +11,7 @@ from penstock.cluster.asker import Asker
 from penstock.cluster.errors import PLAIN, UpstreamError
 from penstock.cluster.exchange import Timeouts
 from penstock.core.quote import quote
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 from penstock.nsq.http_api import NSQ_HEADER, error_response, plain_response
 from tests.programs.cluster.conftest import StartFake, hang
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock.net import tcp
-from penstock.net.http import HttpServer, Router
+from penstock.net.http.server.service import HttpServer, Router
 
 TIMEOUT_S = 30.0
 

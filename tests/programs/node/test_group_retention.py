@@ -11,7 +11,7 @@ import pytest
 from penstock.core.units import HOUR, MINUTE, SECOND
 from penstock.node import group_retention
 from penstock.node.group_retention import KEEP_NS
-from penstock.storage.damage import Damage
+from penstock.storage.recovery.damage import Damage
 from penstock.testing.clock import FakeClock
 from tests.programs.nsq.nsqd.conftest import Running, Start
 

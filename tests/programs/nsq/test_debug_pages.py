@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.net import tcp
-from penstock.net.http import HttpServer
-from penstock.net.http_client import Answer, get, request
+from penstock.net.http.client.once import Answer, get, request
+from penstock.net.http.server.service import HttpServer
 from penstock.nsq.debug_pages import add_debug_pages, free_memory
 from penstock.nsq.http_api import NsqRouter
 from tests.programs.net.conftest import until

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from penstock.net.http_kept import Tls
-from penstock.net.tls import client_context
+from penstock.net.http.client.kept import Tls
+from penstock.net.tls.tls_layer import client_context
 from penstock.rocketmq.blocking import Account, RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.signing import signature

@@ -11,7 +11,7 @@ import trustme
 
 from penstock.core.errors import ConfigError
 from penstock.net import tcp
-from penstock.net.tls import ServerTls
+from penstock.net.tls.tls_layer import ServerTls
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.remoting import Connection, NoAnswerError, RemotingServer

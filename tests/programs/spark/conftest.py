@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.spark.access import close_connections
+from penstock.spark.nodes.access import close_connections
 from tests.spark.fake_log_server import FakeLogServer
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import LockedError
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 
 _HOLDER = """
 import sys
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 lock = OsDisk().lock(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.admin.daemon import Nsqadmin
 from penstock.admin.options import AdminOptions
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from tests.programs.cluster.conftest import (
     TIMEOUT_S,
     FakeDaemon,

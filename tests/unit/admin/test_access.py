@@ -8,8 +8,8 @@ import pytest
 from penstock.admin.access import Access, remote_ip
 from penstock.admin.options import AdminOptions
 from penstock.core.errors import ConfigError
-from penstock.net.http import Request
-from penstock.net.http_head import parse_head
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError
 
 

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from penstock.admin.compression import compressed
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 
 BODY = b"abc" * 100
 PLAIN = Response(200, BODY, "text/plain", (("X-Nsq-Content-Type", "nsq; version=1.0"),))

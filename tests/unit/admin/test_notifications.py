@@ -6,8 +6,8 @@ import os
 import pytest
 
 from penstock.admin.notifications import Action, Notifier, described
-from penstock.net.http import Request
-from penstock.net.http_head import parse_head
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.service import Request
 from penstock.testing import FakeClock
 
 

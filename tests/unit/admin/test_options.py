@@ -7,7 +7,7 @@ import pytest
 
 from penstock.admin.options import AdminOptions, checked, clean_base_path, resolve
 from penstock.core.errors import ConfigError
-from penstock.core.options import load
+from penstock.core.settings.options import load
 from penstock.core.units import SECOND
 
 NODE = ("127.0.0.1:4151",)

@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from penstock.admin.router import AdminRouter
-from penstock.net.http import Later, Request, Response, text
-from penstock.net.http_head import parse_head
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.service import Later, Request, Response, text
 
 
 async def answer(router: AdminRouter, path: str, *headers: str) -> Response:

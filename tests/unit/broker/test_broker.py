@@ -10,8 +10,7 @@ from penstock.core.errors import DiskFullError, LockedError, StorageError
 from penstock.core.units import SECOND
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store
-
-from .conftest import TIMEOUT, Reader, World, log_of
+from tests.unit.broker.conftest import TIMEOUT, Reader, World, log_of
 
 FAILED_SAVE = "TOPIC(t): failed to write down progress - "
 

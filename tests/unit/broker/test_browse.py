@@ -4,11 +4,10 @@ import msgspec
 import pytest
 
 from penstock.broker.browse import PageEndError, PageReader, State, Stretch, newest, oldest
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.core.units import HOUR
-
-from . import conftest
-from .conftest import World, log_of
+from tests.unit.broker import conftest
+from tests.unit.broker.conftest import World, log_of
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 from penstock.broker.retrieval import retrieve
-
-from .conftest import World, log_of
+from tests.unit.broker.conftest import World, log_of
 
 
 def test_ranges_across_batches(world: World) -> None:

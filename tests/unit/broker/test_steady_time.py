@@ -13,8 +13,7 @@ from penstock.core.units import HOUR, SECOND
 from penstock.storage.frames import read_frames
 from penstock.storage.retention import Retention
 from penstock.testing.clock import FakeClock
-
-from .conftest import World
+from tests.unit.broker.conftest import World
 
 JOURNAL = "/data/topics/t@0/cursors.journal"
 KEPT = Retention(time_ns=72 * HOUR)

@@ -5,8 +5,7 @@ import pytest
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
 from penstock.core.units import SECOND
 from penstock.storage.retention import Retention
-
-from .conftest import Reader, World, log_of, stage
+from tests.unit.broker.conftest import Reader, World, log_of, stage
 
 # --- publishing ----------------------------------------------------------------------------------
 

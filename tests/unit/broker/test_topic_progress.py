@@ -7,11 +7,10 @@ import pytest
 from penstock.broker.progress import TopicSettings
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.core.units import SECOND
-from penstock.storage.damage import Damage
 from penstock.storage.journal import COMPACT_BYTES_MIN
+from penstock.storage.recovery.damage import Damage
 from penstock.storage.retention import Retention
-
-from .conftest import Reader, World, log_of
+from tests.unit.broker.conftest import Reader, World, log_of
 
 JOURNAL = "/data/topics/t@0/cursors.journal"
 MARK_BYTES = 48

@@ -11,8 +11,7 @@ from penstock.core.units import SECOND
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
-
-from .conftest import Reader, World, ignore, log_of
+from tests.unit.broker.conftest import Reader, World, ignore, log_of
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .nodes_at_work import Commands
+from tests.unit.cli.nodes_at_work import Commands
 
 
 @pytest.fixture

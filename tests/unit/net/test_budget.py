@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.core.web_options import WebOptions
+from penstock.core.settings.web_options import WebOptions
 from penstock.net import budget
 from penstock.net.budget import SMALL, Budget, Memory, Share, Turns, TurnShare
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.broker.bounds import TopicFullError
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.publish.bounds import TopicFullError
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK

@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 from penstock.node.dialect import Dialect, LogView
-from penstock.nsq.nsqd.log_views import NsqView
+from penstock.nsq.nsqd.http.log_views import NsqView
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.log_view import RocketView
+from penstock.rocketmq.broker.store.log_view import RocketView
 
 
 @pytest.mark.parametrize(

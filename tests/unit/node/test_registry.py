@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
@@ -17,8 +17,8 @@ from penstock.node import registry as registry_module
 from penstock.node.commits import Commits
 from penstock.node.registry import Observer, Registry
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.storage.disk import OsDisk
 from penstock.storage.durability import Durability
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http import Request, Response
-from penstock.net.http_head import parse_head
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.config_page import ConfigPage
 from penstock.nsq.http_api import ApiError
 from penstock.nsq.nsqd.options import NsqdOptions

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.net.http import Later, Request, Response
-from penstock.net.http_head import parse_head
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.service import Later, Request, Response
 from penstock.nsq.http_api import (
     EMPTY,
     ApiError,

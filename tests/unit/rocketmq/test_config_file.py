@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import java_properties
 from penstock.core.errors import ConfigError, StorageError
+from penstock.core.settings import java_properties
 from penstock.rocketmq import config_file
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 
 NOTHING: frozenset[str] = frozenset()
 

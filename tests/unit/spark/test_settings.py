@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.units import MINUTE
-from penstock.spark.columns import COLUMNS
 from penstock.spark.errors import OptionError
 from penstock.spark.options import options_of, table
+from penstock.spark.read.columns import COLUMNS
 from penstock.spark.settings import Settings
 from tests.spark.options_page import PAGE, split
 

@@ -25,7 +25,7 @@ def test_the_zip_is_reproducible_small_and_without_a_broker(
     assert len(first.read_bytes()) < BYTES_MAX
     names = ZipFile(first).namelist()
     found_by_name = {"pyspark_nsq/__init__.py", "pyspark_rocketmq/__init__.py"}
-    assert found_by_name | {"penstock/spark/stream.py"} <= set(names)
+    assert found_by_name | {"penstock/spark/read/stream.py"} <= set(names)
     assert not [name for name in names if "/broker/" in name or "/nsqd/" in name]
     assert len(names) == len(modules())
 

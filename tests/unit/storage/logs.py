@@ -7,7 +7,7 @@ import numpy as np
 from penstock.storage.batch import Batch, iter_batches
 from penstock.storage.cache import BlockCache
 from penstock.storage.log import Log, LogOptions
-from penstock.storage.recovery import RecoveryReport, open_log
+from penstock.storage.recovery.opening import RecoveryReport, open_log
 from penstock.testing.disk import FaultyDisk
 
 ID_BASE = 5000

@@ -12,7 +12,7 @@ from penstock.storage.cache import BlockCache
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.memory_log import MemoryLog
-from penstock.storage.recovery import RecoveryReport, open_log
+from penstock.storage.recovery.opening import RecoveryReport, open_log
 from penstock.storage.segment import segment_name
 from penstock.testing.disk import FaultyDisk
 

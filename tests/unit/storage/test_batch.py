@@ -19,7 +19,7 @@ from penstock.storage.batch import (
     check_header,
     iter_batches,
 )
-from penstock.storage.scan import scan
+from penstock.storage.recovery.scan import scan
 from tests.unit.storage.samples import bodies_of, make
 
 EQUAL = (b"one", b"two", b"six")

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, StorageError
-from penstock.storage.damage import DamageRecord
 from penstock.storage.extent import NOTHING, Extent
 from penstock.storage.frames import HEADER_BYTES
 from penstock.storage.journal import COMPACT_BYTES_MIN, Journal
+from penstock.storage.recovery.damage import DamageRecord
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.test_frames import OLD_RECORDS, old_frames
 

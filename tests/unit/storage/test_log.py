@@ -18,7 +18,7 @@ from penstock.storage.cache import BlockCache
 from penstock.storage.durability import Durability
 from penstock.storage.index import BlockIndex
 from penstock.storage.log import CHECKPOINT_BYTES, UNWRITTEN_BYTES_MAX, Log, LogOptions
-from penstock.storage.recovery import open_log
+from penstock.storage.recovery.opening import open_log
 from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests.unit.storage.logs import (

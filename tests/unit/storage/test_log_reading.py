@@ -9,12 +9,12 @@ import pytest
 
 from penstock.core.chance import SystemChance
 from penstock.core.errors import OffsetOutOfRangeError, ReadOnlyError, StorageError
-from penstock.storage import recovery
 from penstock.storage.batch import Batch, iter_batches
 from penstock.storage.cache import BlockCache
 from penstock.storage.index import BLOCK_BYTES
 from penstock.storage.log import Log, LogOptions
-from penstock.storage.recovery import open_log
+from penstock.storage.recovery import opening as recovery
+from penstock.storage.recovery.opening import open_log
 from penstock.storage.retention import Retention
 from penstock.testing.disk import FaultyDisk
 from tests.unit.storage.samples import (

@@ -11,14 +11,23 @@ from penstock.core.errors import OffsetOutOfRangeError, StorageError, TooManyFil
 from penstock.storage import log as log_module
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
-from penstock.storage.damage import DamageRecord
 from penstock.storage.durability import Durability
 from penstock.storage.extent import Extent
 from penstock.storage.log import Log, LogOptions, SyncJob
-from penstock.storage.recovery import recover
+from penstock.storage.recovery.damage import DamageRecord
+from penstock.storage.recovery.opening import recover
 from penstock.testing.disk import FaultyDisk
-
-from .logs import DIRECTORY, ID_BASE, batch, everything, fill, frames, new_disk, new_log, reopen
+from tests.unit.storage.logs import (
+    DIRECTORY,
+    ID_BASE,
+    batch,
+    everything,
+    fill,
+    frames,
+    new_disk,
+    new_log,
+    reopen,
+)
 
 FSYNC = Durability.FSYNC
 

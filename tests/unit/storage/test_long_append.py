@@ -13,8 +13,7 @@ from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
 from penstock.storage.long_append import LongAppend
-
-from .logs import ID_BASE, batch, fill, new_disk, new_log, reopen
+from tests.unit.storage.logs import ID_BASE, batch, fill, new_disk, new_log, reopen
 
 LEVELS = [Durability.MEMORY, Durability.WRITE, Durability.FSYNC]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import DiskFullError, StorageError
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 
 
 @pytest.fixture

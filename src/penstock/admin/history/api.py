@@ -9,7 +9,7 @@ from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import LEVELS, Wish
 from penstock.admin.history.rows import Key
 from penstock.admin.router import AdminRouter
-from penstock.net.http import Request, Response
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.http_api import ApiError, Query
 
 _NUMBERS_KEPT: Final = 3

@@ -24,7 +24,7 @@ from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import OVERVIEW, Indices, Layout, Mask, Wish
 from penstock.admin.history.ring import Table
 from penstock.admin.history.rows import Key, Rows
-from penstock.net.http import Stream
+from penstock.net.http.server.service import Stream
 
 WATCHERS_MAX: Final = 256
 BUSIEST: Final = 10

@@ -1,8 +1,8 @@
 """One look at one node: its figures as columns, read from what its /stats answers.
 
 Only what is shown is read, as a node may have ten thousand channels and is looked at often. Our
-nsqd packs its figures (penstock.nsq.nsqd.packed_stats), so that they are columns as they come; of
-Go's answer, which knows nothing of that, they are put together.
+nsqd packs its figures (nsqd/stats/packed_stats.py), so that they are columns as they come; of Go's
+answer, which knows nothing of that, they are put together.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from penstock.admin.messages.resend import Resend
 from penstock.admin.notifications import Notifier
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError
 
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from penstock.core.malformed import MALFORMED
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError
 
 BodyT = TypeVar("BodyT", bound=msgspec.Struct)

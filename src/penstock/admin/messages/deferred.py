@@ -15,7 +15,7 @@ from penstock.admin.notifications import Action, Notifier
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
 from penstock.core.gojson import dumps
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError, Query
 from penstock.nsq.page import Page
 

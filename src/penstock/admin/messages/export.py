@@ -9,7 +9,7 @@ from typing import Final
 from penstock.admin.messages.letters import Letters
 from penstock.cluster.asker import Asker
 from penstock.cluster.fanout import Warnings
-from penstock.net.http import Download, Request
+from penstock.net.http.server.service import Download, Request
 from penstock.nsq.dead_letters.letters import open_runs
 from penstock.nsq.http_api import ApiError, Query
 

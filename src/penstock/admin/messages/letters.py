@@ -10,7 +10,7 @@ from penstock.admin.messages.peek import paging
 from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.cluster.producers import Producer
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.dead_letters.letters import DeadTopic, letters, topics_of
 from penstock.nsq.http_api import ApiError, Query
 

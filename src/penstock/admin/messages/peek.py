@@ -8,7 +8,7 @@ from penstock.admin.messages.nodes import Nodes, answered
 from penstock.admin.messages.page import shown
 from penstock.cluster.exchange import target
 from penstock.cluster.fanout import Warnings
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import Query
 from penstock.nsq.page import Page
 

@@ -17,7 +17,7 @@ from penstock.admin.notifications import Action, Notifier
 from penstock.cluster.asker import Asker
 from penstock.cluster.fanout import Warnings
 from penstock.core.names import is_valid_name
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
 from penstock.nsq.http_api import ApiError
 

@@ -15,7 +15,7 @@ from penstock.admin.rocketmq import brokers, groups, messages, offsets, topics
 from penstock.admin.rocketmq.resend import IDS_MAX, resend
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
-from penstock.net.http import Request
+from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError, Query
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.mqadmin.errors import CommandFailed

@@ -9,7 +9,7 @@ from penstock.admin.rocketmq.records import record
 from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError, Query
-from penstock.rocketmq.client.received import Received, all_received
+from penstock.rocketmq.client.consume.received import Received, all_received
 from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError

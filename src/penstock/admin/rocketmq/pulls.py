@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from penstock.admin.rocketmq.servers import Servers
-from penstock.rocketmq.client.received import Received, all_received
+from penstock.rocketmq.client.consume.received import Received, all_received
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker, TopicRoute
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode

@@ -6,8 +6,8 @@ from base64 import b64encode
 from codecs import getincrementaldecoder
 from typing import Any
 
-from penstock.rocketmq.client.received import Received
-from penstock.rocketmq.protocol.properties import RETRY_TOPIC
+from penstock.rocketmq.client.consume.received import Received
+from penstock.rocketmq.protocol.messages.properties import RETRY_TOPIC
 
 
 def record(message: Received, body_max: int) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.rocketmq.client.aio.hub import AioHub
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.client.message import RESERVED, Message
-from penstock.rocketmq.client.publishing import Publisher
-from penstock.rocketmq.client.received import Received
-from penstock.rocketmq.client.sending import Draft
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.message import HOST_BITS, TRANSACTION_BITS
+from penstock.rocketmq.client.produce.publishing import Publisher
+from penstock.rocketmq.client.produce.sending import Draft
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_BITS
 
 PRODUCER: Final = "nsqadmin"
 IDS_MAX: Final = 100

@@ -21,7 +21,7 @@ from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.client.name_servers import listed
+from penstock.rocketmq.client.network.name_servers import listed
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker, Clusters, TopicRoute
 from penstock.rocketmq.protocol import fastjson

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from penstock.cli.asking import Asking, Nodes, Texts
+from penstock.cli.shared.asking import Asking, Nodes, Texts
 from penstock.core.errors import ConfigError
 
 Switch = Annotated[bool, Parameter(negative="")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
-from penstock.cli.nodes import Place
+from penstock.cli.shared.nodes import Place
 from penstock.cluster.asker import Asker
 from penstock.cluster.cluster import NO_CLIENTS, STATS, TopicNames
 from penstock.cluster.errors import RefusedError

@@ -7,8 +7,8 @@ from typing import Final
 
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic, open_letters
-from penstock.cli.nodes import tcp_address
-from penstock.cli.stop import Stop
+from penstock.cli.shared.nodes import tcp_address
+from penstock.cli.shared.stop import Stop
 from penstock.cluster.asker import Asker
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError

@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.client_options import client_config, config_of
 from penstock.cli.dlq import letters
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic, NotPenstock
 from penstock.cli.dlq.resend import planned, require_nsq, resend
-from penstock.cli.nodes import Where, places
-from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import printable
-from penstock.cli.stop import INTERRUPTED, Stop
-from penstock.cli.times import ago
+from penstock.cli.shared.client_options import client_config, config_of
+from penstock.cli.shared.nodes import Where, places
+from penstock.cli.shared.pipes import quiet_pipe
+from penstock.cli.shared.stop import INTERRUPTED, Stop
+from penstock.cli.shared.times import ago
 from penstock.cluster.asker import Asker
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted

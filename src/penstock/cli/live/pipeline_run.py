@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.spark.errors import SourceError, explain
 from penstock.spark.pipelines.pipeline import Pipeline
-from penstock.spark.progress import BatchDone, Follower
+from penstock.spark.read.progress import BatchDone, Follower
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

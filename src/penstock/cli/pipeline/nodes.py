@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from cyclopts import Parameter
 
-from penstock.cli.asking import Asking, Texts
+from penstock.cli.shared.asking import Asking, Texts
 from penstock.core.errors import PenstockError
 from penstock.core.units import DURATION_FORM, SECOND, parse_duration
 

@@ -15,16 +15,16 @@ from penstock.cli.live.display import Display, open_display
 from penstock.cli.live.pipeline_run import PipelineRun
 from penstock.cli.pipeline.nodes import duration_ns
 from penstock.cli.pipeline.status import StatusFile
-from penstock.cli.stop import Stop
+from penstock.cli.shared.stop import Stop
 from penstock.core.counted import counted
 from penstock.core.errors import PenstockError
-from penstock.spark.access import close_connections
-from penstock.spark.cluster import Cluster
-from penstock.spark.offsets import Offsets
+from penstock.spark.nodes.access import close_connections
+from penstock.spark.nodes.cluster import Cluster
 from penstock.spark.pipelines import own
 from penstock.spark.pipelines.pipeline import Pipeline
 from penstock.spark.pipelines.spec import Spec
-from penstock.spark.progress import BatchDone
+from penstock.spark.read.offsets import Offsets
+from penstock.spark.read.progress import BatchDone
 from penstock.spark.settings import Settings
 
 _TICK_S = 0.25

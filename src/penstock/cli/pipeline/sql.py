@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.pipeline.local_spark import local_spark
 from penstock.core.errors import PenstockError
-from penstock.spark.access import close_connections
-from penstock.spark.cluster import Cluster
 from penstock.spark.errors import explain
+from penstock.spark.nodes.access import close_connections
+from penstock.spark.nodes.cluster import Cluster
 from penstock.spark.settings import Settings
 
 if TYPE_CHECKING:

@@ -20,10 +20,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from penstock.cli.asking import flags_of
-from penstock.cli.client_options import client_config, config_of, without_secret
-from penstock.cli.nodes import TIMEOUT_S, Place, Where, places, tcp_address
-from penstock.cli.pipes import quiet_pipe
 from penstock.cli.replay.output import Form
 from penstock.cli.replay.sinks import (
     Nowhere,
@@ -33,15 +29,19 @@ from penstock.cli.replay.sinks import (
     SinkError,
 )
 from penstock.cli.replay.wanted import Filter, Span
-from penstock.cli.stop import INTERRUPTED, Stop
-from penstock.cli.stored import NoLog, no_log, stretches
+from penstock.cli.shared.asking import flags_of
+from penstock.cli.shared.client_options import client_config, config_of, without_secret
+from penstock.cli.shared.nodes import TIMEOUT_S, Place, Where, places, tcp_address
+from penstock.cli.shared.pipes import quiet_pipe
+from penstock.cli.shared.stop import INTERRUPTED, Stop
+from penstock.cli.shared.stored import NoLog, no_log, stretches
 from penstock.cluster.blocking import secured
 from penstock.cluster.reasons import reason_of
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.counted import counted
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.units import SECOND
-from penstock.net.http_kept import Tls
+from penstock.net.http.client.kept import Tls
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import LogClient, LogError, NodeUnreachable, TopicNotFound
 from penstock.nsq.client.names import checked_topic

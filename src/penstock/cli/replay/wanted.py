@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.cli.times import moment_ns
+from penstock.cli.shared.times import moment_ns
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.log import LogClient, OffsetOutOfRange
 

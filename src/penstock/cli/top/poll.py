@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from penstock.cli.nodes import Where
+from penstock.cli.shared.nodes import Where
 from penstock.cli.top.cluster import Cluster
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError

@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from penstock.cli.nodes import DEFAULT_NODE, Where
+from penstock.cli.shared.nodes import DEFAULT_NODE, Where
 from penstock.cli.top import draw
 from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.keys import Keys

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.core.errors import ConfigError
     from penstock.nsq.client.aio import Consumer, Producer
     from penstock.nsq.client.config import Config
-    from penstock.nsq.client.delivery import Delivery
+    from penstock.nsq.client.consume.delivery import Delivery
     from penstock.nsq.client.errors import (
         ClientError,
         HandshakeFailed,
@@ -33,7 +33,7 @@ _HOME = {
     "ConfigError": "errors",
     "ConnectionState": "state",
     "Consumer": "aio",
-    "Delivery": "delivery",
+    "Delivery": "consume.delivery",
     "HandshakeFailed": "errors",
     "LogClient": "log",
     "Message": "message",

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UnreachableError
 from penstock.cluster.exchange import https_port, parsed
-from penstock.net.http_kept import Reply, Tls
+from penstock.net.http.client.kept import Reply, Tls
 from penstock.nsq.client.errors import ClientError
 
 if TYPE_CHECKING:

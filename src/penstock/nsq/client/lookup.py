@@ -14,7 +14,7 @@ from penstock.cluster.exchange import ACCEPT
 from penstock.cluster.reasons import go_reason
 from penstock.core.redaction import without_secrets
 from penstock.net.address import join_host_port
-from penstock.net.http_kept import Tls
+from penstock.net.http.client.kept import Tls
 from penstock.nsq.client.errors import LookupFailed
 
 ANSWER_MAX = 16 << 20

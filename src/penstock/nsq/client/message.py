@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.nsq.client.replies import Replies
+from penstock.nsq.client.consume.replies import Replies
 
 
 class Message:

@@ -6,30 +6,30 @@ import logging
 import socket
 
 from penstock import __version__
-from penstock.broker.channel import Channel
+from penstock.broker.channels.channel import Channel
 from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_valid_name
-from penstock.core.tls_kinds import TlsRequired
+from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.net.gc_pauses import GcPauses
-from penstock.net.http import HttpServer
+from penstock.net.http.server.service import HttpServer
 from penstock.net.tasks import spawn
-from penstock.net.tls_server import over_tls
+from penstock.net.tls.tls_server import over_tls
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
-from penstock.nsq.nsqd.auth import GuardedSession
-from penstock.nsq.nsqd.auth_servers import AuthServers
-from penstock.nsq.nsqd.context import Context
-from penstock.nsq.nsqd.http import NsqdApi
-from penstock.nsq.nsqd.https import TlsRequiredRouter, server_tls
+from penstock.nsq.nsqd.http.api import NsqdApi
+from penstock.nsq.nsqd.http.https import TlsRequiredRouter, server_tls
+from penstock.nsq.nsqd.http.staged_parts import StagedParts
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.pipelines import Pipelines
 from penstock.nsq.nsqd.ports import Ports
-from penstock.nsq.nsqd.session import Session
-from penstock.nsq.nsqd.staged_parts import StagedParts
-from penstock.nsq.nsqd.stat_sources import StatSources
-from penstock.nsq.nsqd.statsd_push import StatsdPush
+from penstock.nsq.nsqd.stats.pipelines import Pipelines
+from penstock.nsq.nsqd.stats.stat_sources import StatSources
+from penstock.nsq.nsqd.stats.statsd_push import StatsdPush
+from penstock.nsq.nsqd.tcp.auth import GuardedSession
+from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
+from penstock.nsq.nsqd.tcp.context import Context
+from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.version import NSQ_VERSION, version_line
 
 logger = logging.getLogger("penstock.nsqd")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 
-from penstock.broker.bounds import Bounds
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.channel import ChannelOptions
+from penstock.broker.channels.channel import ChannelOptions
+from penstock.broker.publish.bounds import Bounds
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import ConfigError, PenstockError, StorageError
@@ -15,12 +15,12 @@ from penstock.net.budget import Memory
 from penstock.net.loop import StopRequested, interruptible
 from penstock.node.node import Node, NodeOptions
 from penstock.nsq.nsqd import metadata
-from penstock.nsq.nsqd.auth_servers import AuthServers
-from penstock.nsq.nsqd.https import server_tls
+from penstock.nsq.nsqd.http.https import server_tls
 from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.protocol.letters import Letters
 from penstock.nsq.takeover.importer import import_queues
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.retention import Retention
 from penstock.storage.store import Store

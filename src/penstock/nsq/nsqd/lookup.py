@@ -20,8 +20,8 @@ from penstock.core.gojson import dumps
 from penstock.core.names import is_ephemeral, is_valid_name
 from penstock.core.reasons import reason
 from penstock.core.units import SECOND
-from penstock.net import http_client
 from penstock.net.address import join_host_port, split_host_port
+from penstock.net.http.client import once as http_client
 from penstock.net.tasks import spawn
 from penstock.nsq.nsqlookupd.protocol import (
     MAGIC_V1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.broker.commit import Spot, Stamp, unplaced
+from penstock.broker.publish.commit import Spot, Stamp, unplaced
 from penstock.broker.topic import Topic
 from penstock.core.names import is_valid_name
 from penstock.node.dialect import StagingError

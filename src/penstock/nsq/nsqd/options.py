@@ -11,16 +11,16 @@ import socket
 from typing import Any, Final
 from zlib import crc32
 
-from penstock.broker.bounds import Overflow
+from penstock.broker.channels.spent import MAX_ATTEMPTS_MAX
 from penstock.broker.dead_letters import dead_letter_topic
-from penstock.broker.spent import MAX_ATTEMPTS_MAX
+from penstock.broker.publish.bounds import Overflow
 from penstock.core.errors import ConfigError
 from penstock.core.names import is_valid_name
-from penstock.core.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind
-from penstock.core.options import option
-from penstock.core.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
+from penstock.core.settings.option_kinds import DURATION, FLOATS, LOG_LEVEL, Kind
+from penstock.core.settings.options import option
+from penstock.core.settings.tls_kinds import TLS_MIN_VERSION, TLS_REQUIRED, TlsRequired
+from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.core.web_options import WebOptions
 from penstock.nsq.protocol.limits import Limits
 from penstock.storage.durability import Durability
 

@@ -9,8 +9,8 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.gojson import dumps
 from penstock.net import tcp
 from penstock.net.budget import Memory, Turns
-from penstock.net.http import HttpServer
-from penstock.net.http_guard import Guard
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import HttpServer
 from penstock.nsq.nsqlookupd.http import LookupApi
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.nsqlookupd.registry import Registry

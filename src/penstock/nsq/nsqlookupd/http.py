@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import __version__
-from penstock.net.http import Request, Response
-from penstock.net.http_guard import Guard
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import Request, Response
 from penstock.nsq.debug_pages import add_debug_pages
 from penstock.nsq.http_api import ApiError, NsqRouter, Query, plain_response
 from penstock.nsq.nsqlookupd.registry import Producer, Registration, Registry

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 
-from penstock.core.option_kinds import DURATION, LOG_LEVEL
-from penstock.core.options import option
+from penstock.core.settings.option_kinds import DURATION, LOG_LEVEL
+from penstock.core.settings.options import option
+from penstock.core.settings.web_options import WebOptions
 from penstock.core.units import MINUTE, SECOND
-from penstock.core.web_options import WebOptions
 
 
 class LookupdOptions(WebOptions):

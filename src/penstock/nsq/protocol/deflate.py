@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.net.layers import PIECE, Bytes, Layer, LayerError
+from penstock.net.tls.layers import PIECE, Bytes, Layer, LayerError
 
 try:
     from zlib_ng import zlib_ng as zlib

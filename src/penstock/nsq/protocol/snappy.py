@@ -13,7 +13,7 @@ from typing import Final
 
 import cramjam
 
-from penstock.net.layers import PIECE, Bytes, Layer, LayerError
+from penstock.net.tls.layers import PIECE, Bytes, Layer, LayerError
 
 STREAM_ID: Final = b"\xff\x06\x00\x00sNaPpY"
 _COMPRESSED: Final = 0x00

@@ -36,7 +36,7 @@ from penstock.storage.cache import BlockCache
 from penstock.storage.durability import Durability
 from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import Log
-from penstock.storage.recovery import open_log
+from penstock.storage.recovery.opening import open_log
 from penstock.storage.segment import Segment
 from penstock.storage.store import Store, queue_directory
 

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
-from penstock.storage.disk import Disk
+from penstock.storage.files.disk import Disk
 
 logger = logging.getLogger("penstock.nsqd")
 

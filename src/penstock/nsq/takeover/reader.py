@@ -11,7 +11,7 @@ from penstock.core.counted import counted
 from penstock.core.errors import ConfigError
 from penstock.nsq.takeover.diskqueue import Piece, QueueFiles, missing, parse_meta, pieces
 from penstock.nsq.takeover.records import LENGTH_BYTES, MESSAGE_MIN, Records, cut, looks_whole
-from penstock.storage.disk import Disk, LogFile
+from penstock.storage.files.disk import Disk, LogFile
 
 logger = logging.getLogger("penstock.nsqd")
 

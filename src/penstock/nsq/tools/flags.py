@@ -18,13 +18,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from penstock.core import options
 from penstock.core.errors import ConfigError
 from penstock.core.names import is_valid_name
-from penstock.core.option_kinds import Kind
-from penstock.core.options import Flags, option
 from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
+from penstock.core.settings import options
+from penstock.core.settings.option_kinds import Kind
+from penstock.core.settings.options import Flags, option
 from penstock.net.address import split_host_port
 from penstock.nsq.tools.entry import version_text
 from penstock.nsq.tools.errors import ToolError

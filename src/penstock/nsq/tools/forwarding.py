@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.chance import Chance, SystemChance
 from penstock.core.clock import Clock
-from penstock.core.options import option
+from penstock.core.settings.options import option
 from penstock.nsq.client.hosts import MODES, Hosts, hosts_of
 from penstock.nsq.tools.errors import say
 from penstock.nsq.tools.timings import Timings

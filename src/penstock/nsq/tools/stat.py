@@ -17,9 +17,9 @@ from penstock.cluster.exchange import Timeouts
 from penstock.cluster.fanout import Strict
 from penstock.cluster.stats import ChannelStats, channels_named, whole_channel
 from penstock.core.clock import SYSTEM_CLOCK
-from penstock.core.option_kinds import DURATION, Kind
-from penstock.core.options import option
 from penstock.core.quote import quote
+from penstock.core.settings.option_kinds import DURATION, Kind
+from penstock.core.settings.options import option
 from penstock.core.units import SECOND
 from penstock.nsq.tools.errors import ToolError, writing_stdout
 from penstock.nsq.tools.flags import ToolFlags, check_addresses, parse, user_agent

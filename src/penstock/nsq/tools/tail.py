@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from penstock.core.options import option
+from penstock.core.settings.options import option
 from penstock.nsq.tools.consumers import new_consumer
 from penstock.nsq.tools.errors import ToolError, say
 from penstock.nsq.tools.flags import (

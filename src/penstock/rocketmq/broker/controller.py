@@ -12,19 +12,19 @@ from penstock.core.chance import Chance
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.acl.check import Acl
 from penstock.rocketmq.broker.acl.files import AclFiles
-from penstock.rocketmq.broker.arrivals import Arrivals
 from penstock.rocketmq.broker.delays.publisher import Publisher
 from penstock.rocketmq.broker.delays.schedule import Schedule
 from penstock.rocketmq.broker.delays.timers import Timers
-from penstock.rocketmq.broker.held_pulls import HeldPulls
-from penstock.rocketmq.broker.key_index import KeyIndex
-from penstock.rocketmq.broker.pops import Pops
+from penstock.rocketmq.broker.pop.pops import Pops
+from penstock.rocketmq.broker.pop.request_mode_table import FILE as MODES_FILE
+from penstock.rocketmq.broker.pop.request_mode_table import RequestModes
+from penstock.rocketmq.broker.pull.arrivals import Arrivals
+from penstock.rocketmq.broker.pull.long_poll import HeldPulls
 from penstock.rocketmq.broker.registration import Introduction, NameServers
-from penstock.rocketmq.broker.request_mode_table import FILE as MODES_FILE
-from penstock.rocketmq.broker.request_mode_table import RequestModes
-from penstock.rocketmq.broker.retention import TopicRetention
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.broker.store.key_index import KeyIndex
+from penstock.rocketmq.broker.store.retention import TopicRetention
+from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.broker.tables import Tables
 from penstock.rocketmq.broker.transactions.ending import Transactions
 from penstock.rocketmq.protocol import ids

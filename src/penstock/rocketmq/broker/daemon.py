@@ -14,21 +14,22 @@ from penstock.net import tcp
 from penstock.net.address import join_host_port
 from penstock.node.node import Node
 from penstock.node.registry import Observer
-from penstock.rocketmq.broker import figures, names
-from penstock.rocketmq.broker import state as files
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.clients import group_figures as figures
+from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.groups import GroupConfig
-from penstock.rocketmq.broker.log_view import RocketView
 from penstock.rocketmq.broker.processor import Processor
 from penstock.rocketmq.broker.services import services_of
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.rocketmq.broker.staging import RocketStaging
-from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.broker.store import state as files
+from penstock.rocketmq.broker.store.log_view import RocketView
+from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.protocol import ids
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.rocketmq.remoting import RemotingServer
-from penstock.storage.disk import Disk, OsDisk
+from penstock.storage.files.disk import Disk, OsDisk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,19 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError
 from penstock.net.tasks import spawn
-from penstock.rocketmq.broker import (
-    heartbeats,
-    offsets_api,
-    orderly,
-    pop,
-    pop_acks,
-    pop_notices,
-    pull,
-    request_modes,
-    request_reply,
-    send,
-    send_back,
-)
 from penstock.rocketmq.broker.acl import commands as acl_commands
 from penstock.rocketmq.broker.admin import (
     cleaning,
@@ -36,7 +23,14 @@ from penstock.rocketmq.broker.admin import (
     topics,
 )
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS, RefusedError
+from penstock.rocketmq.broker.clients import heartbeats, orderly
 from penstock.rocketmq.broker.delays import requests as delays
+from penstock.rocketmq.broker.pop import pop_acks, pop_notices, request_modes
+from penstock.rocketmq.broker.pop import popping as pop
+from penstock.rocketmq.broker.pull import offsets_api
+from penstock.rocketmq.broker.pull import pulling as pull
+from penstock.rocketmq.broker.send import request_reply, send_back
+from penstock.rocketmq.broker.send import sending as send
 from penstock.rocketmq.broker.transactions import requests as transactions
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import Command

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from penstock.rocketmq.broker import heartbeats, orderly
 from penstock.rocketmq.broker.admin import runtime_info
+from penstock.rocketmq.broker.clients import heartbeats, orderly
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.ordered_pops import OLD_SCAN_S
 from penstock.rocketmq.broker.periodic import Periodic
-from penstock.rocketmq.broker.pops import COMMIT_S
-from penstock.rocketmq.broker.retention import HOLD_S
+from penstock.rocketmq.broker.pop.ordered_pops import OLD_SCAN_S
+from penstock.rocketmq.broker.pop.pops import COMMIT_S
+from penstock.rocketmq.broker.store.retention import HOLD_S
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
 
 

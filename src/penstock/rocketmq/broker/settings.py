@@ -12,8 +12,8 @@ import socket
 from copy import copy
 from typing import ClassVar, Final
 
-from penstock.core import java_properties
 from penstock.core.errors import ConfigError
+from penstock.core.settings import java_properties
 from penstock.net.address import split_host_port
 from penstock.net.local_address import local_address
 from penstock.rocketmq.broker import names

@@ -10,22 +10,23 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from penstock.broker.commit import Spot, Stamp, unplaced
+from penstock.broker.publish.commit import Spot, Stamp, unplaced
 from penstock.core.units import MILLISECOND
 from penstock.node.dialect import StagingError
-from penstock.rocketmq.broker import names, send
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send import sending as send
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.topics import WRITE
-from penstock.rocketmq.protocol import batch_body
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.stamps import stamp
+from penstock.rocketmq.protocol.messages import batch_body
+from penstock.rocketmq.protocol.messages.stamps import stamp
 from penstock.storage.batch import Batch, Dialect
 
 if TYPE_CHECKING:
     from penstock.broker.topic import Topic
     from penstock.rocketmq.broker.controller import Controller
-    from penstock.rocketmq.broker.message_store import AnyRecords
+    from penstock.rocketmq.broker.store.message_store import AnyRecords
 
 SECTIONS_MAX: Final = 1024
 """The most sections of a chunk, each of which becomes a batch of the log."""

@@ -9,7 +9,7 @@ from penstock.core.units import MILLISECOND
 if TYPE_CHECKING:
     from penstock.broker.steady_time import SteadyTime
     from penstock.rocketmq.broker.tables import Tables
-    from penstock.rocketmq.protocol.message import StoredMessage
+    from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 FUTURE_MS: Final = 1000
 """The limit for stamps in the future. A stamp beyond it was made before the system's time was set

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
         PushConsumer,
     )
     from penstock.rocketmq.client.config import Config
-    from penstock.rocketmq.client.consuming import RetryLater
+    from penstock.rocketmq.client.consume.consuming import RetryLater
+    from penstock.rocketmq.client.consume.filters import sql
+    from penstock.rocketmq.client.consume.popping import Popped
+    from penstock.rocketmq.client.consume.received import Received
     from penstock.rocketmq.client.errors import (
         BrokerError,
         ClientError,
@@ -28,12 +31,9 @@ if TYPE_CHECKING:
         Stopped,
         TimedOut,
     )
-    from penstock.rocketmq.client.filters import sql
     from penstock.rocketmq.client.message import Message
-    from penstock.rocketmq.client.popping import Popped
-    from penstock.rocketmq.client.received import Received
-    from penstock.rocketmq.client.sending import SendResult, SendStatus
-    from penstock.rocketmq.client.transactions import TransactionState
+    from penstock.rocketmq.client.produce.sending import SendResult, SendStatus
+    from penstock.rocketmq.client.produce.transactions import TransactionState
     from penstock.rocketmq.protocol.message_queue import MessageQueue
 
 _HOME = {
@@ -48,18 +48,18 @@ _HOME = {
     "NoRoute": "client.errors",
     "NotConnected": "client.errors",
     "PopConsumer": "client.aio",
-    "Popped": "client.popping",
+    "Popped": "client.consume.popping",
     "Producer": "client.aio",
     "PushConsumer": "client.aio",
-    "Received": "client.received",
-    "RetryLater": "client.consuming",
+    "Received": "client.consume.received",
+    "RetryLater": "client.consume.consuming",
     "SendFailed": "client.errors",
-    "SendResult": "client.sending",
-    "SendStatus": "client.sending",
+    "SendResult": "client.produce.sending",
+    "SendStatus": "client.produce.sending",
     "Stopped": "client.errors",
     "TimedOut": "client.errors",
-    "TransactionState": "client.transactions",
-    "sql": "client.filters",
+    "TransactionState": "client.produce.transactions",
+    "sql": "client.consume.filters",
 }
 
 __all__ = [

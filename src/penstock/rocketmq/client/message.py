@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.rocketmq.client.errors import BadMessage
 from penstock.rocketmq.client.names import checked_destination
-from penstock.rocketmq.protocol import properties as names
+from penstock.rocketmq.protocol.messages import properties as names
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 INSTANCE_ID: Final = "INSTANCE_ID"

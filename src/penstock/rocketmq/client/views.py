@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.rocketmq.client.filters import Filter, filter_of
-from penstock.rocketmq.client.group import Group
-from penstock.rocketmq.client.hub import Hub
+from penstock.rocketmq.client.consume.filters import Filter, filter_of
+from penstock.rocketmq.client.consume.group import Group
+from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.state import ConnectionState, QueueState
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 

@@ -15,7 +15,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.config import Config
-from penstock.rocketmq.client.name_servers import listed
+from penstock.rocketmq.client.network.name_servers import listed
 from penstock.rocketmq.mqadmin.errors import CommandFailed, Refused
 from penstock.rocketmq.mqadmin.topology import Clusters, TopicRoute
 from penstock.rocketmq.protocol import fastjson

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.mqadmin.output import Shown
 from penstock.rocketmq.protocol.ids import java_hash
-from penstock.rocketmq.protocol.message import body_crc, encode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages.message import body_crc, encode
 
 _MS_PER_S: Final = 1000
 _TABLE_MIN: Final = 16

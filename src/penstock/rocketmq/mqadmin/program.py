@@ -97,7 +97,7 @@ def _call(command: SubCommand, given: Given, out: Output) -> None:
     from penstock.rocketmq.mqadmin.admin import Admin
 
     LOGGER.addHandler(logging.NullHandler())  # what goes wrong is raised as well, and told once
-    home, function = command.home.split(".")
+    home, _, function = command.home.rpartition(".")
     work = getattr(import_module(f"{_COMMANDS}.{home}"), function)
     admin = Admin(given.text("namesrvAddr"), config_of(given))
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.rocketmq.client.filters import Filter
-from penstock.rocketmq.client.offsets import master_of
-from penstock.rocketmq.client.pulling import Pulled, Puller
+from penstock.rocketmq.client.consume.filters import Filter
+from penstock.rocketmq.client.consume.offsets import master_of
+from penstock.rocketmq.client.consume.pulling import Pulled, Puller
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.java_text import queue_order
 from penstock.rocketmq.protocol.codes import RequestCode

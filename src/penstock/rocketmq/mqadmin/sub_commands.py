@@ -87,7 +87,7 @@ SUB_COMMANDS: Final = (
         may("c", "clusterName", "which cluster"),
     ),
     _command(
-        "queryMsgById", "Query Message by Id", "messages.query_msg_by_id",
+        "queryMsgById", "Query Message by Id", "messages.finding.query_msg_by_id",
         must("i", "msgId", "Message Id"),
         may("g", "consumerGroup", "consumer group name"),
         may("d", "clientId", "The consumer's client id"),
@@ -95,12 +95,13 @@ SUB_COMMANDS: Final = (
         may("u", "unitName", "unit name"),
     ),
     _command(
-        "queryMsgByKey", "Query Message by Key", "messages.query_msg_by_key",
+        "queryMsgByKey", "Query Message by Key", "messages.finding.query_msg_by_key",
         must("t", "topic", "topic name"),
         must("k", "msgKey", "Message Key"),
     ),
     _command(
-        "queryMsgByUniqueKey", "Query Message by Unique key", "messages.query_msg_by_unique_key",
+        "queryMsgByUniqueKey", "Query Message by Unique key",
+        "messages.finding.query_msg_by_unique_key",
         must("i", "msgId", "Message Id"),
         may("g", "consumerGroup", "consumer group name"),
         may("d", "clientId", "The consumer's client id"),
@@ -108,20 +109,20 @@ SUB_COMMANDS: Final = (
         flag("a", "showAll", "Print all message, the limit is 32"),
     ),
     _command(
-        "queryMsgByOffset", "Query Message by offset", "messages.query_msg_by_offset",
+        "queryMsgByOffset", "Query Message by offset", "messages.finding.query_msg_by_offset",
         must("t", "topic", "topic name"),
         must("b", "brokerName", "Broker Name"),
         must("i", "queueId", "Queue Id"),
         must("o", "offset", "Queue Offset"),
     ),
     _command(
-        "queryMsgTraceById", "query a message trace", "traces.query_trace",
+        "queryMsgTraceById", "query a message trace", "messages.traces.query_trace",
         must("i", "msgId", "Message Id"),
         may("t", "traceTopic", "The name value of message trace topic"),
         alias="QueryMsgTraceById",
     ),
     _command(
-        "printMsg", "Print Message Detail", "printing.print_msg",
+        "printMsg", "Print Message Detail", "messages.printing.print_msg",
         must("t", "topic", "topic name"),
         may("c", "charsetName", "CharsetName(eg: UTF-8,GBK)"),
         may("s", "subExpression", "Subscribe Expression(eg: TagA || TagB)"),
@@ -130,7 +131,7 @@ SUB_COMMANDS: Final = (
         may("d", "printBody", "print body"),
     ),
     _command(
-        "printMsgByQueue", "Print Message Detail", "printing.print_msg_by_queue",
+        "printMsgByQueue", "Print Message Detail", "messages.printing.print_msg_by_queue",
         must("t", "topic", "topic name"),
         must("a", "brokerName", "broker name"),
         must("i", "queueId", "queue id"),
@@ -143,7 +144,7 @@ SUB_COMMANDS: Final = (
         may("f", "calculate", "calculate by tag. eg: true | false(default)"),
     ),
     _command(
-        "sendMsgStatus", "send msg to broker.", "sending.send_msg_status",
+        "sendMsgStatus", "send msg to broker.", "messages.sending.send_msg_status",
         must("b", "brokerName", "Broker Name"),
         may("s", "messageSize", "Message Size, Default: 128"),
         may("c", "count", "send message count, Default: 50"),
@@ -278,13 +279,13 @@ SUB_COMMANDS: Final = (
         must("i", "ipList", "ipList"),
     ),
     _command(
-        "checkMsgSendRT", "check message send response time", "sending.check_rt",
+        "checkMsgSendRT", "check message send response time", "messages.sending.check_rt",
         must("t", "topic", "topic name"),
         may("a", "amount", "message amount | default 100"),
         may("s", "size", "message size | default 128 Byte"),
     ),
     _command(
-        "clusterRT", "List All clusters Message Send RT", "sending.cluster_rt",
+        "clusterRT", "List All clusters Message Send RT", "messages.sending.cluster_rt",
         may("a", "amount", "message amount | default 100"),
         may("s", "size", "message size | default 128 Byte"),
         may("c", "cluster", "cluster name | default display all cluster"),
@@ -325,7 +326,7 @@ SUB_COMMANDS: Final = (
         may("g", "consumer", "consumer group."),
     ),
     _command(
-        "sendMessage", "Send a message", "sending.send_message",
+        "sendMessage", "Send a message", "messages.sending.send_message",
         must("t", "topic", "Topic name"),
         must("p", "body", "UTF-8 string format of the message body"),
         may("k", "key", "Message keys"),
@@ -335,7 +336,7 @@ SUB_COMMANDS: Final = (
         may("m", "msgTraceEnable", "Message Trace Enable, Default: false"),
     ),
     _command(
-        "consumeMessage", "Consume message", "printing.consume_message",
+        "consumeMessage", "Consume message", "messages.printing.consume_message",
         must("t", "topic", "Topic name"),
         may("b", "brokerName", "Broker name"),
         may("i", "queueId", "Queue Id"),

@@ -9,8 +9,8 @@ from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.consume_stats import consume_stats
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import ResponseCode
-from penstock.rocketmq.protocol.message import StoredMessage
-from penstock.rocketmq.protocol.properties import TAGS, value_of
+from penstock.rocketmq.protocol.messages.message import StoredMessage
+from penstock.rocketmq.protocol.messages.properties import TAGS, value_of
 
 _PULLS: Final = "CONSUME_ACTIVELY"
 

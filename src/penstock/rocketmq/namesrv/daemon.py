@@ -16,7 +16,7 @@ from penstock.rocketmq.namesrv.processor import Processor
 from penstock.rocketmq.namesrv.routes import Routes
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.remoting import RemotingServer
-from penstock.storage.disk import Disk, OsDisk
+from penstock.storage.files.disk import Disk, OsDisk
 
 _log = logging.getLogger("penstock.mqnamesrv")
 

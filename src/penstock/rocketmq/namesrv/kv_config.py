@@ -8,8 +8,8 @@ from typing import Final
 
 from penstock.core.errors import ConfigError, StorageError
 from penstock.rocketmq.protocol import fastjson
-from penstock.storage.disk import Disk
-from penstock.storage.temporary import remove_temporaries
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.temporary import remove_temporaries
 
 ORDER_TOPICS: Final = "ORDER_TOPIC_CONFIG"
 ENTRIES_MAX: Final = 100_000

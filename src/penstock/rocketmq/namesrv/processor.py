@@ -15,7 +15,7 @@ from penstock.rocketmq.protocol import fastjson, registration
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.storage.disk import Disk
+from penstock.storage.files.disk import Disk
 
 if TYPE_CHECKING:
     from penstock.rocketmq.remoting import Connection

@@ -11,7 +11,7 @@ import zlib
 from typing import Final
 
 from penstock.broker.dialects import frames
-from penstock.rocketmq.protocol.message import (
+from penstock.rocketmq.protocol.messages.message import (
     BODY_LENGTH_AT,
     HOST_BITS,
     IPV6_EXTRA,

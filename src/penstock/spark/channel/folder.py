@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from penstock.core.errors import LockedError, StorageError
 from penstock.spark.errors import LostError, SourceError
-from penstock.storage.disk import Disk, Lock, OsDisk
-from penstock.storage.temporary import remove_temporaries
+from penstock.storage.files.disk import Disk, Lock, OsDisk
+from penstock.storage.files.temporary import remove_temporaries
 
 _IDENTITY: Final = "staging.json"
 _NAME: Final = re.compile(r"(\d{12})\.arrow")

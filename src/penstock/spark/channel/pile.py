@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.nsq.client.delivery import Delivery
-from penstock.spark.decode import TYPES
+from penstock.nsq.client.consume.delivery import Delivery
+from penstock.spark.read.decode import TYPES
 
 FILED = ("body", "id", "timestamp", "attempts", "node")
 """The columns of a staged file; the topic is the same in all of them."""

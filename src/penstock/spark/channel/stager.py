@@ -15,11 +15,11 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking import Consumer
-from penstock.spark.access import why
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.pile import Pile, record_batch, requeue
 from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.errors import SourceError
+from penstock.spark.nodes.access import why
 
 FILES_MAX: Final = 10_000
 """Staged files at which no more messages are taken."""

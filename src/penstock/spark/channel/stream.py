@@ -27,9 +27,9 @@ from penstock.core.units import SECOND
 from penstock.spark.channel import folder as staging
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.settings import ChannelSettings
-from penstock.spark.decode import arrow_schema
 from penstock.spark.errors import LostError, SourceError
 from penstock.spark.once import Once
+from penstock.spark.read.decode import arrow_schema
 
 if TYPE_CHECKING:
     from penstock.spark.channel.stager import Stager

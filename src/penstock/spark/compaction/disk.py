@@ -8,7 +8,7 @@ import os
 import sys
 
 from penstock.core.errors import StorageError
-from penstock.storage.disk import OsDisk, kind_of
+from penstock.storage.files.disk import OsDisk, kind_of
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

@@ -26,7 +26,7 @@ from penstock.core.errors import LockedError
 from penstock.spark.compaction import sink_log
 from penstock.spark.compaction.disk import FolderDisk
 from penstock.spark.compaction.sink_log import Written, checksum
-from penstock.storage.temporary import remove_temporaries
+from penstock.storage.files.temporary import remove_temporaries
 
 _PLAN: Final = "plan.json"
 

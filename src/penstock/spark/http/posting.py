@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Final
 
-from penstock.net.http_kept import KeptConnection, Tls
-from penstock.spark.access import why
+from penstock.net.http.client.kept import KeptConnection, Tls
 from penstock.spark.http.settings import Settings, require_url
+from penstock.spark.nodes.access import why
 
 _ANSWER_MAX: Final = 1 << 20
 _PAUSE_FIRST_S: Final = 0.2

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from penstock.core.names import is_valid_name
 from penstock.spark.errors import OptionError
+from penstock.spark.nodes.reach import Reach
 from penstock.spark.options import option, parse, positive, seconds, text
-from penstock.spark.reach import Reach
 
 _HEADER = "header."
 _OF_SPARK = {"path", "checkpointlocation", "queryname"}

@@ -125,7 +125,7 @@ class Pipeline:
             assert isinstance(schema, StructType)
             return schema
         if source.format == "nsq":
-            from penstock.spark.source import NsqDataSource
+            from penstock.spark.read.source import NsqDataSource
 
             return NsqDataSource(dict(source.options)).schema()
         reader = spark.read.format(source.format).options(**source.options)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from penstock.spark.directory import Directory
 from penstock.spark.figures import About
+from penstock.spark.nodes.directory import Directory
 from penstock.spark.pipelines.spec import Spec, access_of
 from penstock.spark.settings import Settings
 

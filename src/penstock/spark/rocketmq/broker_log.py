@@ -30,8 +30,8 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message import decode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages.message import decode
 
 PULLS_AT_ONCE: Final = 32
 MESSAGES_MAX: Final = 1024

@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.message import SysFlag
-from penstock.spark.decode import Origin
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import SysFlag
+from penstock.spark.read.decode import Origin
 from penstock.spark.rocketmq.arrays import binaries
 from penstock.spark.rocketmq.properties import MAP, Properties
 from penstock.spark.rocketmq.stored import Longs, Spans, Stored

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.spark.errors import SourceError
-from penstock.spark.planning import Split
-from penstock.spark.reader import Decoded, missing, walk
+from penstock.spark.read.planning import Split
+from penstock.spark.read.reader import Decoded, missing, walk
 from penstock.spark.rocketmq.decode import record_batch
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from penstock.spark.rocketmq.stored import Stored

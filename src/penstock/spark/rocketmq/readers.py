@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from penstock.spark.batch import NsqBatchReader, SplitPartition
-from penstock.spark.cluster import Cluster
+from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.read.batch import NsqBatchReader, SplitPartition
+from penstock.spark.read.stream import NsqStreamReader
 from penstock.spark.rocketmq.reader import read_split
 from penstock.spark.rocketmq.routes import cluster_of
 from penstock.spark.rocketmq.settings import RocketmqSettings
-from penstock.spark.stream import NsqStreamReader
 
 
 class RocketmqBatchReader(NsqBatchReader):

@@ -11,10 +11,10 @@ from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.spark.access import persist
-from penstock.spark.cluster import Cluster
-from penstock.spark.directory import Directory
 from penstock.spark.errors import SourceError
+from penstock.spark.nodes.access import persist
+from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.nodes.directory import Directory
 from penstock.spark.rocketmq.access import BrokerAccess
 from penstock.spark.rocketmq.settings import RocketmqSettings
 

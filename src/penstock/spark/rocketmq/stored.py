@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from penstock.rocketmq.protocol.message import (
+from penstock.rocketmq.protocol.messages.message import (
     BODY_LENGTH_AT,
     IPV6_EXTRA,
     MAGIC_V1,

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias, TypeVar
 from penstock.nsq.client.errors import ClientError
 from penstock.nsq.client.log import TOPICS_MAX, LogError
 from penstock.nsq.client.writes import Committed, Part, WriteClient
-from penstock.spark.access import Access, persist, why
-from penstock.spark.at_once import at_once
 from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.nodes.access import Access, persist, why
+from penstock.spark.nodes.at_once import at_once
 from penstock.spark.sink.nodes import Connections
 from penstock.spark.sink.staging import Batch, Place, StagedRows
 

@@ -10,8 +10,8 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.units import SECOND
 from penstock.nsq.client.lookup import topics_of_nodes
 from penstock.nsq.client.writes import WriteClient
-from penstock.spark.access import Access, connect_as, persist, secured
 from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.nodes.access import Access, connect_as, persist, secured
 from penstock.spark.sink.idle import Idle
 from penstock.spark.sink.settings import Settings
 

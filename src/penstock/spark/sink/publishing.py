@@ -16,8 +16,8 @@ from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.nsq.client.log import LogError, NodeUnreachable, TlsNeeded
 from penstock.nsq.client.writes import WriteClient
-from penstock.spark.access import tls_needed, why
 from penstock.spark.errors import OptionError, SinkError, SourceError
+from penstock.spark.nodes.access import tls_needed, why
 from penstock.spark.sink.frames import publish_body
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections, Nodes

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from penstock.nsq.client.log import LogError, NoDialect, NoLog, TopicNotFound
 from penstock.nsq.client.writes import BatchCommitted, Part
-from penstock.spark.access import Access, no_dialect, persist
 from penstock.spark.errors import SinkError, SourceError
+from penstock.spark.nodes.access import Access, no_dialect, persist
 from penstock.spark.sink.frames import staged_body
 from penstock.spark.sink.in_flight import InFlight
 from penstock.spark.sink.nodes import Connections

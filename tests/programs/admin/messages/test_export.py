@@ -9,7 +9,7 @@ from penstock.admin.messages import export
 from penstock.admin.messages.export import lines
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 from penstock.nsq.dead_letters import letters
 from penstock.nsq.dead_letters.topics import CHANNEL
 from penstock.testing.daemons import Daemon

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 from penstock.nsq.http_api import error_response
 
 from .conftest import Site, message

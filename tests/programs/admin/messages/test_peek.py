@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 from tests.unit.admin.conftest import hang
 
 from .conftest import Site, message

@@ -13,7 +13,7 @@ from penstock.cli.dlq.letters import (
     open_runs,
     read,
 )
-from penstock.cli.nodes import Place, Where
+from penstock.cli.shared.nodes import Place, Where
 from penstock.cluster.errors import UnreachableError
 from penstock.nsq.dead_letters.runs import Run
 from penstock.nsq.dead_letters.topics import CHANNEL

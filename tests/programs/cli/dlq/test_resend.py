@@ -11,8 +11,8 @@ from penstock.cli.dlq import resend as module
 from penstock.cli.dlq.choice import Choice
 from penstock.cli.dlq.letters import DeadTopic, open_letters
 from penstock.cli.dlq.resend import planned, require_nsq, resend
-from penstock.cli.nodes import Place, Where
-from penstock.cli.stop import Stop
+from penstock.cli.shared.nodes import Place, Where
+from penstock.cli.shared.stop import Stop
 from penstock.cluster.asker import Asker
 from penstock.core.errors import ConfigError
 from penstock.nsq.client.aio import Producer

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.daemons import Daemon, run_mqbroker, run_nsqd
 from tests.unit.cli.nodes_at_work import Commands, consume, kill_letters, publish
 from tests.unit.rocketmq.raw_client import RawClient

@@ -18,7 +18,7 @@ from penstock.cli.pipeline.run import last_line, query_trigger, run_pipeline, ti
 from penstock.core.errors import PenstockError
 from penstock.spark.pipelines import archive
 from penstock.spark.pipelines.pipeline import Pipeline
-from penstock.spark.progress import BatchDone
+from penstock.spark.read.progress import BatchDone
 from tests.spark.fake_log_server import FakeLogServer
 
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-from penstock.cli.nodes import Where
+from penstock.cli.shared.nodes import Where
 from penstock.cli.top.cluster import Cluster
 from penstock.cli.top.poll import TIMEOUT_S, Poller
 from penstock.cluster.groups import LOG

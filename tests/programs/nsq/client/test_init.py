@@ -11,7 +11,7 @@ def test_neither_numpy_nor_a_broker_is_imported() -> None:
 import sys, penstock.nsq.client as c
 for name in c.__all__: getattr(c, name)
 import penstock.nsq.client.aio
-layers = ("cramjam", "zlib_ng", "penstock.net.tls")
+layers = ("cramjam", "zlib_ng", "penstock.net.tls.tls_layer")
 heavy = ("numpy", "penstock.broker", "penstock.storage", "penstock.nsq.nsqd", "msgspec", *layers)
 sys.exit([name for name in sys.modules if name.startswith(heavy)] or 0)
 """

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import UpstreamError
-from penstock.net.http import Response
+from penstock.net.http.server.service import Response
 from penstock.nsq.dead_letters.log import LogReader
 from penstock.storage.batch import iter_batches
 from penstock.testing.daemons import run_nsqd

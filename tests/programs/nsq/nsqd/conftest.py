@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.net.http_client import request
+from penstock.net.http.client.once import request
 from penstock.nsq.nsqd import data_path
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.session import Session
+from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests import nsqds

@@ -9,8 +9,7 @@ from typing import Any
 
 from penstock.nsq.stored import Stretch
 from penstock.storage.batch import iter_batches
-
-from .conftest import Running
+from tests.programs.nsq.nsqd.conftest import Running
 
 Told = tuple[int, dict[str, Any]]
 """A status and the JSON of an answer."""

@@ -16,8 +16,7 @@ from penstock.storage.durability import Durability
 from penstock.testing.clock import FakeClock
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
-
-from .conftest import Running, Start, dpub, mpub, options, pub
+from tests.programs.nsq.nsqd.conftest import Running, Start, dpub, mpub, options, pub
 
 
 async def restarted(nsqd: Running, start: Start, **changes: Any) -> Running:

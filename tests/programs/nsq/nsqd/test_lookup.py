@@ -12,15 +12,14 @@ import pytest
 
 from penstock.core.units import MILLISECOND
 from penstock.net import tcp
-from penstock.net.http import HttpServer, Response, Router
-from penstock.net.http_client import get, post
+from penstock.net.http.client.once import get, post
+from penstock.net.http.server.service import HttpServer, Response, Router
 from penstock.nsq.nsqd import lookup
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from tests.ports import unused_address
-
-from .conftest import TIMEOUT_S, Running, Start, pub
+from tests.programs.nsq.nsqd.conftest import TIMEOUT_S, Running, Start, pub
 
 Answer = Callable[[bytes], bytes | None]
 

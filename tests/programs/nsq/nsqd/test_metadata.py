@@ -16,8 +16,7 @@ from penstock.nsq.nsqd import data_path, metadata
 from penstock.nsq.nsqd.metadata import FILE_NAME
 from penstock.testing.disk import FaultyDisk
 from tests import nsqds
-
-from .conftest import Start, options
+from tests.programs.nsq.nsqd.conftest import Start, options
 
 
 def content(path: Path) -> Any:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.commit import Spot
+from penstock.broker.publish.commit import Spot
 from penstock.node.dialect import StagingError
 from penstock.nsq.nsqd.nsq_staging import NsqStaging
 from penstock.nsq.stored import Stretch
 from penstock.storage.batch import Batch
-
-from .conftest import Running
-from .staging import staged_body
+from tests.programs.nsq.nsqd.conftest import Running
+from tests.programs.nsq.nsqd.staging import staged_body
 
 
 @pytest.fixture

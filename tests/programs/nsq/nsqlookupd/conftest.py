@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.core.units import SECOND
-from penstock.net.http_client import get, post
+from penstock.net.http.client.once import get, post
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.nsqlookupd.protocol import MAGIC_V1, identify

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.net.http_client import HttpError
+from penstock.net.http.client.once import HttpError
 from penstock.net.tcp import ListenError
 from penstock.nsq.nsqlookupd.daemon import Nsqlookupd
 from penstock.nsq.nsqlookupd.options import LookupdOptions

@@ -16,7 +16,7 @@ import pytest
 from penstock.core.errors import PenstockError
 from penstock.nsq.takeover.importer import IMPORTED
 from penstock.nsq.takeover.moves import STAGING
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import run_nsqd
 from tests import nsqds
 from tests.programs.nsq.nsqd.conftest import Running, Start, options
@@ -130,7 +130,7 @@ STOPS_ITSELF = """
 import os, signal, sys
 from penstock.cli import nsqd
 from penstock.nsq.takeover.moves import STAGING
-from penstock.storage.disk import OsLogFile
+from penstock.storage.files.disk import OsLogFile
 
 left = int(sys.argv.pop(1))
 append = OsLogFile.append

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.core.options import option
+from penstock.core.settings.options import option
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import (
     ConsumerFlags,

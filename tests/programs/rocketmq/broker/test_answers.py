@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.staging import Outcome
+from penstock.broker.publish.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.errors import DiskFullError
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.protocol.codes import COMMANDS, RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages.message import decode_all
 from tests.unit.rocketmq.broker.peers import heartbeat
 from tests.unit.rocketmq.raw_client import RawClient
 

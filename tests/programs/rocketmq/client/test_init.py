@@ -12,7 +12,7 @@ import sys, penstock.rocketmq.client as c
 for name in c.__all__: getattr(c, name)
 import penstock.rocketmq.client.aio, penstock.rocketmq.client.blocking
 heavy = ("numpy", "penstock.broker", "penstock.rocketmq.broker", "penstock.rocketmq.namesrv",
-         "penstock.nsq", "cramjam", "penstock.net.tls", "penstock.storage.")
+         "penstock.nsq", "cramjam", "penstock.net.tls.tls_layer", "penstock.storage.")
 found = [name for name in sys.modules if name.startswith(heavy)]
 found.remove("penstock.storage.compiled")
 sys.exit(found or 0)

@@ -18,7 +18,7 @@ from penstock.spark.channel.folder import Folder, read
 from penstock.spark.channel.settings import ChannelSettings
 from penstock.spark.channel.stager import Stager
 from penstock.spark.errors import SourceError
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.conformance.certificates import Certificates
 from tests.forwarding import bodies_in, channel, create, publish, wait_until

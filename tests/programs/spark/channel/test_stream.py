@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from penstock.spark.channel.folder import Folder, StagedFile
 from penstock.spark.channel.settings import COLUMNS, ChannelSettings
 from penstock.spark.channel.stream import SPLIT_BYTES, ChannelStreamReader, split
-from penstock.spark.decode import arrow_schema
 from penstock.spark.errors import LostError, SourceError
+from penstock.spark.read.decode import arrow_schema
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import channel, create, publish, wait_until
 

@@ -14,7 +14,7 @@ from penstock.nsq.client.log import (
 )
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.spark.rocketmq.broker_log import BrokerLog
 from tests.unit.spark.rocketmq.scripted_broker import NAME, STORED_MS, ScriptedBroker
 

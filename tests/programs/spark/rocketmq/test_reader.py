@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import SourceError
-from penstock.spark.offsets import Place
-from penstock.spark.planning import Split
+from penstock.spark.read.offsets import Place
+from penstock.spark.read.planning import Split
 from penstock.spark.rocketmq.reader import read_split
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from tests.unit.spark.rocketmq.scripted_broker import NAME, ScriptedBroker

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock.spark.batch import SplitPartition
 from penstock.spark.errors import SourceError
+from penstock.spark.read.batch import SplitPartition
 from penstock.spark.rocketmq.readers import RocketmqBatchReader, RocketmqStreamReader
 from penstock.spark.rocketmq.settings import RocketmqSettings
 from tests.spark.fake_log_server import FakeLogServer

@@ -13,7 +13,7 @@ from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import Wish
 from penstock.admin.history.rows import Key
 from penstock.admin.history.sample import Sample
-from penstock.net.http import Stream
+from penstock.net.http.server.service import Stream
 from tests.unit.admin.conftest import channel, topic
 from tests.unit.admin.history.test_history import busy, sample
 

@@ -10,7 +10,7 @@ from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host, OffsetId
-from penstock.rocketmq.protocol.message import StoredMessage, encode
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 
 from .scripted import A, B, Scripted, route
 

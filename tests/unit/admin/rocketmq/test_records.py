@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.admin.rocketmq.records import record
-from penstock.rocketmq.client.received import Received
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 
 def stored(body: bytes = b"tea", **values: str) -> Received:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from penstock.admin.rocketmq.resend import _retry, resend
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.messages import properties
 
 from .scripted import Scripted, route
 from .test_records import stored

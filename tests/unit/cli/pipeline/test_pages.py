@@ -16,7 +16,7 @@ from tests.pages import DOCS, ROOT, blocks, commands, completed
 KINDS = ("archive", "metrics", "forward", "deliver", "dedupe", "backfill")
 PAGES = [DOCS / "pipelines.md", DOCS / "cluster.md", *sorted((DOCS / "pipelines").glob("*.md"))]
 OTHERS = {"export", "spark-class", "spark-submit"}
-"""Commands of others; tests/spark/test_cluster.py runs those."""
+"""Commands of others; tests/spark/nodes/test_cluster.py runs those."""
 
 
 def test_each_kind_has_a_page() -> None:

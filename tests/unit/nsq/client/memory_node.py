@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.net.layers import Layer, Layers
-from penstock.net.tls import ServerTls, TlsLayer
-from penstock.nsq.client.wire import Wire
+from penstock.net.tls.layers import Layer, Layers
+from penstock.net.tls.tls_layer import ServerTls, TlsLayer
+from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.protocol import frames
 from penstock.nsq.protocol.commands import CommandReader, Event, Identify, State, Subscribe
 from penstock.nsq.protocol.deflate import DeflateLayer

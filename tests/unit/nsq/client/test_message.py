@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.nsq.client.message import Message
-from tests.unit.nsq.client.test_replies import Desk
+from tests.unit.nsq.client.consume.test_replies import Desk
 
 ID = b"0123456789abcdef"
 

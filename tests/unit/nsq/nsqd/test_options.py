@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.bounds import Overflow
+from penstock.broker.publish.bounds import Overflow
 from penstock.core.errors import ConfigError
-from penstock.core.options import load
-from penstock.core.tls_kinds import TlsRequired
+from penstock.core.settings.options import load
+from penstock.core.settings.tls_kinds import TlsRequired
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
 from penstock.nsq.nsqd.options import DurabilityKind, NsqdOptions, OverflowKind, default_node_id
 from penstock.storage.durability import Durability

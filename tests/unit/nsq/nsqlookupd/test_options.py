@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 
-from penstock.core.options import load
+from penstock.core.settings.options import load
 from penstock.core.units import MINUTE, SECOND
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.net.layers import PIECE, Layer
+from penstock.net.tls.layers import PIECE, Layer
 
 
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:

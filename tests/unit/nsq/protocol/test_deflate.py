@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.net.layers import PIECE, LayerError
+from penstock.net.tls.layers import PIECE, LayerError
 from penstock.nsq.protocol import deflate
 from penstock.nsq.protocol.deflate import DeflateLayer
 

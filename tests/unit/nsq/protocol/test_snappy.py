@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.net.layers import PIECE, LayerError
+from penstock.net.tls.layers import PIECE, LayerError
 from penstock.nsq.protocol.snappy import STREAM_ID, SnappyLayer
 
 from .cuts import cut, read_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.commit import unplaced
+from penstock.broker.publish.commit import unplaced
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.stamps import stamp
 

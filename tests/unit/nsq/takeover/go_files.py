@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.consumer import Consumer, Delivery
+from penstock.broker.channels.consumer import Consumer, Delivery
 from penstock.core.chance import SystemChance
 from penstock.nsq.nsqd import metadata
-from penstock.nsq.nsqd.delivery import frames_of
+from penstock.nsq.nsqd.tcp.delivery import frames_of
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock
 from penstock.nsq.takeover.importer import import_queues
-from penstock.storage.disk import Disk
+from penstock.storage.files.disk import Disk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from penstock.broker.broker import Broker, BrokerOptions
-from penstock.broker.records import Records
-from penstock.broker.staging import Outcome
+from penstock.broker.publish.records import Records
+from penstock.broker.publish.staging import Outcome
 from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
@@ -23,9 +23,9 @@ from penstock.node.registry import Registry
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.protocol import ids
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.store import Store
 from penstock.testing.clock import FakeClock

@@ -6,9 +6,9 @@ import asyncio
 
 from penstock.core.errors import StorageError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Draft, Placed
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.protocol.fastjson import ObjectKey
+from penstock.rocketmq.protocol.messages import properties
 
 
 async def store(

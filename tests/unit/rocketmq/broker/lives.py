@@ -9,15 +9,14 @@ from pathlib import Path
 from penstock.core.errors import StorageError
 from penstock.node.node import Node
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Placed
+from penstock.rocketmq.broker.send.draft import Placed
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state import State
-from penstock.rocketmq.protocol.message import StoredMessage, decode
+from penstock.rocketmq.broker.store.state import State
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode
 from penstock.rocketmq.protocol.registration import TopicConfig
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 from penstock.testing.clock import FakeClock
-
-from .conftest import BROKER_ADDRESS, broker_settings, fake_node
+from tests.unit.rocketmq.broker.conftest import BROKER_ADDRESS, broker_settings, fake_node
 
 Done = Callable[[list[Placed], StorageError | None], None]
 

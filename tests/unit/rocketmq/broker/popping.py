@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.pop_channel import PopChannel, Popped
-from penstock.rocketmq.broker.pops import Pops
-from penstock.rocketmq.broker.subscriptions import Subscription
+from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped
+from penstock.rocketmq.broker.pop.pops import Pops
+from penstock.rocketmq.broker.pull.subscriptions import Subscription
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 
@@ -35,7 +35,7 @@ class Request:
 
     @property
     def bodies(self) -> list[bytes]:
-        from penstock.rocketmq.protocol.message import decode
+        from penstock.rocketmq.protocol.messages.message import decode
 
         return [decode(bytes(each.frame))[0].body for each in self.popped]
 

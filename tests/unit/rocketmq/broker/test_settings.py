@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import java_properties
 from penstock.core.errors import ConfigError
+from penstock.core.settings import java_properties
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.durability import Durability
 

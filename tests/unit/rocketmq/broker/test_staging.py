@@ -6,13 +6,13 @@ import struct
 
 import pytest
 
-from penstock.broker.commit import Spot
+from penstock.broker.publish.commit import Spot
 from penstock.node.dialect import StagingError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.staging import SECTIONS_MAX, RocketStaging
-from penstock.rocketmq.protocol import batch_body
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages import batch_body
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.storage.batch import Batch
 
 

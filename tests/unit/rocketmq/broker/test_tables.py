@@ -4,12 +4,11 @@ from pathlib import Path
 
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.settings import BrokerSettings
-from penstock.rocketmq.broker.state import State
+from penstock.rocketmq.broker.store.state import State
 from penstock.rocketmq.broker.tables import Tables
 from penstock.rocketmq.protocol.registration import TopicConfig
-from penstock.storage.disk import OsDisk
-
-from .conftest import BROKER_ADDRESS
+from penstock.storage.files.disk import OsDisk
+from tests.unit.rocketmq.broker.conftest import BROKER_ADDRESS
 
 
 def test_a_change_of_topics_is_written_and_told(

@@ -9,9 +9,8 @@ from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.waiting_time import WaitingTime
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
-
-from .filling import store
-from .lives import stored
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.lives import stored
 
 
 def test_without_a_topic_it_is_the_systems_time(controller: Controller, clock: FakeClock) -> None:

@@ -7,11 +7,10 @@ from collections import defaultdict
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-from penstock.rocketmq.protocol.message import encode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-
-from .memory_hub import MemoryHub
-from .records import stored
+from penstock.rocketmq.protocol.messages.message import encode
+from tests.unit.rocketmq.client.memory_hub import MemoryHub
+from tests.unit.rocketmq.client.records import stored
 
 C = RequestCode
 

@@ -10,9 +10,9 @@ from penstock.core.chance import SystemChance
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import NoNameServer, NotConnected
-from penstock.rocketmq.client.hub import Hub
-from penstock.rocketmq.client.jobs import Promise
-from penstock.rocketmq.client.wire import Wire
+from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.client.network.jobs import Promise
+from penstock.rocketmq.client.network.wire import Wire
 from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

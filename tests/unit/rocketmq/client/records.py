@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.rocketmq.client.received import Received
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 HOST = Host(bytes((127, 0, 0, 1)), 10911)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.identity import UniqueIds, client_id, local_ip
-
-from .memory_hub import FakeClock
+from tests.unit.rocketmq.client.memory_hub import FakeClock
 
 
 def test_no_two_clients_have_the_same_id() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.rocketmq.client.consuming import Consumption
-from penstock.rocketmq.client.group import Habits
-from penstock.rocketmq.client.jobs import Job
+from penstock.rocketmq.client.consume.consuming import Consumption
+from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.network.jobs import Job
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
-
-from .brokers import Brokers
-from .memory_hub import MemoryHub
+from tests.unit.rocketmq.client.brokers import Brokers
+from tests.unit.rocketmq.client.memory_hub import MemoryHub
 
 
 class Client(ConsumerView):

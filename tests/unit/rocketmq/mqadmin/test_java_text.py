@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from penstock.rocketmq.client.received import Received
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.mqadmin import java_text
 from penstock.rocketmq.mqadmin.errors import CommandFailed
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 
 def test_a_map_is_in_the_order_of_a_hash_map() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.client.pulling import Pulled, PullStatus
+from penstock.rocketmq.client.consume.pulling import Pulled, PullStatus
 from penstock.rocketmq.mqadmin.queues import Reader
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 

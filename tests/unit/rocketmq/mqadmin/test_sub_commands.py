@@ -21,7 +21,7 @@ def test_names_are_found_in_any_case_and_by_alias() -> None:
 
 @pytest.mark.parametrize("command", SUB_COMMANDS, ids=lambda each: each.name)
 def test_each_is_there(command: SubCommand) -> None:
-    module, function = command.home.split(".")
+    module, _, function = command.home.rpartition(".")
     assert callable(
         getattr(import_module(f"penstock.rocketmq.mqadmin.commands.{module}"), function)
     )

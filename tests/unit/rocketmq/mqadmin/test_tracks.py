@@ -6,7 +6,7 @@ from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.tracks import tracks
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 from .fake_admin import BROKER, QUEUE, Answer, FakeAdmin, answer
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.core.errors import ConfigError, DiskFullError, StorageError
 from penstock.rocketmq.namesrv import kv_config
 from penstock.rocketmq.namesrv.kv_config import KvConfig
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 from penstock.testing.disk import FaultyDisk
 
 

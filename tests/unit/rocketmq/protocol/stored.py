@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage, encode
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 from penstock.storage.batch import Batch, Dialect
 
 IPV4 = Host(b"\x0a\x00\x00\x01", 50_000)

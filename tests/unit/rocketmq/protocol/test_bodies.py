@@ -14,8 +14,7 @@ from penstock.rocketmq.protocol.bodies import (
     queue_offset,
 )
 from penstock.rocketmq.protocol.ids import Host
-
-from .stored import FIRST, IPV4, IPV6, batch_of, stored
+from tests.unit.rocketmq.protocol.stored import FIRST, IPV4, IPV6, batch_of, stored
 
 TEXT = b"a text that is worth it " * 300
 PACKED = zlib.compress(TEXT)

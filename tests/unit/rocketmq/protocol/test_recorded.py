@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.protocol import batch_body, fastjson, frames, message
+from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.command import Command, Language, Serialization
+from penstock.rocketmq.protocol.messages import batch_body, message
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "rocketmq"
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.core.errors import LockedError, StorageError
 from penstock.spark.channel.folder import Folder, StagedFile, file_path, missing, read
 from penstock.spark.errors import LostError, SourceError
-from penstock.storage.disk import OsDisk
+from penstock.storage.files.disk import OsDisk
 
 
 def batch(*bodies: bytes) -> pa.RecordBatch:

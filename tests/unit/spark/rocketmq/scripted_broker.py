@@ -9,12 +9,13 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.rocketmq.protocol import fastjson, frames, properties
+from penstock.rocketmq.protocol import fastjson, frames
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage, decode, encode
 from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode, encode
 
 NAME = "broker-s"
 STORED_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.rocketmq.protocol.message import SysFlag
-from penstock.spark.decode import Origin
+from penstock.rocketmq.protocol.messages.message import SysFlag
+from penstock.spark.read.decode import Origin
 from penstock.spark.rocketmq import decode
 from penstock.spark.rocketmq.decode import TYPES, arrow_schema, decompressed, record_batch
 from penstock.spark.rocketmq.schema import SCHEMA

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.rocketmq.properties import Properties
 from penstock.spark.rocketmq.stored import Spans
 

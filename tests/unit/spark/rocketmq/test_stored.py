@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage, encode
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 from penstock.spark.errors import SourceError
 from penstock.spark.rocketmq.stored import Stored
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.spark.errors import OptionError
-from penstock.spark.schema import SCHEMA
+from penstock.spark.read.schema import SCHEMA
 from penstock.spark.sink.columns import Columns
 from tests.unit.spark.sink.making import schema
 

@@ -1,12 +1,12 @@
 /** Starts the pages: shows the one that the address bar names, and another when that changes. */
 
-import { ApiError } from "./api.js";
-import { render } from "./dom.js";
-import { listenToKeys } from "./keys.js";
-import { follow } from "./live.js";
-import { listen, place } from "./router.js";
-import { shell } from "./shell.js";
-import { notice } from "./ui.js";
+import { ApiError } from "./core/api.js";
+import { render } from "./core/dom.js";
+import { listenToKeys } from "./core/keys.js";
+import { follow } from "./core/refresh.js";
+import { listen, place } from "./core/router.js";
+import { shell } from "./core/shell.js";
+import { notice } from "./widgets/ui.js";
 
 const AGAIN_S = 3;
 const RESTS = 2; // as many times as long as the answer took
@@ -49,7 +49,7 @@ function drawn(page) {
  *   When it fails, `error` is set and what was there stays;
  *   `error.since` is when it last succeeded, `taken` when any did (unix seconds, 0: never).
  *   `reload()` runs all of them at once, as after an action;
- * - `follow(wish)`: the newest figures of what live.js calls a wish, drawn whenever they change; `live`
+ * - `follow(wish)`: the newest figures of a wish (core/refresh.js), drawn whenever they change; `live`
  *   is the same afterwards; `listen(work)` runs `work()` before each drawing with newer figures;
  * - `pause(true)`: figures stand still until `pause(false)`; `isPaused`;
  * - `leave(work)`: runs `work()` when the page is left;

@@ -10,9 +10,9 @@ from penstock.core.reasons import reason as reason_of
 from penstock.net.dial import dial_reason, dial_target, local_target
 from penstock.nsq.client.aio.outflow import Outflow
 from penstock.nsq.client.config import Config
+from penstock.nsq.client.connect.server_info import ServerInfo
+from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.client.errors import ClientError, NotConnected, TimedOut
-from penstock.nsq.client.server_info import ServerInfo
-from penstock.nsq.client.wire import Wire
 from penstock.nsq.protocol.frames import Frame
 
 _GATHERED_MAX: Final = 64 * 1024

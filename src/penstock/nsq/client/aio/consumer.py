@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.net.tasks import spawn
 from penstock.nsq.client.aio.connection import Connection
-from penstock.nsq.client.delivery import Delivery
+from penstock.nsq.client.consume.delivery import Delivery
+from penstock.nsq.client.consume.subscription import EVERYONE, Subscription
 from penstock.nsq.client.errors import ClientError, NotConnected
 from penstock.nsq.client.lookup import ANSWER_MAX, lookup_failed
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.subscription import EVERYONE, Subscription
 from penstock.nsq.protocol import encode
 
 Handler = Callable[[Message], Awaitable[object] | object]
@@ -281,7 +281,7 @@ class Consumer(Subscription[Connection]):
         self._spawn(self._query(url), url)
 
     async def _query(self, url: str) -> None:
-        from penstock.net.http_client import HttpError, get
+        from penstock.net.http.client.once import HttpError, get
 
         seconds = self._config.lookupd_poll_timeout
         try:

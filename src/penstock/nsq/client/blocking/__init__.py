@@ -10,6 +10,6 @@ from __future__ import annotations
 from penstock.nsq.client.blocking.connection import Connection
 from penstock.nsq.client.blocking.consumer import Consumer
 from penstock.nsq.client.blocking.producer import Producer
-from penstock.nsq.client.delivery import Delivery
+from penstock.nsq.client.consume.delivery import Delivery
 
 __all__ = ["Connection", "Consumer", "Delivery", "Producer"]

@@ -17,10 +17,10 @@ from penstock.core.reasons import reason as reason_of
 from penstock.core.units import SECOND
 from penstock.net.dial import dial_reason, dial_target, local_target
 from penstock.nsq.client.config import Config
+from penstock.nsq.client.connect.server_info import ServerInfo
+from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.client.errors import ClientError, NotConnected, TimedOut
-from penstock.nsq.client.server_info import ServerInfo
 from penstock.nsq.client.state import ConnectionState
-from penstock.nsq.client.wire import Wire
 from penstock.nsq.protocol.frames import Frame
 
 _READ_SIZE = 256 * 1024

@@ -13,11 +13,11 @@ from typing import Final, TypeVar, cast
 from penstock.cluster.errors import UnreachableError
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.nsq.client.blocking.connection import Connection
-from penstock.nsq.client.delivery import Delivery
+from penstock.nsq.client.consume.delivery import Delivery
+from penstock.nsq.client.consume.subscription import Subscription
 from penstock.nsq.client.errors import ClientError, LookupFailed, NotConnected
 from penstock.nsq.client.lookup import fetch, lookup_failed
 from penstock.nsq.client.message import Message
-from penstock.nsq.client.subscription import Subscription
 from penstock.nsq.protocol import encode
 
 Handler = Callable[[Message], object]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.core.names import is_valid_name
-from penstock.core.options import option
+from penstock.core.settings.options import option
 from penstock.nsq.client.hosts import MODES
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import (

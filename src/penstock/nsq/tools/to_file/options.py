@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.logs import parse_level
-from penstock.core.option_kinds import DURATION, Int
-from penstock.core.options import option
+from penstock.core.settings.option_kinds import DURATION, Int
+from penstock.core.settings.options import option
 from penstock.core.units import MINUTE, SECOND
 from penstock.nsq.tools.errors import ToolError
 from penstock.nsq.tools.flags import (

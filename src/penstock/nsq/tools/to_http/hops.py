@@ -13,7 +13,7 @@ from urllib.parse import quote_plus, urljoin
 
 from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets, without_user
-from penstock.net.http_answer import request_head
+from penstock.net.http.client.answer import request_head
 from penstock.nsq.tools.to_http.urls import BadUrl, Url, parse_url
 
 HOPS_MAX: Final = 10

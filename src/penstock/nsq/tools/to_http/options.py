@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from penstock.core.option_kinds import DURATION, FLOAT
-from penstock.core.options import option
 from penstock.core.quote import quote
+from penstock.core.settings.option_kinds import DURATION, FLOAT
+from penstock.core.settings.options import option
 from penstock.core.units import SECOND
 from penstock.nsq.client.hosts import MODES
 from penstock.nsq.tools.errors import ToolError

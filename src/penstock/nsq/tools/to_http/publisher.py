@@ -10,9 +10,9 @@ from penstock.cluster.reasons import LATE, go_reason
 from penstock.core.errors import PenstockError
 from penstock.core.reasons import reason
 from penstock.net.address import join_host_port
-from penstock.net.http_answer import AnswerReader
-from penstock.net.http_link import Origin
-from penstock.net.http_pool import ConnectFailed, HttpPool
+from penstock.net.http.client.answer import AnswerReader
+from penstock.net.http.client.link import Origin
+from penstock.net.http.client.pool import ConnectFailed, HttpPool
 from penstock.nsq.tools.to_http.hops import HOPS_MAX, Endpoint, Hop, failure
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 from penstock.core.errors import PenstockError
 from penstock.core.quote import quote
 from penstock.core.redaction import without_secrets
-from penstock.net.http_link import Origin
+from penstock.net.http.client.link import Origin
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?=:)")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)

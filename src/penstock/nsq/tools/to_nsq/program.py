@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.core.errors import ConfigError
-from penstock.core.options import option
+from penstock.core.settings.options import option
 from penstock.nsq.tools import lines
 from penstock.nsq.tools.errors import ToolError, say
 from penstock.nsq.tools.flags import (

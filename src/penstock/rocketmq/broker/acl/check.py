@@ -22,7 +22,7 @@ from penstock.rocketmq.protocol.signing import ACCESS_KEY, SIGNATURE, signature
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.acl.files import AclFiles
-    from penstock.rocketmq.broker.message_store import MessageStore
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 WATCH_S: Final = 1.0

@@ -21,8 +21,8 @@ from penstock.rocketmq.broker.acl.rules import (
     Rules,
     elements,
 )
-from penstock.storage.disk import Disk
-from penstock.storage.temporary import remove_temporaries
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.temporary import remove_temporaries
 
 MAIN_FILE: Final = "plain_acl.yml"
 _MORE: Final = "acl"

@@ -10,7 +10,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.clients import Member
+    from penstock.rocketmq.broker.clients.clients import Member
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.remoting import Connection
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from penstock.rocketmq.broker import group_topics, names
-from penstock.rocketmq.broker import state as files
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.groups import GroupConfig
+from penstock.rocketmq.broker.clients import group_topics
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.store import state as files
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command

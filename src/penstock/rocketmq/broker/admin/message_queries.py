@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.rocketmq.broker import nsq_messages
 from penstock.rocketmq.broker.answering import RefusedError, answers
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.broker.store import nsq_messages
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.frames import FRAME_MAX
-from penstock.rocketmq.protocol.message import decode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.core.units import MILLISECOND
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
-from penstock.rocketmq.broker.subscriptions import SQL92, Subscription
-from penstock.rocketmq.protocol import message, properties
+from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import java_hash
+from penstock.rocketmq.protocol.messages import message, properties
 from penstock.storage.batch import Buffer
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller
-    from penstock.rocketmq.protocol.message import StoredMessage
+    from penstock.rocketmq.protocol.messages.message import StoredMessage
     from penstock.rocketmq.remoting import Connection
 
 COUNT_MAX: Final = 1024

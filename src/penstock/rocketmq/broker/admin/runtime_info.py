@@ -15,7 +15,7 @@ from penstock.rocketmq.broker.answering import RefusedError, answers, json_answe
 from penstock.rocketmq.broker.periodic import Periodic
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import PROTOCOL_VERSION, Command
-from penstock.storage.disk_space import DiskSpace
+from penstock.storage.files.disk_space import DiskSpace
 from penstock.storage.log import Log
 
 if TYPE_CHECKING:

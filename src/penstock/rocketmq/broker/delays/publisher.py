@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.delays.levels import DelayLevels
 from penstock.rocketmq.broker.delays.timers import Timers
-from penstock.rocketmq.broker.draft import Draft, Placed
-from penstock.rocketmq.broker.message_store import Done, MessageStore
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.broker.store.message_store import Done, MessageStore
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message import TRANSACTION_BITS, SysFlag
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import TRANSACTION_BITS, SysFlag
 
 _MARK: Final = "DEL"
 """Part of the name of each property that speaks of a delay, so that others cost one look."""

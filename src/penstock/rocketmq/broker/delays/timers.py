@@ -22,20 +22,21 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.due_loop import FAR, RETRY_MS, DueLoop
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.waiting_time import WaitingTime
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message import decode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import decode
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.message_store import Found
+    from penstock.rocketmq.broker.store.message_store import Found
     from penstock.rocketmq.broker.tables import Tables
-    from penstock.rocketmq.protocol.message import StoredMessage
+    from penstock.rocketmq.protocol.messages.message import StoredMessage
     from penstock.storage.batch import Batch
 
 FILE: Final = "timerOffset.json"

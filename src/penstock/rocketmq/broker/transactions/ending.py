@@ -24,15 +24,16 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import PenstockError, StorageError
 from penstock.net.tasks import spawn
-from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.delays.publisher import Publisher
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.transactions import recovery
 from penstock.rocketmq.broker.transactions.book import WINDOW_MAX, Book, Decision, Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE, Op, as_half, final, root_of
 from penstock.rocketmq.protocol.codes import ResponseCode
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.tables import Tables

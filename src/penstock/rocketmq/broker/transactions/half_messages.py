@@ -13,13 +13,19 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.delays.publisher import Publisher
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.transactions.book import Outcome
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message import TRANSACTION_BITS, StoredMessage, SysFlag, decode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import (
+    TRANSACTION_BITS,
+    StoredMessage,
+    SysFlag,
+    decode,
+)
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.tables import Tables

@@ -8,17 +8,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError, answers
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import QUEUE
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
 from penstock.rocketmq.protocol.ids import OffsetId
-from penstock.rocketmq.protocol.message import StoredMessage, SysFlag
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage, SysFlag
 
 if TYPE_CHECKING:
     from penstock.rocketmq.broker.controller import Controller

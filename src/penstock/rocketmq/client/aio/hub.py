@@ -16,9 +16,9 @@ from penstock.net.address import split_host_port
 from penstock.net.tasks import spawn
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
-from penstock.rocketmq.client.hub import Hub
-from penstock.rocketmq.client.jobs import Job, Promise
-from penstock.rocketmq.client.wire import Wire
+from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.client.network.jobs import Job, Promise
+from penstock.rocketmq.client.network.wire import Wire
 
 T = TypeVar("T")
 _PAGE_MAX: Final = 1 << 20
@@ -104,7 +104,7 @@ class AioHub(Hub):
         self._spawn(self._open(wire), f"rocketmq connection to {wire.address}")
 
     async def _open(self, wire: Wire) -> None:
-        from penstock.rocketmq.client.tls import context_of
+        from penstock.rocketmq.client.network.tls import context_of
 
         link = Link(self, wire)
         self._links[wire] = link
@@ -175,7 +175,7 @@ class AioHub(Hub):
         return promise
 
     async def _fetch(self, url: str, promise: Promise[bytes]) -> None:
-        from penstock.net.http_client import HttpError, get
+        from penstock.net.http.client.once import HttpError, get
 
         try:
             answer = await get(url, self.config.request_timeout, max_body=_PAGE_MAX)

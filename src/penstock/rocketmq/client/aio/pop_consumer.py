@@ -9,9 +9,9 @@ from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.rocketmq.client.aio.hub import AioHub
 from penstock.rocketmq.client.config import Config, config_at
+from penstock.rocketmq.client.consume.filters import Filter, filter_of
+from penstock.rocketmq.client.consume.popping import MESSAGES_MAX, Popped, Popper
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.client.filters import Filter, filter_of
-from penstock.rocketmq.client.popping import MESSAGES_MAX, Popped, Popper
 from penstock.rocketmq.client.views import ClientView
 
 

@@ -11,14 +11,14 @@ from typing import Final, TypeAlias
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.rocketmq.client.allocation import Allocate, averagely
 from penstock.rocketmq.client.blocking.hub import BlockingHub
-from penstock.rocketmq.client.client_requests import ClientRequests
 from penstock.rocketmq.client.config import Config, config_at
-from penstock.rocketmq.client.consuming import Consumption, Unit
+from penstock.rocketmq.client.consume.allocation import Allocate, averagely
+from penstock.rocketmq.client.consume.client_requests import ClientRequests
+from penstock.rocketmq.client.consume.consuming import Consumption, Unit
+from penstock.rocketmq.client.consume.group import Habits
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.client.group import Habits
-from penstock.rocketmq.client.received import Received
 from penstock.rocketmq.client.views import ConsumerView
 
 Handler: TypeAlias = Callable[[Received], object]

@@ -21,9 +21,9 @@ from penstock.core.units import SECOND
 from penstock.net.address import split_host_port
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import ClientError, NoNameServer, NotConnected, Stopped
-from penstock.rocketmq.client.hub import Hub
-from penstock.rocketmq.client.jobs import Job, Promise
-from penstock.rocketmq.client.wire import Wire
+from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.client.network.jobs import Job, Promise
+from penstock.rocketmq.client.network.wire import Wire
 
 T = TypeVar("T")
 _READ_BYTES: Final = 256 * 1024
@@ -174,7 +174,7 @@ class BlockingHub(Hub):
     def _connected(self, address: str) -> socket.socket:
         context = None
         if self.config.tls_enable:  # else it need not even be imported
-            from penstock.rocketmq.client.tls import context_of
+            from penstock.rocketmq.client.network.tls import context_of
 
             context = context_of(self.config)
         host, port = split_host_port(address)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from penstock.core.chance import Chance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
-from penstock.rocketmq.client.allocation import Allocate, averagely
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.config import Config, config_at
+from penstock.rocketmq.client.consume.allocation import Allocate, averagely
+from penstock.rocketmq.client.consume.filters import Filter, filter_of
+from penstock.rocketmq.client.consume.lite_pull import LitePull
+from penstock.rocketmq.client.consume.pulling import Pulled
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError, Stopped
-from penstock.rocketmq.client.filters import Filter, filter_of
-from penstock.rocketmq.client.lite_pull import LitePull
-from penstock.rocketmq.client.pulling import Pulled
-from penstock.rocketmq.client.received import Received
 from penstock.rocketmq.client.views import ConsumerView
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 

@@ -11,14 +11,14 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.blocking.hub import BlockingHub
 from penstock.rocketmq.client.config import Config, config_at
+from penstock.rocketmq.client.consume.received import Received
 from penstock.rocketmq.client.errors import ClientError
-from penstock.rocketmq.client.jobs import Promise
 from penstock.rocketmq.client.message import Message
-from penstock.rocketmq.client.publishing import Publisher, QueueWanted
-from penstock.rocketmq.client.received import Received
-from penstock.rocketmq.client.request_reply import Requests
-from penstock.rocketmq.client.sending import SendResult
-from penstock.rocketmq.client.transactions import (
+from penstock.rocketmq.client.network.jobs import Promise
+from penstock.rocketmq.client.produce.publishing import Publisher, QueueWanted
+from penstock.rocketmq.client.produce.request_reply import Requests
+from penstock.rocketmq.client.produce.sending import SendResult
+from penstock.rocketmq.client.produce.transactions import (
     Check,
     Execute,
     TransactionResult,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core import java_properties
 from penstock.core.errors import PenstockError
+from penstock.core.settings import java_properties
 from penstock.rocketmq.mqadmin import consume_stats
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.errors import UsageWanted

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.client.filters import Filter
+from penstock.rocketmq.client.consume.filters import Filter
 from penstock.rocketmq.mqadmin.admin import RETRY, Admin
 from penstock.rocketmq.mqadmin.commands.connections import sorted_connections
 from penstock.rocketmq.mqadmin.commands.consumers import complaints, is_same_subscription

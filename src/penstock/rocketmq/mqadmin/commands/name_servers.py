@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.core import java_properties
 from penstock.core.errors import PenstockError
+from penstock.core.settings import java_properties
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands import topics
 from penstock.rocketmq.mqadmin.commands.brokers import CONFIG

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.core.errors import PenstockError
-from penstock.rocketmq.client.allocation import averagely
+from penstock.rocketmq.client.consume.allocation import averagely
 from penstock.rocketmq.mqadmin.admin import DLQ, RETRY, Admin
 from penstock.rocketmq.mqadmin.consume_stats import queue_table
 from penstock.rocketmq.mqadmin.errors import CommandFailed

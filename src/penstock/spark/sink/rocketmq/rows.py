@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.errors import OptionError
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.pieces import Longs, Piece, edges, groups

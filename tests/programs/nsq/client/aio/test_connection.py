@@ -13,6 +13,7 @@ import uvloop
 
 from penstock.nsq.client.aio.connection import Connection
 from penstock.nsq.client.config import Config
+from penstock.nsq.client.connect.wire import Wire
 from penstock.nsq.client.errors import (
     BadBody,
     BadTlsOptions,
@@ -20,7 +21,6 @@ from penstock.nsq.client.errors import (
     NotConnected,
     TimedOut,
 )
-from penstock.nsq.client.wire import Wire
 from penstock.nsq.protocol import encode, frames
 from penstock.nsq.protocol.commands import Finish, Ready
 from penstock.nsq.protocol.events import Nop

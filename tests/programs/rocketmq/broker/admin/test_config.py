@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import java_properties
+from penstock.core.settings import java_properties
 from penstock.core.units import HOUR
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.settings import BrokerSettings

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.dialects import register_dialects
+from penstock.cli.shared.dialects import register_dialects
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.rocketmq.broker.admin import message_queries
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.protocol import message, properties
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command, Serialization
 from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.messages import message, properties
 from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 

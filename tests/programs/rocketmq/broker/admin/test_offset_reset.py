@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Language
-from tests.programs.rocketmq.broker.test_pull import send
+from tests.programs.rocketmq.broker.pull.test_pulling import send
 from tests.unit.rocketmq.broker.admin.test_offset_reset import by_queue
 from tests.unit.rocketmq.broker.peers import heartbeat
 from tests.unit.rocketmq.raw_client import RawClient

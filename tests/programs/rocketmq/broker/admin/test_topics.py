@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.conftest import LoopThread

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from penstock.rocketmq.broker.daemon import RocketBroker
-from tests.programs.rocketmq.broker.test_pull import pull, send
+from tests.programs.rocketmq.broker.pull.test_pulling import pull, send
 from tests.unit.rocketmq.raw_client import RawClient
 
 

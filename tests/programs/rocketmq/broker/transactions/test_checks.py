@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.rocketmq.broker.settings import BrokerSettings
-from tests.programs.rocketmq.broker.test_pull import pull, send
+from tests.programs.rocketmq.broker.pull.test_pulling import pull, send
 from tests.unit.rocketmq.broker.transactions.halves import (
     COMMIT,
     ROLLBACK,

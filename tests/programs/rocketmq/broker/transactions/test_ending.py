@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.rocketmq.broker.test_pull import pull, send
+from tests.programs.rocketmq.broker.pull.test_pulling import pull, send
 from tests.unit.rocketmq.broker.transactions.halves import (
     COMMIT,
     ROLLBACK,

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from penstock.rocketmq.client import LitePullConsumer, Message, Producer, Stopped
+from penstock.rocketmq.client.consume.pulling import PullStatus
 from penstock.rocketmq.client.errors import NotAssigned
-from penstock.rocketmq.client.pulling import PullStatus
 from tests.programs.rocketmq.client.servers import QUICK, Servers
 
 

@@ -6,9 +6,9 @@ from typing import cast
 
 from penstock.core.chance import SystemChance
 from penstock.nsq.client import Delivery
-from penstock.nsq.client.backoff import Backoff
 from penstock.nsq.client.config import Config
-from penstock.nsq.client.replies import Link, Outcome, Replies
+from penstock.nsq.client.consume.backoff import Backoff
+from penstock.nsq.client.consume.replies import Link, Outcome, Replies
 from penstock.nsq.protocol.frames import FrameReader, MessageBlock, message
 
 

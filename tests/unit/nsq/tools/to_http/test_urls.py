@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.net.http_link import Origin
+from penstock.net.http.client.link import Origin
 from penstock.nsq.tools.to_http.urls import BadUrl, Unusable, parse_url
 
 

@@ -19,7 +19,7 @@ from penstock.rocketmq.protocol.signing import signature
 from penstock.testing.disk import FaultyDisk
 
 if TYPE_CHECKING:
-    from penstock.rocketmq.broker.message_store import MessageStore
+    from penstock.rocketmq.broker.store.message_store import MessageStore
     from penstock.rocketmq.remoting import Connection
 
 PATH = "/conf/plain_acl.yml"

@@ -12,7 +12,7 @@ from penstock.rocketmq.broker.acl import needs
 from penstock.rocketmq.broker.acl.rules import Permission
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.message_store import MessageStore
+from penstock.rocketmq.broker.store.message_store import MessageStore
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from penstock.rocketmq.protocol.command import Command

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker import heartbeats
 from penstock.rocketmq.broker.admin import client_relays
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.message import decode
+from penstock.rocketmq.protocol.messages.message import decode
 from penstock.rocketmq.remoting import LateAnswerError
 from tests.unit.rocketmq.broker.peers import FakePeer, Told, heartbeat, request
 

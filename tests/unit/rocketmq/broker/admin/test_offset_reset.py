@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.rocketmq.broker import heartbeats
 from penstock.rocketmq.broker.admin import offset_reset
 from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients import heartbeats
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import Command, Language
 from penstock.rocketmq.protocol.registration import TopicConfig

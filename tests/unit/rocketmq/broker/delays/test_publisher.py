@@ -12,9 +12,9 @@ from penstock.core.errors import StorageError
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Draft, Placed
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.registration import TopicConfig
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import Lives

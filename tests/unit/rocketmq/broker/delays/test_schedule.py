@@ -12,9 +12,9 @@ from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays import schedule
 from penstock.rocketmq.broker.delays.due_loop import FAR
-from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored

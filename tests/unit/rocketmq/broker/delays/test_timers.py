@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from penstock.core.units import HOUR, MILLISECOND, MINUTE, SECOND
-from penstock.rocketmq.broker import names, release
+from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.delays import timers
 from penstock.rocketmq.broker.delays.due_loop import FAR
 from penstock.rocketmq.broker.delays.timers import Waiting
-from penstock.rocketmq.broker.draft import Draft
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.messages import properties
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored

@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Draft, Placed
+from penstock.rocketmq.broker.send.draft import Draft, Placed
 from penstock.rocketmq.broker.transactions import requests
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.messages import properties
 from tests.unit.rocketmq.broker.lives import Lives, stored
 from tests.unit.rocketmq.broker.peers import FakePeer, request
 

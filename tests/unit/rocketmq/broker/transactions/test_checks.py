@@ -14,13 +14,13 @@ from penstock.core.units import HOUR, SECOND
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
-from penstock.rocketmq.broker.clients import Heartbeat, Member
+from penstock.rocketmq.broker.clients.clients import Heartbeat, Member
 from penstock.rocketmq.broker.controller import Controller
 from penstock.rocketmq.broker.transactions import checks as module
 from penstock.rocketmq.broker.transactions.checks import TransactionChecks
-from penstock.rocketmq.protocol import properties
 from penstock.rocketmq.protocol.command import Language
-from penstock.rocketmq.protocol.message import decode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import decode
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored, until
 from tests.unit.rocketmq.broker.peers import FakePeer, heartbeat

@@ -11,12 +11,12 @@ import pytest
 from penstock.rocketmq.broker import names
 from penstock.rocketmq.broker.answering import RefusedError
 from penstock.rocketmq.broker.controller import Controller
-from penstock.rocketmq.broker.draft import Draft
+from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.transactions import half_messages
 from penstock.rocketmq.broker.transactions.book import Outcome
 from penstock.rocketmq.broker.transactions.half_messages import Op
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.message import StoredMessage
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
 from penstock.testing.clock import FakeClock
 from tests.unit.rocketmq.broker.filling import store
 from tests.unit.rocketmq.broker.lives import Lives, stored

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.rocketmq.protocol.ids import Host
-from penstock.rocketmq.protocol.message import StoredMessage, encode
+from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
 from tests.unit.rocketmq.mqadmin.fake_admin import BROKER
 
 

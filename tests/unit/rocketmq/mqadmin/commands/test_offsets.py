@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.rocketmq.client.jobs import Promise, kept
+from penstock.rocketmq.client.network.jobs import Promise, kept
 from penstock.rocketmq.mqadmin.commands import offsets
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode as Code

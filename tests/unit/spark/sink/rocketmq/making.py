@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.rocketmq.blocking import RemotingLink
-from penstock.rocketmq.protocol import properties
-from penstock.rocketmq.protocol.message import decode_all
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import decode_all
 from penstock.spark.rocketmq.broker_log import BrokerLog
 from penstock.spark.sink.rocketmq.rows import RocketmqRows
 from penstock.spark.sink.rocketmq.settings import Settings

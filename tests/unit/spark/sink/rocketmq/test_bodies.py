@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock.rocketmq.protocol import batch_body
-from penstock.rocketmq.protocol.batch_body import BatchedMessage
+from penstock.rocketmq.protocol.messages import batch_body
+from penstock.rocketmq.protocol.messages.batch_body import BatchedMessage
 from penstock.spark.sink.rocketmq.bodies import batch_of
 from tests.unit.spark.sink.making import piece
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
-from penstock.rocketmq.protocol import properties
+from penstock.rocketmq.protocol.messages import properties
 from penstock.spark.errors import OptionError, SinkError
 from penstock.spark.rocketmq.schema import SCHEMA
 from penstock.spark.sink.rocketmq.rows import ANY_QUEUE, Key, body_column

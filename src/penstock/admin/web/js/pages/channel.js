@@ -1,22 +1,22 @@
 /** A channel: what waits in it, on which nodes, who consumes it, and what holds it up. */
 
-import { channelActions, createAction } from "../actions.js";
-import { get, pathOf } from "../api.js";
-import { sparkline } from "../chart.js";
-import { clientsTable } from "../clients.js";
+import { get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, rate, short } from "../core/format.js";
+import { charts, past } from "../core/last_hour.js";
+import { to } from "../core/router.js";
+import { measure } from "../core/speeds.js";
+import { channelActions, createAction } from "../features/actions.js";
+import { clientsTable } from "../features/clients.js";
+import { many } from "../features/consequences.js";
+import { deferredTab, messagesTab } from "../features/messages.js";
+import { sparkline } from "../widgets/chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, nodeLink, number, pausedBadge,
-  rateColumn, sum, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { graphs } from "../graphite.js";
-import { count, rate, short } from "../format.js";
-import { many } from "../losses.js";
-import { deferredTab, messagesTab } from "../messages.js";
-import { charts, past } from "../past.js";
-import { to } from "../router.js";
-import { measure } from "../speeds.js";
-import { table } from "../table.js";
+  rateColumn, sum, warning } from "../widgets/columns.js";
+import { graphs } from "../widgets/graphite.js";
+import { table } from "../widgets/table.js";
 import { badge, bar, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
-  from "../ui.js";
+  from "../widgets/ui.js";
 
 export default function channel(page) {
   const [topic, name] = page.names;

@@ -1,14 +1,14 @@
 /** The messages of all channels, counted up: something to look at from across the room. */
 
-import { get } from "../api.js";
-import { sparkline } from "../chart.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { rate } from "../format.js";
-import { graphs } from "../graphite.js";
-import { rolling } from "../rolling.js";
-import { tally } from "../tally.js";
-import { loading } from "../ui.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { rate } from "../core/format.js";
+import { tally } from "../features/running_total.js";
+import { sparkline } from "../widgets/chart.js";
+import { warning } from "../widgets/columns.js";
+import { rolling } from "../widgets/counting.js";
+import { graphs } from "../widgets/graphite.js";
+import { loading } from "../widgets/ui.js";
 
 const AGAIN_S = 2;
 /** Answers of large clusters are long: so many times as long as one took, none is asked for. */

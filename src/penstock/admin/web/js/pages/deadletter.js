@@ -1,16 +1,16 @@
 /** The dead letters of one topic: to look at, to send again, to take away. */
 
-import { get, pathOf, urlOf } from "../api.js";
-import { browse } from "../browse.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { ago, count, stamp } from "../format.js";
-import { messageList, OFFSET } from "../list.js";
-import { many } from "../losses.js";
-import { resend } from "../resend.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { badge, button, empty, heading, loading, notice, trail } from "../ui.js";
+import { get, pathOf, urlOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { ago, count, stamp } from "../core/format.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { browse } from "../features/browse.js";
+import { many } from "../features/consequences.js";
+import { resend } from "../features/resend.js";
+import { warning } from "../widgets/columns.js";
+import { messageList, OFFSET } from "../widgets/list.js";
+import { badge, button, empty, heading, loading, notice, trail } from "../widgets/ui.js";
 
 const AGED_MS = 10_000; // how often it is told anew how old letters are
 const FORMS = [

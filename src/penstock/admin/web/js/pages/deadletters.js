@@ -1,12 +1,12 @@
 /** Topics with dead letters: what consumers have given up, and somebody should look at. */
 
-import { get } from "../api.js";
-import { nodeLink, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { count } from "../format.js";
-import { to } from "../router.js";
-import { table } from "../table.js";
-import { badge, empty, heading } from "../ui.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count } from "../core/format.js";
+import { to } from "../core/router.js";
+import { nodeLink, warning } from "../widgets/columns.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, heading } from "../widgets/ui.js";
 
 const LIMIT_ATTEMPTS = [
   "curl -X POST '127.0.0.1:4151/channel/config?topic=orders&channel=bill' \\",

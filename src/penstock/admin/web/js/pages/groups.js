@@ -1,10 +1,10 @@
 /** All groups that read logs: RocketMQ's consumer groups, Spark and other readers of the log. */
 
-import { get } from "../api.js";
-import { warning } from "../columns.js";
-import { count } from "../format.js";
-import { groupsTable } from "../groups.js";
-import { badge, heading, loading } from "../ui.js";
+import { get } from "../core/api.js";
+import { count } from "../core/format.js";
+import { groupsTable } from "../features/groups.js";
+import { warning } from "../widgets/columns.js";
+import { badge, heading, loading } from "../widgets/ui.js";
 
 export default function groups(page) {
   page.title = "Groups";

@@ -1,14 +1,14 @@
 /** What the nsqlookupds know beyond the nodes; and the place to create topics and channels. */
 
-import { createForm, done } from "../actions.js";
-import { del, get, pathOf } from "../api.js";
-import { warning } from "../columns.js";
-import { ask } from "../dialog.js";
-import { h } from "../dom.js";
-import { many } from "../losses.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { badge, button, empty, heading, loading, notice, section } from "../ui.js";
+import { del, get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { createForm, done } from "../features/actions.js";
+import { many } from "../features/consequences.js";
+import { warning } from "../widgets/columns.js";
+import { ask } from "../widgets/dialog.js";
+import { badge, button, empty, heading, loading, notice, section } from "../widgets/ui.js";
 
 const HAS_LOOKUPDS = settings.lookupds.length > 0;
 

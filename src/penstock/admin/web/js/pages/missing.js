@@ -1,7 +1,7 @@
 /** An address that no page has. */
 
-import { h } from "../dom.js";
-import { to } from "../router.js";
+import { h } from "../core/dom.js";
+import { to } from "../core/router.js";
 
 export default function missing(page) {
   page.title = "Not found";

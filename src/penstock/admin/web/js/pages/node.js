@@ -1,19 +1,19 @@
 /** A node: what it is, what goes through it, and the tree of its topics, channels and consumers. */
 
-import { get, pathOf } from "../api.js";
-import { sparkline } from "../chart.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { clock, count, rate, short } from "../format.js";
-import { graphs } from "../graphite.js";
-import { many } from "../losses.js";
-import { addressOf } from "../nodes.js";
-import { charts, past } from "../past.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { measure } from "../speeds.js";
-import { openTopics, tree } from "../tree.js";
-import { badge, empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../ui.js";
+import { get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { clock, count, rate, short } from "../core/format.js";
+import { charts, past } from "../core/last_hour.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { measure } from "../core/speeds.js";
+import { many } from "../features/consequences.js";
+import { addressOf } from "../features/nodes.js";
+import { sparkline } from "../widgets/chart.js";
+import { warning } from "../widgets/columns.js";
+import { graphs } from "../widgets/graphite.js";
+import { openTopics, tree } from "../widgets/tree.js";
+import { badge, empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
 

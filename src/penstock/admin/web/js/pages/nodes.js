@@ -1,15 +1,15 @@
 /** All nodes: what they are, what is on them, and which of them do not answer. */
 
-import { get } from "../api.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { fold, folds } from "../folds.js";
-import { ago, count, rate } from "../format.js";
-import { addressOf, isSilent } from "../nodes.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { table } from "../table.js";
-import { badge, empty, heading, loading } from "../ui.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { ago, count, rate } from "../core/format.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { fold, folds } from "../core/unfolded.js";
+import { addressOf, isSilent } from "../features/nodes.js";
+import { warning } from "../widgets/columns.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, heading, loading } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
 const TOPICS_SHOWN = 100;

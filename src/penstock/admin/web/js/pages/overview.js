@@ -1,19 +1,19 @@
 /** The cluster at one look: its totals, what wants attention, its last hour, its busiest topics. */
 
-import { get } from "../api.js";
-import { attention } from "../attention.js";
-import { alerts } from "../alerts.js";
-import { sparkline } from "../chart.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { count, rate, short } from "../format.js";
-import { graphs } from "../graphite.js";
-import { addressOf, isSilent } from "../nodes.js";
-import { charts, past } from "../past.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { table } from "../table.js";
-import { heading, loading, section, tile, tiles } from "../ui.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, rate, short } from "../core/format.js";
+import { charts, past } from "../core/last_hour.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { alerts } from "../features/alerts.js";
+import { attention } from "../features/attention.js";
+import { addressOf, isSilent } from "../features/nodes.js";
+import { sparkline } from "../widgets/chart.js";
+import { warning } from "../widgets/columns.js";
+import { graphs } from "../widgets/graphite.js";
+import { table } from "../widgets/table.js";
+import { heading, loading, section, tile, tiles } from "../widgets/ui.js";
 
 const AGAIN_S = 10;
 

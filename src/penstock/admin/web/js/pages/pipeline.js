@@ -1,13 +1,13 @@
 /** One pipeline: how it is, how it was in the last hour, and what it does. */
 
-import { get, pathOf } from "../api.js";
-import { chart } from "../chart.js";
-import { nodeLink, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { ago, bytes, count, duration, rate, seconds, short } from "../format.js";
-import { stateBadge } from "../pipelines.js";
-import { to } from "../router.js";
-import { empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../ui.js";
+import { get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { ago, bytes, count, duration, rate, seconds, short } from "../core/format.js";
+import { to } from "../core/router.js";
+import { stateBadge } from "../features/pipelines.js";
+import { chart } from "../widgets/chart.js";
+import { nodeLink, warning } from "../widgets/columns.js";
+import { empty, facts, heading, loading, notice, section, tile, tiles, trail } from "../widgets/ui.js";
 
 export default function pipeline(page) {
   const [id] = page.names;

@@ -1,13 +1,13 @@
 /** All pipelines that have told the nodes how they are: state, rates, lag, batch time, errors. */
 
-import { get } from "../api.js";
-import { sparkline } from "../chart.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { count, duration, rate } from "../format.js";
-import { lastError, pipelineLink, stateBadge, wayOf } from "../pipelines.js";
-import { table } from "../table.js";
-import { badge, empty, heading, loading } from "../ui.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, duration, rate } from "../core/format.js";
+import { lastError, pipelineLink, stateBadge, wayOf } from "../features/pipelines.js";
+import { sparkline } from "../widgets/chart.js";
+import { warning } from "../widgets/columns.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, heading, loading } from "../widgets/ui.js";
 
 export default function pipelines(page) {
   page.title = "Pipelines";

@@ -1,15 +1,17 @@
 /** A consumer group of RocketMQ: its members, and how far it is in each queue. */
 
-import { get, pathOf } from "../api.js";
-import { number, rateColumn, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { count, rate } from "../format.js";
-import { many } from "../losses.js";
-import { agoCell, agoColumn, queueColumn, stampMs, topicLink, typeOf, version } from "../rocketmq.js";
-import { resetButton } from "../rocketreset.js";
-import { to } from "../router.js";
-import { table } from "../table.js";
-import { badge, empty, facts, heading, loading, section, tile, tiles, trail } from "../ui.js";
+import { get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, rate } from "../core/format.js";
+import { to } from "../core/router.js";
+import { many } from "../features/consequences.js";
+import {
+  agoCell, agoColumn, queueColumn, stampMs, topicLink, typeOf, version,
+} from "../features/rocketmq.js";
+import { resetButton } from "../features/rocketmq_reset.js";
+import { number, rateColumn, warning } from "../widgets/columns.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, facts, heading, loading, section, tile, tiles, trail } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
 

@@ -1,17 +1,17 @@
 /** RocketMQ as a whole: its topics, its consumer groups, its brokers and name servers. */
 
-import { get } from "../api.js";
-import { number, rateColumn, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { fold, folds } from "../folds.js";
-import { count, rate, short } from "../format.js";
-import { many } from "../losses.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, rate, short } from "../core/format.js";
+import { setQuery } from "../core/router.js";
+import { measure } from "../core/speeds.js";
+import { fold, folds } from "../core/unfolded.js";
+import { many } from "../features/consequences.js";
 import { agoColumn, groupLink, membersCell, topicCell, topicLink, typeOf, version }
-  from "../rocketmq.js";
-import { setQuery } from "../router.js";
-import { measure } from "../speeds.js";
-import { table } from "../table.js";
-import { badge, button, empty, facts, heading, loading, section, tabOf, tabs } from "../ui.js";
+  from "../features/rocketmq.js";
+import { number, rateColumn, warning } from "../widgets/columns.js";
+import { table } from "../widgets/table.js";
+import { badge, button, empty, facts, heading, loading, section, tabOf, tabs } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
 const ASKED = { topics: "/api/rocketmq/topics", groups: "/api/rocketmq/groups", servers: "/api/rocketmq" };

@@ -1,18 +1,18 @@
 /** A topic of RocketMQ: its queues, who reads and who writes it, its messages. */
 
-import { ApiError, get, pathOf } from "../api.js";
-import { number, rateColumn, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { count } from "../format.js";
-import { many } from "../losses.js";
+import { ApiError, get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count } from "../core/format.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { measure } from "../core/speeds.js";
+import { many } from "../features/consequences.js";
 import { agoCell, agoColumn, groupLink, kindBadge, membersCell, permBadge, queueColumn, version }
-  from "../rocketmq.js";
-import { rocketMessages } from "../rocketmessages.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { measure } from "../speeds.js";
-import { table } from "../table.js";
-import { badge, empty, heading, loading, section, tabOf, tabs, tile, tiles, trail } from "../ui.js";
+  from "../features/rocketmq.js";
+import { rocketMessages } from "../features/rocketmq_messages.js";
+import { number, rateColumn, warning } from "../widgets/columns.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, heading, loading, section, tabOf, tabs, tile, tiles, trail } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
 const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title: "Messages" }];

@@ -1,23 +1,25 @@
 /** A topic: what waits in it, on which nodes, and the channels and readers that take from it. */
 
-import { acceptAction, createAction, createForm, tombstoneAction, topicActions } from "../actions.js";
-import { ApiError, get, pathOf } from "../api.js";
-import { sparkline } from "../chart.js";
+import { ApiError, get, pathOf } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, rate, short } from "../core/format.js";
+import { charts, past } from "../core/last_hour.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { measure } from "../core/speeds.js";
+import {
+  acceptAction, createAction, createForm, tombstoneAction, topicActions,
+} from "../features/actions.js";
+import { held, many } from "../features/consequences.js";
+import { groupsTable } from "../features/groups.js";
+import { messagesTab } from "../features/messages.js";
+import { sparkline } from "../widgets/chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, number, pausedBadge, placeColumn,
-  rateColumn, sum, warning } from "../columns.js";
-import { h } from "../dom.js";
-import { graphs } from "../graphite.js";
-import { count, rate, short } from "../format.js";
-import { groupsTable } from "../groups.js";
-import { held, many } from "../losses.js";
-import { messagesTab } from "../messages.js";
-import { charts, past } from "../past.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { measure } from "../speeds.js";
-import { table } from "../table.js";
+  rateColumn, sum, warning } from "../widgets/columns.js";
+import { graphs } from "../widgets/graphite.js";
+import { table } from "../widgets/table.js";
 import { badge, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
-  from "../ui.js";
+  from "../widgets/ui.js";
 
 const SYSTEM = /^(RMQ_SYS_|SCHEDULE_TOPIC_|TRANS_CHECK_|OFFSET_MOVED_|SELF_TEST_TOPIC$|TBW102$)/i;
 const RETRIES = /^%RETRY%/;

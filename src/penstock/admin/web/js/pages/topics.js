@@ -1,17 +1,17 @@
 /** All topics, with the newest figures of each: one stream for all of them, no request for each. */
 
-import { createForm } from "../actions.js";
-import { get } from "../api.js";
-import { sparkline } from "../chart.js";
-import { warning } from "../columns.js";
-import { h } from "../dom.js";
-import { count, rate } from "../format.js";
-import { rates, smallGraph, timeframe, timeframeMenu } from "../graphite.js";
-import { to } from "../router.js";
-import { settings } from "../settings.js";
-import { table } from "../table.js";
-import { trends } from "../trends.js";
-import { badge, empty, heading, loading, section } from "../ui.js";
+import { get } from "../core/api.js";
+import { h } from "../core/dom.js";
+import { count, rate } from "../core/format.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
+import { createForm } from "../features/actions.js";
+import { trends } from "../features/trends.js";
+import { sparkline } from "../widgets/chart.js";
+import { warning } from "../widgets/columns.js";
+import { rates, smallGraph, timeframe, timeframeMenu } from "../widgets/graphite.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, heading, loading, section } from "../widgets/ui.js";
 
 const AGAIN_S = 10;
 const RATES_AGAIN_S = 60;

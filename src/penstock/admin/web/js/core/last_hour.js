@@ -1,0 +1,137 @@
+/** The last hour of something: asked once, then kept up with what the page follows. */
+
+import { chart } from "../widgets/chart.js";
+import { notice } from "../widgets/ui.js";
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { settings } from "./settings.js";
+
+const HOUR_S = 3600;
+const FIGURES = ["depth", "in", "out", "in_flight", "requeues", "timeouts"];
+const PART_AGAIN_S = 60;
+const AGAIN_S = 600;
+const LOOKS_MAX = 2;
+const GAP = 2.5;
+
+/**
+ * The last hour of a topic, channel, node, of a topic or channel on a node, or of the cluster. The
+ * channel `@name` is a group that reads the log. `page.follow(wish)` comes first, and must cover it.
+ *
+ * @returns {{topic: string, channel: string, node: string, isMissing: boolean, times: number[],
+ *   depth: number[], in: number[], out: number[], in_flight: number[], requeues: number[],
+ *   timeouts: number[], latencies: {quantile: number, values: number[]}[]}}
+ *   times in unix seconds; messages, messages a second, nanoseconds; null is not known. Lists are
+ *   others after each change. `isMissing`: there is no history of this, or none at all.
+ */
+export function past(page, { topic = "", channel = "", node = "" } = {}) {
+  const key = { topic, channel, node };
+  const series = { ...key, isMissing: !settings.historyInterval, times: [], latencies: [] };
+  for (const figure of FIGURES) series[figure] = [];
+  const isPart = Boolean(topic && node);
+  let isAsked = false;
+  let isThere = false;
+  let looks = 0;
+
+  async function ask(signal) {
+    try {
+      Object.assign(series, await get("/api/history", key, signal), { isMissing: false });
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      series.isMissing = true;
+    }
+    isThere = true;
+  }
+
+  // What was made just now has no history yet, and what is gone has one: two looks tell them apart.
+  page.listen(() => {
+    if (!page.live.at) return;
+    const row = page.live.row(topic, channel, isPart ? "" : node);
+    if (isAsked) {
+      if (isThere && !isPart) keepUp(series, page.live.at, row);
+      return;
+    }
+    looks += 1;
+    if (!row && looks <= LOOKS_MAX) return;
+    isAsked = true;
+    page.load(ask, isPart ? PART_AGAIN_S : AGAIN_S);
+  });
+  return series;
+}
+
+/** Adds a point at `time`, unless it is there already; a row that is gone has none of its figures. */
+function keepUp(series, time, row) {
+  const interval = settings.historyInterval;
+  const last = series.times.at(-1) ?? time - interval;
+  if (row) series.isMissing = false;
+  if (series.isMissing || last >= time) return;
+  if (time - last > GAP * interval) add(series, last + interval, undefined);
+  add(series, time, row);
+}
+
+function add(series, time, row) {
+  const { times } = series;
+  const first = times.findIndex((each) => each > time - HOUR_S);
+  const from = first < 0 ? times.length : first;
+  const grown = (values, value) => [...values.slice(from), value ?? null];
+  const latencies = new Map(row?.latencies);
+  for (const { quantile } of series.latencies) if (!latencies.has(quantile)) latencies.set(quantile, null);
+  series.latencies = [...latencies].map(([quantile, value]) => {
+    const known = series.latencies.find((each) => each.quantile === quantile);
+    return { quantile, values: grown(known?.values ?? times.map(() => null), value) };
+  });
+  for (const figure of FIGURES) series[figure] = grown(series[figure], row?.[figure]);
+  series.times = grown(times, time);
+}
+
+/** The usual charts of a past, side by side; a remark when there is none. */
+export function charts(past) {
+  if (past.isMissing) return notice("", absence());
+  const isGroup = past.channel.startsWith("@");
+  return h("div", { class: "charts" }, isGroup ? groupCharts(past) : usualCharts(past));
+}
+
+function absence() {
+  return settings.historyInterval
+    ? "There are no figures of the last hour."
+    : "No charts: this nsqadmin keeps no history (--history-interval=0).";
+}
+
+function usualCharts(past) {
+  const { times } = past;
+  return [
+    chart({ title: waitingTitle(past), unit: "messages", times, series: [
+      { name: "waiting", values: past.depth },
+      { name: "in flight", values: past.in_flight },
+    ] }),
+    chart({ title: "Traffic", unit: "rate", times, series: [
+      { name: "in", values: past.in },
+      { name: "out", values: past.out },
+    ] }),
+    chart({ title: "Retries", unit: "rate", times, series: [
+      { name: "requeued", values: past.requeues, tone: "3" },
+      { name: "timed out", values: past.timeouts, tone: "4" },
+    ] }),
+    hasLatency(past) && chart({ title: "Latency", unit: "ns", times, series: latencySeries(past) }),
+  ];
+}
+
+/** A topic's own depth is what no channel has yet; of anything else it is all that waits. */
+function waitingTitle({ topic, channel }) {
+  return topic && !channel ? "In the topic" : "Backlog";
+}
+
+function groupCharts({ times, depth, out }) {
+  return [
+    chart({ title: "Lag", unit: "messages", times, series: [{ name: "behind", values: depth }] }),
+    chart({ title: "Read", unit: "rate", times, series: [{ name: "read", values: out, tone: "2" }] }),
+  ];
+}
+
+function hasLatency({ latencies }) {
+  return latencies.some(({ values }) => values.some((value) => value > 0));
+}
+
+function latencySeries({ latencies }) {
+  return latencies.map(({ quantile, values }, at) =>
+    ({ name: `p${Number((quantile * 100).toPrecision(6))}`, values, tone: String(at + 4) }));
+}

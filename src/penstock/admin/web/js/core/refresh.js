@@ -1,0 +1,91 @@
+/**
+ * The newest figures of everything, as /api/events tells them: all rows first, then what changed.
+ *
+ *     const live = follow({ topic: "orders" }, redraw);
+ *     live.row("orders", "bill")?.depth;
+ *     live.stop();
+ */
+
+import { urlOf } from "./api.js";
+import { settings } from "./settings.js";
+
+const GAP = "\n";
+const AGAIN_MS = 3_000;
+
+/**
+ * Follows the events of a wish ({topic, node, level: "topics" or "overview"}, each optional) until `stop()`;
+ * `changed()` is called after each. `connected` is false while there is no stream, `isLost` is true
+ * when it broke off; it is opened again, until then the figures stay. `at` is when they were taken
+ * (unix seconds, 0 before the first); `message` are the server's warnings. `pause(true)` stops the
+ * stream until `pause(false)`.
+ *
+ * A row has topic, channel, node (empty: all of them), `depth`, `in`, `out`, `in_flight`,
+ * `requeues`, `timeouts` (messages, messages a second) and `latencies` ([[quantile, ns]]). Those of
+ * topics and channels have `clients` (consumers) and `paused` (0 or 1), those of topics how many
+ * `channels`, and how many messages are `waiting` in the topic and its channels.
+ * `missing` are the nodes that were there within the hour. The overview has the rows of the cluster, of its
+ * nodes, of groups and of the busiest topics; and as `attention` what is the matter with topics and
+ * channels, as features/attention.js has it, with `beyond` as many more.
+ */
+export function follow(wish, changed) {
+  const rows = new Map();
+  let source = null;
+  let again = 0;
+  const live = {
+    at: 0,
+    connected: false,
+    isLost: false,
+    message: "",
+    missing: [],
+    attention: [],
+    beyond: 0,
+    row: (topic = "", channel = "", node = "") => rows.get([topic, channel, node].join(GAP)),
+    rows: () => rows.values(),
+    pause: (isPaused) => (isPaused ? stop() : open()),
+    stop,
+  };
+
+  function take(event) {
+    const told = JSON.parse(event.data);
+    if (event.type === "state") rows.clear();
+    for (const [topic, channel, node] of told.gone) rows.delete([topic, channel, node].join(GAP));
+    for (const values of told.rows) rows.set(values.slice(0, 3).join(GAP), rowOf(values, told));
+    Object.assign(live, { at: told.time, message: told.message, missing: told.missing });
+    Object.assign(live, { attention: told.attention ?? [], beyond: told.attention_more ?? 0 });
+    Object.assign(live, { connected: true, isLost: false });
+    changed();
+  }
+
+  function lost() {
+    Object.assign(live, { connected: false, isLost: true });
+    // The browser connects again by itself, but not after an answer that is no stream of events.
+    if (source.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
+    changed();
+  }
+
+  function open() {
+    stop();
+    source = new EventSource(urlOf("/api/events", wish));
+    source.addEventListener("state", take);
+    source.addEventListener("refresh", take);
+    source.addEventListener("error", lost);
+  }
+
+  function stop() {
+    clearTimeout(again);
+    source?.close();
+    live.connected = false;
+  }
+
+  if (settings.historyInterval) open();
+  else live.pause = () => {};
+  return live;
+}
+
+function rowOf(values, { figures, quantiles }) {
+  const row = { topic: values[0], channel: values[1], node: values[2] };
+  figures.forEach((figure, at) => (row[figure] = values[3 + at]));
+  const latencies = values.slice(3 + figures.length);
+  row.latencies = quantiles.map((quantile, at) => [quantile, latencies[at]]);
+  return row;
+}

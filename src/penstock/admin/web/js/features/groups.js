@@ -1,0 +1,149 @@
+/** Groups that read the logs of topics: how far behind they are, and when they will have caught up. */
+
+import { h } from "../core/dom.js";
+import { count, rate, seconds } from "../core/format.js";
+import { to } from "../core/router.js";
+import { fold, folds } from "../core/unfolded.js";
+import { sparkline } from "../widgets/chart.js";
+import { table } from "../widgets/table.js";
+import { badge, empty, notice } from "../widgets/ui.js";
+import { outlook, slope } from "./catching_up.js";
+import { lags } from "./lags.js";
+import { pipelineLink, stateBadge } from "./pipelines.js";
+
+const KINDS = {
+  rocketmq: ["RocketMQ", "A consumer group of RocketMQ's clients"],
+  log: ["log", "A reader of the log by its HTTP API, such as Spark"],
+};
+const LATER = { near: 1, unknown: 1e12, level: 1e13, growing: 1e14, stopped: 1e15 };
+
+/** The table of these groups (of /api/groups). */
+export function groupsTable(page, groups) {
+  const pastOf = lags(page, groups);
+  const rows = groups.map((group) => {
+    const past = pastOf(group);
+    const change = slope(past.times, past.values);
+    return { ...group, name: nameOf(group), past, change, outlook: outlook({ ...group, change }) };
+  });
+  const stale = rows.filter((row) => row.stale);
+  return [
+    stale.length > 0 && notice("warn", stale.map(staleLine)),
+    lagTable(page, rows),
+  ];
+}
+
+/** A group that nobody moves, and what comes of it. */
+function staleLine(row) {
+  const end = row.expires_in == null ? "Delete it (/log/group/delete) if its reader will not come back."
+    : `nsqd will delete it in ${seconds(row.expires_in)}.`;
+  return h("p", { key: row.name },
+    "Group ", h("b", {}, row.group), " has not moved in topic ", topicLink(row),
+    ` for ${seconds(row.age)} and holds ${count(row.lag)} messages of its log. ${end}`);
+}
+
+function lagTable(page, rows) {
+  const folding = folds(page);
+  const columns = [
+    { name: "group", title: "Group", value: (row) => row.group, cell: (row) => nameCell(row, folding) },
+    { name: "topic", title: "Topic", value: (row) => row.topic, cell: topicLink },
+    { name: "pipeline", title: "Pipeline", value: (row) => row.pipeline?.name, cell: ({ pipeline }) =>
+      pipeline && [pipelineLink(pipeline), pipeline.state !== "running" && [" ", stateBadge(pipeline)]] },
+    { name: "kind", title: "Kind", value: (row) => KINDS[row.kind][0], cell: kindBadge },
+    { name: "lag", title: "Lag", hint: "Messages in the log that the group has not committed yet",
+      numeric: true, total: true, value: (row) => row.lag },
+    { name: "past", title: "Last hour", hint: "The lag over the last hour", value: (row) => row.change ?? 0,
+      cell: (row) => sparkline(row.past.values, { title: `Lag of ${row.group}` }) },
+    { name: "change", title: "Trend", hint: "How fast the lag grows or shrinks, over the last five minutes",
+      numeric: true, value: (row) => row.change, cell: trend },
+    { name: "rate", title: "Read", hint: "Messages a second that the group reads",
+      numeric: true, total: true, value: (row) => row.rate, cell: (row) => rate(row.rate) },
+    { name: "age", title: "Age", numeric: true, value: (row) => row.age, cell: ageCell,
+      hint: "How long ago the group moved or had nothing to read" },
+    { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
+      value: (row) => row.outlook.seconds ?? LATER[row.outlook.state], cell: outlookCell },
+    { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
+    { name: "nodes", title: "Nodes", numeric: true, value: (row) => row.nodes.length },
+  ];
+  const left = [page.page === "topic" && "topic", !rows.some((row) => row.pipeline) && "pipeline"];
+  return table(page, {
+    id: "groups",
+    columns: columns.filter(({ name }) => !left.includes(name)),
+    rows,
+    key: (row) => row.name,
+    sort: "-lag",
+    filter: rows.length > 5,
+    detail: (row) => folding.has(row.name) && nodesTable(page, row),
+    empty: empty("No group reads a log",
+      "RocketMQ's consumer groups are here as soon as they commit an offset, ",
+      "and readers of the log (Spark, /log/commit) with their first commit."),
+  });
+}
+
+function nameCell(row, folding) {
+  return [fold(folding, row.name, `the nodes of ${row.group}`), " ", row.group];
+}
+
+function ageCell({ age, stale, owner }) {
+  if (age == null) return count(null);
+  const mark = stale && [" ", badge("stale", "warn")];
+  return h("span", { title: owner && `Owner: ${owner}` }, seconds(age), mark);
+}
+
+function topicLink({ topic }) {
+  return h("a", { href: to.topic(topic) }, topic);
+}
+
+function kindBadge({ kind }) {
+  const [name, hint] = KINDS[kind];
+  return h("span", { title: hint }, badge(name, kind === "log" ? "accent" : ""));
+}
+
+function trend({ change }) {
+  if (change == null) return rate(change);
+  if (Math.abs(change) < 0.05) return "level";
+  const [sign, kind] = change > 0 ? ["+", "bad"] : ["−", "good"];
+  return h("span", { class: `trend ${kind}` }, sign + rate(Math.abs(change)));
+}
+
+function outlookCell({ outlook: { state, seconds: left } }) {
+  switch (state) {
+    case "done": return badge("caught up", "good");
+    case "near": return badge("keeps up", "good");
+    case "shrinking": return `at this rate in ${seconds(left)}`;
+    case "reading": return `in ${seconds(left)}, if nothing new comes`;
+    case "level": return badge("stays behind", "warn");
+    case "growing": return badge("falling behind", "bad");
+    case "stopped": return badge("does not read", "bad");
+    default: return rate(null);
+  }
+}
+
+/** What a group is on each node. An offset counts the messages of a queue; most logs have queue 0 alone. */
+function nodesTable(page, row) {
+  return table(page, {
+    id: `on.${row.name}`,
+    columns: [
+      { name: "node", title: "Node", cell: (each) => h("a", { href: to.node(each.node) }, each.node) },
+      { name: "lag", title: "Lag", numeric: true },
+      { name: "rate", title: "Read", numeric: true, format: rate },
+      { name: "committed", title: "Committed", hint: "The offset of each queue that is read next",
+        numeric: true, plain: true, cell: (each) => committed(each.committed) },
+      { name: "age", title: "Age", numeric: true, value: (each) => each.age,
+        cell: (each) => each.age == null ? count(null) : seconds(each.age) },
+      { name: "end", title: "End", hint: "What the offsets add up to without a lag", numeric: true },
+      { name: "clients", title: "Clients", numeric: true },
+    ],
+    rows: row.nodes,
+    key: (each) => each.node,
+    sort: "node",
+    caption: `Group ${row.group} on each node`,
+  });
+}
+
+function committed(offsets) {
+  const queues = Object.entries(offsets);
+  if (queues.length === 1) return count(queues[0][1]);
+  return queues.map(([queue, offset]) => `${queue}: ${count(offset)}`).join(", ") || count(null);
+}
+
+const nameOf = ({ topic, group, kind }) => [topic, group, kind].join("/");

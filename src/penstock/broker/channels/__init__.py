@@ -1,0 +1,1 @@
+"""Channels: the messages that they owe, deliveries, deferrals, attempts."""

@@ -1,0 +1,416 @@
+"""A channel: every message of its topic, delivered until one of its consumers finishes it.
+
+What it owes and in which state that is stands in ``holdings``. Delivery hands a consumer a slice of
+a batch, as many messages as it has room for; finishing gives back a range. Only requeues,
+time-outs, touches, deferrals and sampling look at single messages.
+
+Times named ``now`` are monotonic nanoseconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from penstock.broker.channels.alarms import Alarms
+from penstock.broker.channels.channel_state import ChannelOptions, Holdings
+from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.channels.spent import (
+    MOVE_BYTES_MAX,
+    MOVE_MESSAGES_MAX,
+    MOVE_RETRY_NS,
+    SpentRange,
+)
+from penstock.broker.dead_letters import Origins, Parcel, are_letters
+from penstock.broker.retrieval import retrieve
+from penstock.broker.runs import Offsets, runs
+from penstock.core.chance import Chance
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.storage.batch import Batch
+from penstock.storage.log import ReadableLog
+
+__all__ = ["Channel", "ChannelOptions", "NotInFlightError"]
+
+logger = logging.getLogger(__name__)
+
+READ_RETRY_NS: Final = 10**9
+
+SERVE_BYTES_MAX: Final = 1024 * 1024
+"""About how much a consumer gets at once; then it is seen whether its connection takes more."""
+_REQUEUED_AT_ONCE: Final = 16
+
+Hungry = dict[Consumer, None]  # an ordered set
+
+
+class NotInFlightError(Exception):
+    """The message is not in flight, or not to this consumer; the text is NSQ's."""
+
+
+class Channel(Holdings):
+    """A named cursor over a topic queue's log, with acknowledgement of each message."""
+
+    def __init__(
+        self,
+        name: str,
+        log: ReadableLog,
+        cursor: int,
+        *,
+        clock: Clock,
+        chance: Chance,
+        alarms: Alarms,
+        options: ChannelOptions,
+        topic_name: str = "",
+        bounded: bool = False,
+    ) -> None:
+        super().__init__(name, log, cursor, clock=clock, alarms=alarms, options=options,
+                         topic_name=topic_name, bounded=bounded)  # fmt: skip
+        self.paused = False
+        self.requeue_count = 0
+        self.timeout_count = 0
+        self.dead_letter_count = 0
+        self.delivered_counts = [0, 0, 0]  # by Locality
+        self.dead_letter_topic = ""
+        self._hungry: tuple[Hungry, Hungry, Hungry] = ({}, {}, {})  # by Locality
+        self._chance = chance
+
+    @property
+    def delivered_count(self) -> int:
+        """Messages given to consumers, first and further attempts alike."""
+        return sum(self.delivered_counts)
+
+    # --- the topic's side ----------------------------------------------------------------------
+
+    def advance(self, head: int, backlog: bool = False) -> None:
+        """The topic has distributed its log up to ``head``; ``backlog``: what had waited in it."""
+        self.message_count += head - self.head
+        self.head = head
+        if backlog:
+            self.backlog_end = head
+            self.backlog_since_ns = self._clock.monotonic_ns()
+        if self.bounded:
+            room = sum([max(0, c.room()) for hungry in self._hungry for c in hungry])
+            surplus = self.depth - self._options.mem_queue_size - room
+            if surplus > 0:
+                self._drop_newest(surplus)
+
+    # --- consumers -----------------------------------------------------------------------------
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.consumers.append(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """The consumer is gone; what it had in flight waits for its time-out."""
+        self.consumers.remove(consumer)
+        consumer.ready = 0  # whatever is still heard of it, nothing is given to it any more
+        self._hungry[consumer.locality].pop(consumer, None)
+        if consumer.flights.count:
+            self._departed.append(consumer.flights)
+
+    def refresh(self, consumer: Consumer) -> None:
+        """The consumer's room has changed: RDY, a finish, or its connection can be written
+        again.
+        """
+        if consumer.room() > 0:
+            self._hungry[consumer.locality][consumer] = None
+        else:
+            self._hungry[consumer.locality].pop(consumer, None)
+
+    def finish(self, consumer: Consumer, offsets: Offsets) -> list[int]:
+        """FIN of these offsets; those that were not in flight to this consumer are returned."""
+        failed: list[int] = []
+        flights = consumer.flights
+        before = flights.count
+        latency = self.latency
+        for first, next_ in runs(offsets):
+            if flights.finish(first, next_):
+                if latency is not None:
+                    latency.finished(first, next_)
+                continue
+            for offset in range(first, next_):
+                if flights.take(offset) is None:
+                    failed.append(offset)
+                elif latency is not None:
+                    latency.finished(offset, offset + 1)
+        if flights.count < before:
+            consumer.finish_count += before - flights.count
+            self.changed = True
+            self.refresh(consumer)
+        return failed
+
+    def requeue(self, consumer: Consumer, offset: int, delay_ns: int, now: int) -> None:
+        """REQ: deliver the message again, after a delay or, with 0, at the tail.
+
+        Raises NotInFlightError.
+        """
+        odd = consumer.flights.take(offset)
+        if odd is None:
+            raise NotInFlightError(self.why_not(offset))
+        consumer.requeue_count += 1
+        self.requeue_count += 1
+        if delay_ns > 0:
+            self._defer(now + delay_ns, offset, offset + 1, odd.attempts)
+        else:
+            self._requeue(offset, offset + 1, odd.attempts)
+        self.refresh(consumer)
+
+    def touch(
+        self, consumer: Consumer, offset: int, now: int, timeout_ns: int | None = None
+    ) -> None:
+        """TOUCH: start the message's time-out anew, within the longest allowed, or one so long.
+
+        Raises NotInFlightError.
+        """
+        odd = consumer.flights.take(offset)
+        if odd is None:
+            raise NotInFlightError(self.why_not(offset))
+        if timeout_ns is None:
+            latest = odd.delivered + self._options.max_msg_timeout_ns
+            deadline = min(now + consumer.flights.timeout_ns, latest)
+        else:
+            deadline = now + timeout_ns
+        consumer.flights.add_odd(offset, odd.attempts, deadline, odd.delivered)
+        self._alarms.wake(self, deadline)
+
+    def why_not(self, offset: int) -> str:
+        """Why a message cannot be finished, requeued or touched by a consumer that has it not."""
+        owned = any(offset in flights for flights in self._holders())
+        return "client does not own message" if owned else "ID not in flight"
+
+    # --- delivery ------------------------------------------------------------------------------
+
+    def dispatch(self, now: int) -> None:
+        """Give the waiting messages to the consumers that have room, the nearest first."""
+        for hungry in self._hungry:
+            if hungry and not self._feed(hungry, now):
+                return
+
+    def _feed(self, hungry: Hungry, now: int) -> bool:
+        """Share out what waits fairly; False when nothing could be read."""
+        turn = 0  # how many are still to be served before the first comes again
+        while hungry and (waiting := self._deliverable()) > 0:
+            turn = turn or len(hungry)
+            consumer = next(iter(hungry))
+            share = -(-waiting // turn)
+            turn -= 1
+            del hungry[consumer]
+            room = consumer.room()
+            if room <= 0:
+                continue
+            if not self._serve(consumer, min(room, share), now) and self._deliverable() == waiting:
+                hungry[consumer] = None
+                return False
+            if consumer.room() > 0:
+                hungry[consumer] = None
+        return True
+
+    def _deliverable(self) -> int:
+        if self.paused:
+            return 0
+        self._border()  # requeued messages wait for the cursor, skips at it do not hold it back
+        fresh = self.head - self.cursor - len(self.skips)
+        return fresh + self.requeued.eligible(self.cursor)
+
+    def _serve(self, consumer: Consumer, room: int, now: int) -> bool:
+        deliveries: list[Delivery] = []
+        try:
+            room -= self._serve_requeued(consumer, room, now, deliveries)
+            if room > 0:
+                self._serve_fresh(consumer, room, now, deliveries)
+        except StorageError as error:  # nothing is lost: it is still where it was
+            logger.error("CHANNEL(%s): failed to read from the log - %s", self.name, error)
+            self._alarms.wake(self, now + READ_RETRY_NS)
+        if deliveries:
+            delivered = sum([d.next - d.first for d in deliveries])
+            consumer.message_count += delivered
+            self.delivered_counts[consumer.locality] += delivered
+            if self.latency is not None:
+                self.latency.delivered(deliveries)
+            consumer.deliver(deliveries)
+            self.changed = True
+        return bool(deliveries)
+
+    def _serve_requeued(
+        self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
+    ) -> int:
+        served = 0
+        budget = SERVE_BYTES_MAX
+        deadline = now + consumer.flights.timeout_ns
+        while served < room and budget > 0:
+            entry = self.requeued.take(self.cursor, min(room - served, _REQUEUED_AT_ONCE))
+            if entry is None:
+                break
+            attempts = (entry.attempts + 1) & 0xFFFF  # u16 on the wire, wraps as in Go
+            self._alarms.wake(self, deadline)
+            rest = entry.first
+            try:
+                for batch, first, next_ in retrieve(self.log, entry.first, entry.next, self._lose):
+                    deliveries.append(Delivery(batch, first, next_, attempts))
+                    budget -= (next_ - first) * (len(batch.frames) // batch.count)
+                    for offset in range(first, next_):
+                        consumer.flights.add_odd(offset, attempts, deadline, now)
+                    served += next_ - first
+                    rest = next_
+            except StorageError:
+                self.requeued.put_back(entry._replace(first=rest))
+                raise
+        return served
+
+    def _serve_fresh(
+        self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
+    ) -> None:
+        budget = SERVE_BYTES_MAX
+        while room > 0 and budget > 0 and (border := self._border()) > self.cursor:
+            batches, place = self.log.batches_at(self.cursor)
+            if place >= len(batches):
+                self._step_to(border)  # nothing readable is left before the head
+                continue
+            while place < len(batches) and room > 0 and budget > 0 and self.cursor < border:
+                batch = batches[place]
+                place += 1
+                if batch.first_offset > self.cursor:
+                    self._step_to(min(border, batch.first_offset))
+                if self.cursor >= border or (
+                    batch.delay_ns and self._defer_late(batch, border, now)
+                ):
+                    break
+                frame_bytes = len(batch.frames) // batch.count
+                fitting = min(room, budget // frame_bytes + 1)
+                last = min(batch.next_offset, border, self.cursor + fitting)
+                budget -= (last - self.cursor) * frame_bytes
+                if consumer.sample_rate:
+                    room -= self._sample(consumer, batch, last, now, deliveries)
+                else:
+                    deliveries.append(Delivery(batch, self.cursor, last, 1))
+                    self._launch(consumer, self.cursor, last, now)
+                    room -= last - self.cursor
+                self.cursor = last
+        if self.skips:
+            self.skips.discard_below(self.cursor)
+
+    def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
+        deadline = consumer.flights.add(first, last, now)
+        if self.wake_at is None or deadline < self.wake_at:
+            self._alarms.wake(self, deadline)
+
+    def _sample(
+        self, consumer: Consumer, batch: Batch, last: int, now: int, deliveries: list[Delivery]
+    ) -> int:
+        """Deliver about ``sample_rate`` percent up to ``last``; the others vanish here."""
+        kept = 0
+        for offset in range(self.cursor, last):
+            if self._chance.below(100) < consumer.sample_rate:
+                deliveries.append(Delivery(batch, offset, offset + 1, 1))
+                self._launch(consumer, offset, offset + 1, now)
+                kept += 1
+        return kept
+
+    def _step_to(self, next_: int) -> None:
+        """Offsets up to ``next_`` are damaged in the log: step over them and count them."""
+        self._lose(next_ - self.cursor)
+        self.cursor = next_
+
+    def _defer_late(self, batch: Batch, border: int, now: int) -> bool:
+        """Defer a batch of the backlog whose time has not come.
+
+        It is counted from the publish or, as in NSQ, from when the topic gave it to the channel.
+        """
+        if batch.first_offset < self.backlog_end:
+            deadline = self.backlog_since_ns + batch.delay_ns
+        else:
+            deadline = batch.timestamp_ns + batch.delay_ns - self._wall_ahead_ns()
+        wait = min(deadline - now, batch.delay_ns)  # the wall clock may have been set back since
+        if wait <= 0:
+            return False
+        self.defer(self.cursor, min(batch.next_offset, border), wait, now)
+        return True
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def tick(self, now: int) -> None:
+        """Requeue what has timed out and what was deferred until now; then sleep again."""
+        for flights in self._holders():
+            for first, next_, attempts in flights.expire(now):
+                self.timeout_count += next_ - first
+                self._requeue(first, next_, attempts)
+        self._departed = [flights for flights in self._departed if flights.count]
+        for _, first, next_, attempts in self.deferred.due(now):
+            self._requeue(first, next_, attempts)
+        for consumer in self.consumers:
+            self.refresh(consumer)
+        deadlines = [flights.next_deadline() for flights in self._holders()]
+        deadlines.append(self.deferred.next_deadline())
+        waiting = [deadline for deadline in deadlines if deadline is not None]
+        if waiting:
+            self._alarms.wake(self, min(waiting))
+
+    # --- dead letters --------------------------------------------------------------------------
+
+    def limit_attempts(self, most: int, dead_letter_topic: str) -> None:
+        """Deliver a message at most so often (0: without end), then move it to that topic."""
+        self.max_attempts = most
+        self.dead_letter_topic = dead_letter_topic
+        again = self.spent.take(None)
+        if most:
+            again += [SpentRange(*e[:3]) for e in self.requeued.take_spent(most)]
+        for first, next_, attempts in again:
+            self._requeue(first, next_, attempts)
+
+    def take_spent(self, now: int) -> Parcel | None:
+        """Spent messages to be moved to the dead-letter topic, until ``settle``; None: none now.
+
+        One that is a dead letter already is not moved again, or it might go round in circles: it is
+        delivered on.
+        """
+        entries = self.spent.take(MOVE_MESSAGES_MAX)
+        if not entries:
+            return None
+        parcel = Parcel([], [], Origins(self.topic_name, self.name, [], []))
+        budget = MOVE_BYTES_MAX
+        while entries and budget > 0:
+            first, next_, attempts = entries.pop(0)
+            try:
+                for batch, low, high in retrieve(self.log, first, next_, self._lose):
+                    if are_letters(batch):
+                        self._requeue_again(low, high, attempts)
+                    else:
+                        budget -= parcel.add(batch, low, high, attempts, self.log.id_base)
+                    first = high
+                    if budget <= 0:
+                        break
+                else:
+                    first = next_
+            except StorageError as error:
+                logger.error("CHANNEL(%s): failed to read from the log - %s", self.name, error)
+                self._alarms.wake(self, now + READ_RETRY_NS)
+                budget = 0
+            if first < next_:
+                entries.insert(0, SpentRange(first, next_, attempts))
+        self.spent.put_back(entries)
+        self.spent.move(parcel.move)
+        self.changed = True
+        return parcel if parcel.move else None
+
+    def settle(self, parcel: Parcel, now: int, *, moved: bool) -> None:
+        """The parcel is in the dead-letter topic, or it could not be: then once more, later."""
+        if not self.spent.end(parcel.move, moved):
+            return  # emptied meanwhile
+        if moved:
+            self.dead_letter_count += len(parcel.frames)
+        self.changed = True
+        if self.spent.count:
+            self._alarms.wake(self, now if moved else now + MOVE_RETRY_NS)
+
+    # --- administration ------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def unpause(self) -> None:
+        """Deliver again; the caller dispatches."""
+        self.paused = False
+
+    def empty(self) -> None:
+        super().empty()
+        for consumer in self.consumers:
+            self.refresh(consumer)

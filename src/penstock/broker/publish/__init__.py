@@ -1,0 +1,1 @@
+"""Publishing: records, staged batches, writers, bounds."""

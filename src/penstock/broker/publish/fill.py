@@ -1,0 +1,66 @@
+"""The number and size of the messages in a topic and its channels, to compare with its bounds.
+
+Messages that wait for a sync count, as they are about to become visible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.broker.publish.bounds import Bounds
+
+if TYPE_CHECKING:
+    from penstock.broker.channels.channel import Channel
+    from penstock.storage.log import Log
+    from penstock.storage.memory_log import MemoryLog
+
+
+class Fill(NamedTuple):
+    """The content of a topic or of one of its channels, in messages and bytes."""
+
+    messages: int
+    nbytes: int
+
+    def surplus(self, bounds: Bounds) -> int:
+        """The number of messages that are too many; bytes that are too many count as messages."""
+        messages = self.messages - bounds.max_depth if bounds.max_depth else 0
+        over = self.nbytes - bounds.max_bytes if bounds.max_bytes else 0
+        if over > 0 and self.messages:
+            messages = max(messages, -(-over * self.messages // self.nbytes))
+        return max(0, messages)
+
+
+class Filled(Protocol):
+    """A topic, as far as it is measured."""
+
+    log: Log | MemoryLog
+    head: int
+    channels: dict[str, Channel]
+
+
+def fill_of(topic: Filled) -> Fill:
+    """The fill of a topic: of its fullest channel, or of what waits in the topic itself."""
+    size = mean_bytes(topic.log)
+    fills = [fill_of_channel(topic.log, channel, size) for channel in topic.channels.values()]
+    fills.append(fill_waiting(topic))
+    return Fill(max(fill.messages for fill in fills), max(fill.nbytes for fill in fills))
+
+
+def fill_waiting(topic: Filled) -> Fill:
+    """Messages that wait in the topic itself, for channels to come or for a pause to end."""
+    return Fill(topic.log.append_offset - topic.head, topic.log.bytes_from(topic.head))
+
+
+def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -> Fill:
+    """Messages that one channel needs, with those that wait in the topic for it."""
+    skipped = len(channel.skips)
+    ahead = log.append_offset - channel.cursor
+    behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
+    share = (ahead - skipped) / ahead if ahead else 0
+    nbytes = log.bytes_from(channel.cursor) * share + behind * mean_bytes
+    return Fill(ahead - skipped + behind, int(nbytes))
+
+
+def mean_bytes(log: Log | MemoryLog) -> float:
+    """The average size of a message in the log."""
+    return log.nbytes / max(1, log.append_offset - log.start_offset)

@@ -1,0 +1,117 @@
+"""From the publishes of one pass of the loop to the batches of one write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, cast
+
+import numpy as np
+from msgspec import Struct
+
+from penstock.broker.publish.records import Placed, PlacedRecords, Records
+from penstock.core.errors import StorageError
+from penstock.storage.batch import Batch, Buffer, Positions
+from penstock.storage.queues.queue_index import Queues
+
+Outcome = Callable[[StorageError | None], None]
+
+BATCH_BYTES_MAX: Final = 1024 * 1024
+"""Publishes are joined up to this size; one that is larger by itself becomes a batch of its own."""
+
+
+class Staged(Struct):
+    """A publish that waits for the next commit; ``done`` is told how it went."""
+
+    records: Records
+    delay_ns: int
+    done: Outcome
+    queue: int = 0
+
+
+def batches_of(
+    staged: list[Staged],
+    queues: Queues,
+    first_offset: int,
+    id_base: int,
+    timestamp_ns: int,
+    placed: Placed | None = None,
+    ahead: dict[int, int] | None = None,
+) -> list[Batch]:
+    """The batches that hold these publishes in their order, the first at ``first_offset``.
+
+    Neighbours of one queue with the same delay share a batch when they are all single messages, or
+    all of one frame size, and have no note. ``ahead`` counts, by queue, the messages that are not
+    in ``queues`` yet; the messages of these batches are added to it.
+    """
+    groups = []
+    places: list[tuple[PlacedRecords, int]] = []
+    taken = {} if ahead is None else ahead
+    start = 0
+    while start < len(staged):
+        group = staged[start : _group_end(staged, start)]
+        groups.append((group, first_offset))
+        first, queue = group[0].records, group[0].queue
+        count = len(group) if first.count == 1 else sum([item.records.count for item in group])
+        before = taken.get(queue, 0)
+        if first.dialect:
+            _place(group, queues.bounds(queue)[1] + before, id_base + first_offset, places)
+        taken[queue] = before + count
+        first_offset += count
+        start += len(group)
+    if placed is not None and places:
+        placed(places, timestamp_ns)
+    return [_batch(group, first_offset, id_base, timestamp_ns) for group, first_offset in groups]
+
+
+def _place(
+    group: list[Staged], queue_offset: int, first_id: int, places: list[tuple[PlacedRecords, int]]
+) -> None:
+    """Tell records their places in the queue, and note their ids."""
+    for item in group:
+        records = cast(PlacedRecords, item.records)
+        records.queue_offset = queue_offset
+        places.append((records, first_id))
+        queue_offset += records.count
+        first_id += records.count
+
+
+def _group_end(staged: list[Staged], start: int) -> int:
+    """Behind the last publish that shares a batch with the one at ``start``."""
+    first, delay_ns, queue = staged[start].records, staged[start].delay_ns, staged[start].queue
+    end = start + 1
+    if first.note:
+        return end
+    single, stride, nbytes = first.count == 1, first.stride, first.nbytes
+    while end < len(staged) and staged[end].queue == queue:
+        records = staged[end].records
+        nbytes += records.nbytes
+        if nbytes > BATCH_BYTES_MAX or staged[end].delay_ns != delay_ns:
+            break
+        if records.dialect != first.dialect or single != (records.count == 1):
+            break
+        if not single and (not stride or records.stride != stride):
+            break
+        if not records.stride and records.note:
+            break
+        end += 1
+    return end
+
+
+def _batch(group: list[Staged], first_offset: int, id_base: int, timestamp_ns: int) -> Batch:
+    first = group[0].records
+    stride = first.stride
+    frames: list[Buffer] = []
+    table: Positions | None = None
+    next_id = first_id = id_base + first_offset
+    for item in group:
+        records = item.records
+        encoded, table = records.encode(next_id, timestamp_ns)
+        frames.append(encoded)
+        next_id += records.count
+        if records.stride != stride:
+            stride = 0
+    if not stride and len(group) > 1:
+        table = np.cumsum([0, *(item.records.stride for item in group)], dtype=np.uint32)
+    return Batch.build(first_offset, first_id, timestamp_ns, next_id - first_id, stride, frames,
+                       table=table, delay_ns=group[0].delay_ns, dialect=first.dialect,
+                       note=first.note, queue=group[0].queue)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Flags of all programs: their help, completion, and complaints about wrong ones."""

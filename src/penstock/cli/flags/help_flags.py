@@ -1,0 +1,34 @@
+"""``penstock help flags``: the flags of all programs, or those that words are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.cli.flags.programs import programs
+from penstock.cli.shared.pipes import quiet_pipe
+from penstock.core.errors import PenstockError
+
+
+def run_help_flags(words: Sequence[str]) -> None:
+    """Print a program's name, and below it those of its flags that have all the words.
+
+    A word is of the flag, its help, or the program's whole name. Raises PenstockError where no
+    flag has them.
+    """
+    wanted = [word.lower() for word in words]
+    found = False
+    with quiet_pipe():
+        for program, flags in programs().items():
+            left = [word for word in wanted if word != program]
+            chosen = [
+                each
+                for each in flags
+                if all(word in f"{each.name} {each.help}".lower() for word in left)
+            ]
+            if chosen:
+                print(f"\n{program}" if found else program)
+                found = True
+            for each in chosen:
+                print(f"  {each.shown}\n        {each.help}")
+    if not found:
+        raise PenstockError(f"no flag of any program is about {' '.join(words)}")

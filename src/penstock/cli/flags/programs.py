@@ -1,0 +1,70 @@
+"""The programs beside ``penstock``, and the flags of each, for help and completion."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.core.settings.options import Flags
+from penstock.core.settings.options import Option as Declared
+
+
+class Flag(NamedTuple):
+    """One flag as it is typed; ``value`` names what follows it, and is empty for a switch."""
+
+    name: str
+    value: str
+    help: str
+
+    @property
+    def shown(self) -> str:
+        """The flag with the place of its value, as help prints it."""
+        return f"{self.name}={self.value}" if self.value else self.name
+
+
+def programs() -> dict[str, list[Flag]]:
+    """The flags of every program that is installed with this package, those of NSQ's first.
+
+    ``penstock`` and ``mqadmin`` have none but those of their sub-commands, which they list.
+    """
+    from penstock.cli.mqbroker import flags as mqbroker
+    from penstock.cli.mqnamesrv import flags as mqnamesrv
+
+    found = {name: _of_nsq(flags) for name, flags in _nsq_programs().items()}
+    for name, parser in (("mqbroker", mqbroker()), ("mqnamesrv", mqnamesrv())):
+        found[name] = [Flag(*each) for each in parser.listed()]
+    return found
+
+
+def _nsq_programs() -> dict[str, type[Flags]]:
+    from penstock.admin.options import AdminOptions
+    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqlookupd.options import LookupdOptions
+    from penstock.nsq.tools.nsq_to_nsq.options import ToNsqdFlags
+    from penstock.nsq.tools.stat import StatFlags
+    from penstock.nsq.tools.tail import TailFlags
+    from penstock.nsq.tools.to_file.options import ToFileFlags
+    from penstock.nsq.tools.to_http.options import ToHttpFlags
+    from penstock.nsq.tools.to_nsq.program import ToNsqFlags
+
+    return {
+        "nsqd": NsqdOptions,
+        "nsqlookupd": LookupdOptions,
+        "nsqadmin": AdminOptions,
+        "nsq_stat": StatFlags,
+        "nsq_tail": TailFlags,
+        "nsq_to_file": ToFileFlags,
+        "nsq_to_http": ToHttpFlags,
+        "nsq_to_nsq": ToNsqdFlags,
+        "to_nsq": ToNsqFlags,
+    }
+
+
+def _of_nsq(flags: type[Flags]) -> list[Flag]:
+    listed = [each for each in flags.declared.values() if not each.hidden]
+    return [_flag(each) for each in sorted(listed, key=lambda each: each.flag)]
+
+
+def _flag(declared: Declared) -> Flag:
+    default = declared.kind.show_default(declared.initial())
+    text = f"{declared.help} (default {default})" if default else declared.help
+    return Flag(f"--{declared.flag}", declared.kind.placeholder, text)

@@ -1,0 +1,1 @@
+"""HTTP/1.1, as a server and as a client."""

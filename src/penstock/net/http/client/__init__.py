@@ -1,0 +1,1 @@
+"""HTTP clients, asyncio's and blocking ones, over one reader of answers."""

@@ -1,0 +1,128 @@
+"""Connections of an HTTP client that are kept for the next request.
+
+pool = HttpPool(connect_timeout=2.0, kept_per_origin=100)
+reader = await pool.ask(
+    Origin(False, "127.0.0.1", 8080), request, lambda: AnswerReader("POST", 1 << 20)
+)
+await pool.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+
+from penstock.net.http.client.answer import AnswerReader
+from penstock.net.http.client.link import HttpLink, Origin, open_link
+
+IDLE_S_MAX = 90.0
+"""A connection that nobody used for so long is not used again."""
+ORIGINS_MAX = 100
+"""Connections to more origins than these are not kept: redirects may lead anywhere."""
+
+
+class ConnectFailed(Exception):
+    """There is no connection to be had; ``cause`` says why, a TimeoutError too late."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class HttpPool:
+    """Asks any number of origins; after an answer up to `kept_per_origin` connections stay open.
+
+    How many requests are under way at once is up to the callers.
+    """
+
+    def __init__(
+        self,
+        *,
+        connect_timeout: float | None,
+        kept_per_origin: int,
+        tls: ssl.SSLContext | None = None,
+        server_name: str = "",
+    ) -> None:
+        """Times in seconds. Without `tls` secure origins must show what this system trusts;
+        `server_name` is the name in their certificates, if it is not their host's.
+        """
+        self._connect_timeout = connect_timeout
+        self._kept_per_origin = kept_per_origin
+        self._tls = tls
+        self._server_name = server_name
+        self._idle: dict[Origin, deque[tuple[HttpLink, float]]] = {}
+        self._open: set[HttpLink] = set()
+        self._now: Callable[[], float] = asyncio.get_running_loop().time
+
+    async def ask(
+        self, origin: Origin, request: bytes, new_reader: Callable[[], AnswerReader]
+    ) -> AnswerReader:
+        """One exchange; a reader of `new_reader`, which is done.
+
+        A kept connection that ends before a byte of the answer was most likely closed meanwhile:
+        the request is sent again, over a new one. Raises ConnectFailed; EOFError, OSError or
+        ValueError when no usable answer comes.
+        """
+        link = self._take(origin)
+        if link is not None:
+            reader = new_reader()
+            try:
+                await link.ask(request, reader)
+                self._keep(origin, link)
+                return reader
+            except (EOFError, OSError):
+                if reader.began:
+                    raise
+        link = await self._connect(origin)
+        reader = new_reader()
+        await link.ask(request, reader)
+        self._keep(origin, link)
+        return reader
+
+    async def close(self) -> None:
+        """Close all connections, those in use as well."""
+        self._idle.clear()
+        for link in list(self._open):
+            link.abort()
+        await asyncio.sleep(0)
+
+    async def _connect(self, origin: Origin) -> HttpLink:
+        if origin.is_secure and self._tls is None:
+            self._tls = ssl.create_default_context()
+        tls = self._tls if origin.is_secure else None
+        try:
+            link = await open_link(
+                origin,
+                self._connect_timeout,
+                tls,
+                self._open.discard,
+                server_name=self._server_name,
+            )
+        except OSError as error:
+            raise ConnectFailed(error) from error
+        self._open.add(link)
+        return link
+
+    def _take(self, origin: Origin) -> HttpLink | None:
+        """The one used last, as it has most likely not been closed yet."""
+        idle = self._idle.get(origin)
+        while idle:
+            link, since = idle.pop()
+            if link.is_open and self._now() - since < IDLE_S_MAX:
+                return link
+            link.abort()
+        return None
+
+    def _keep(self, origin: Origin, link: HttpLink) -> None:
+        if not link.is_open:
+            return
+        idle = self._idle.pop(origin, deque())
+        self._idle[origin] = idle  # the last of the origins again
+        idle.append((link, self._now()))
+        if len(idle) > self._kept_per_origin:
+            idle.popleft()[0].abort()
+        if len(self._idle) > ORIGINS_MAX:
+            for unused, _ in self._idle.pop(next(iter(self._idle))):
+                unused.abort()

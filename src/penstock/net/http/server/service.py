@@ -1,0 +1,69 @@
+"""The HTTP server of the daemons; this module is its face, the others hold its parts.
+
+    router = Router()
+    router.add("GET", "/ping", lambda request: text("OK"))
+    server = HttpServer(router)
+    listener = await tcp.listen(server, "127.0.0.1:0", "HTTP")
+
+`http_reader` reads requests (by `httptools`, with what `http_head` adds), `http_router` finds their
+handlers, `http_message` writes the answers' bytes, and `http_connection` does all that for one
+client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.net.budget import Memory
+from penstock.net.http.server.connection import Connection
+from penstock.net.http.server.download import Download
+from penstock.net.http.server.later import Later
+from penstock.net.http.server.message import DateLine, Headers, Request, Response, text
+from penstock.net.http.server.route import Begin, Handler
+from penstock.net.http.server.router import DEFAULT_MAX_BODY, ErrorPages, Router
+from penstock.net.http.server.stream import Stream
+
+__all__ = [
+    "DEFAULT_MAX_BODY",
+    "Begin",
+    "Download",
+    "ErrorPages",
+    "Handler",
+    "Headers",
+    "HttpServer",
+    "Later",
+    "Request",
+    "Response",
+    "Router",
+    "Stream",
+    "text",
+]
+
+
+class HttpServer:
+    """Serves a router's routes; its instance is the protocol factory for `net.tcp.listen`."""
+
+    def __init__(
+        self,
+        router: Router,
+        *,
+        log: logging.Logger | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        memory: Memory | None = None,
+    ) -> None:
+        self.router = router
+        self.memory = memory or Memory.of()
+        self.clock = clock
+        self.date = DateLine(clock)
+        self.log = log or logging.getLogger("penstock.net.http.server.service")
+        self.connections: set[Connection] = set()
+
+    def __call__(self) -> asyncio.Protocol:
+        return Connection(self)
+
+    def close_connections(self) -> None:
+        """Closes every open connection after what was written to it; for shutdown."""
+        for connection in list(self.connections):
+            connection.close()

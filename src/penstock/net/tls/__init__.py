@@ -1,0 +1,1 @@
+"""TLS and other layers between a socket and a protocol."""

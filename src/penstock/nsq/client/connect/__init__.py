@@ -1,0 +1,1 @@
+"""One connection of the client, without I/O: handshake, frames, upgrades."""

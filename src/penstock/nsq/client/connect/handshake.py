@@ -1,0 +1,134 @@
+"""The start of a connection, without I/O: magic, IDENTIFY, upgrades, AUTH where asked, SUB.
+
+The conversation is written down once, as a generator; ``Wire`` sends what it asks and hands it the
+answers (NSQ spec 1.4 to 1.6, 1.10).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Generator
+from typing import NamedTuple
+
+from penstock.core.quote import quote
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.connect.server_info import ServerInfo, StrangeAnswer
+from penstock.nsq.client.errors import HandshakeFailed, server_error
+from penstock.nsq.client.events import tell
+from penstock.nsq.protocol import encode
+from penstock.nsq.protocol.frames import Error, Frame, MessageBlock
+
+_SHOWN = {"tls": "TLS", "deflate": "Deflate", "snappy": "Snappy"}
+
+
+class Ask(NamedTuple):
+    """One thing to ask of the node: send ``command``, or put ``layer`` on, and take the answer."""
+
+    what: str
+    command: bytes = b""
+    layer: str = ""
+
+
+class Handshake:
+    """The opening of one connection, of a consumer when a topic and a channel are given."""
+
+    def __init__(self, address: str, config: Config, topic: str = "", channel: str = "") -> None:
+        self.server = ServerInfo()
+        self.done = False
+        self._address = address
+        self._config = config
+        self._topic = topic
+        self._channel = channel
+        self._conversation = self._talk()
+        self._ask = Ask("")
+
+    @property
+    def awaited(self) -> str:
+        """The request that the node has not answered yet."""
+        return self._ask.what
+
+    def begin(self) -> Ask:
+        """The first request."""
+        self._ask = next(self._conversation)
+        return self._ask
+
+    def receive(self, frame: Frame) -> Ask | None:
+        """The request that follows this answer; None when there is nothing more, or not yet.
+
+        Raises the ServerError of a refusal, and HandshakeFailed.
+        """
+        if isinstance(frame, Error):
+            self._tell(logging.ERROR, "error-frame", f"protocol error - {frame.text}")
+            raise server_error(frame.text)
+        if isinstance(frame, MessageBlock):
+            raise self._failed(f"the server sent a message instead of an answer to {self.awaited}")
+        if frame.is_heartbeat:
+            # Before an upgrade the server may swallow what it did not ask for (NSQ spec 1.6).
+            early = self._ask.layer or self.awaited == "IDENTIFY"
+            return None if early else Ask(self.awaited, encode.NOP)
+        try:
+            self._ask = self._conversation.send(frame.data)
+        except StopIteration:
+            self.done = True
+            return None
+        return self._ask
+
+    def _talk(self) -> Generator[Ask, bytes, None]:
+        body = self._config.identify_body()
+        answer = yield Ask("IDENTIFY", encode.MAGIC_V2 + encode.identify(body))
+        self._learn(answer)
+        for layer in self.server.layers:
+            shown = _SHOWN[layer]
+            self._tell(logging.INFO, "protocol", f"upgrading to {shown}")
+            if (yield Ask(f"{shown} upgrade", layer=layer)) != b"OK":
+                raise self._failed(f"invalid response from {shown} upgrade")
+        if self.server.auth_required:
+            if not self._config.auth_secret:
+                text = "Auth Required: the server requires authentication, there is no auth_secret"
+                raise self._failed(text)
+            self._authorized((yield Ask("AUTH", encode.auth(self._config.auth_secret.encode()))))
+        if self._topic:
+            yield Ask("SUB", encode.subscribe(self._topic, self._channel))
+
+    def _learn(self, answer: bytes) -> None:
+        try:
+            self.server = ServerInfo.of(answer)
+        except StrangeAnswer as error:
+            raise self._failed(str(error)) from error
+        self._tell(logging.DEBUG, "protocol", f"IDENTIFY response: {self.server}")
+        if self._config.tls_v1 and not self.server.tls_v1:
+            self._without_tls()
+
+    def _without_tls(self) -> None:
+        """Accept a server without TLS, with a warning, or raise HandshakeFailed.
+
+        As in go-nsq ``tls_v1`` alone means TLS where it is offered; a configuration that says whom
+        to trust, or has a secret to keep, wants no less.
+        """
+        config = self._config
+        text = "the server offers no TLS"
+        trusts = config.tls_config or config.tls_root_ca_file or config.tls_cert
+        if trusts or (config.auth_secret and self.server.auth_required):
+            raise self._failed(text)
+        self._tell(logging.WARNING, "protocol", f"{text}, the connection is in the clear")
+
+    def _authorized(self, answer: bytes) -> None:
+        try:
+            found = json.loads(answer)
+            identity, url = found.get("identity", ""), found.get("identity_url", "")
+            count = found.get("permission_count", 0)
+        except (ValueError, RecursionError, AttributeError):
+            raise self._failed("the answer to AUTH is no JSON object") from None
+        self._tell(
+            logging.INFO,
+            "protocol",
+            f"Auth accepted. Identity: {quote(str(identity))} {url} Permissions: {count}",
+        )
+
+    def _failed(self, reason: str) -> HandshakeFailed:
+        return HandshakeFailed(self._address, reason)
+
+    def _tell(self, level: int, event: str, text: str) -> None:
+        topic, channel = self._topic, self._channel
+        tell(level, event, text, address=self._address, topic=topic, channel=channel)

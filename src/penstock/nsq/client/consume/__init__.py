@@ -1,0 +1,1 @@
+"""The receiving side of the client, without I/O: RDY, backoff, replies."""

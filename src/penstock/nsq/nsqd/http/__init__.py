@@ -1,0 +1,1 @@
+"""The HTTP side of nsqd: publishing, administration, browsing, the log API."""

@@ -1,0 +1,259 @@
+"""The HTTP API of nsqd: publish, administer, look (NSQ spec 2)."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from penstock import __version__
+from penstock.broker.channels.channel import Channel
+from penstock.broker.topic import Topic
+from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.net.http.server.guard import Guard
+from penstock.net.http.server.service import Later, Request, Response
+from penstock.nsq.debug_pages import add_debug_pages, free_memory
+from penstock.nsq.http_api import (
+    ApiError,
+    NsqRouter,
+    Query,
+    error_response,
+    plain_response,
+    text_response,
+)
+from penstock.nsq.nsqd.http.api_arguments import existing_channel, topic_named
+from penstock.nsq.nsqd.http.browse_api import BrowseApi
+from penstock.nsq.nsqd.http.config_api import ConfigApi
+from penstock.nsq.nsqd.http.damage_api import DamageApi
+from penstock.nsq.nsqd.http.dead_letters_api import DeadTopics
+from penstock.nsq.nsqd.http.log_api import LogApi
+from penstock.nsq.nsqd.http.log_group_api import LogGroupApi
+from penstock.nsq.nsqd.http.pipelines_api import PipelinesApi
+from penstock.nsq.nsqd.http.refusals import refusal
+from penstock.nsq.nsqd.http.replay_api import ReplayApi
+from penstock.nsq.nsqd.http.settings_api import SettingsApi
+from penstock.nsq.nsqd.http.stage_api import StageApi
+from penstock.nsq.nsqd.http.write_down import check_written, write_down, write_names
+from penstock.nsq.nsqd.lookup import Lookup
+from penstock.nsq.nsqd.ports import Ports
+from penstock.nsq.nsqd.stats import packed_stats
+from penstock.nsq.nsqd.stats.prometheus import Metrics
+from penstock.nsq.nsqd.stats.stat_sources import StatSources
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.nsq.protocol.errors import ProtocolError
+from penstock.nsq.version import NSQ_VERSION
+
+_OK = text_response("OK")
+_PONG = plain_response("OK")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class NsqdApi:
+    """The handlers of one nsqd."""
+
+    def __init__(self, sources: StatSources, lookup: Lookup, ports: Ports, hostname: str) -> None:
+        self._sources = sources
+        self._node = sources.node
+        self._options = sources.options
+        self._limits = sources.options.limits()
+        self._registry = self._node.registry
+        self._topics = self._node.broker.topics
+        self._lookup = lookup
+        self._ports = ports
+        self._hostname = hostname
+
+    def router(self) -> NsqRouter:
+        """The routes of nsqd."""
+        options, node, topics = self._options, self._node, self._topics
+        router = NsqRouter(Guard.of(options, options.broadcast_address))
+        router.add("GET", "/ping", self._ping)
+        router.v1("GET", "/info", self._info)
+        router.v1("GET", "/stats", partial(packed_stats.handle, self._sources))
+        router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
+                  quiet=True)  # fmt: skip
+        router.v1("POST", "/mpub", self._mpub, max_body=options.max_body_size, quiet=True,
+                  begin=self._begin_mpub)  # fmt: skip
+        router.v1("POST", "/topic/create", self._create_topic)
+        router.v1("POST", "/topic/delete", self._delete_topic)
+        router.v1("POST", "/topic/empty", self._empty_topic)
+        router.v1("POST", "/topic/pause", partial(self._pause_topic, True))
+        router.v1("POST", "/topic/unpause", partial(self._pause_topic, False))
+        router.v1("POST", "/channel/delete", self._delete_channel)
+        router.v1("POST", "/channel/empty", self._empty_channel)
+        router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
+        router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
+        ConfigApi(options, self._lookup, self._ports).add_routes(router)
+        LogApi(node, self._ports, options.broadcast_address).add_routes(router)
+        LogGroupApi(node).add_routes(router)
+        PipelinesApi(self._sources.pipelines).add_routes(router)
+        stage = StageApi(self._registry.topics, self._sources.staged_parts, node.clock)
+        stage.add_routes(router, options.max_body_size)
+        ReplayApi(self._registry, node.clock).add_routes(router)
+        SettingsApi(topics).add_routes(router)
+        DamageApi(topics).add_routes(router)
+        BrowseApi(topics, node.clock).add_routes(router)
+        router.v1("GET", "/deadletters/topics", DeadTopics(topics).handle)
+        add_debug_pages(router, index="/debug/pprof/")
+        if options.metrics:
+            router.add("GET", "/metrics", Metrics(self._sources).handle, quiet=True)
+        router.add("PUT", "/debug/setblockrate", _set_block_rate)
+        router.add("POST", "/debug/freememory", free_memory)
+        return router
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def _ping(self, request: Request) -> Response:
+        health = self._node.health
+        return _PONG if health == "OK" else plain_response(health, 500)
+
+    def _info(self, request: Request) -> Any:
+        options = self._options
+        return {
+            "version": NSQ_VERSION,
+            "broadcast_address": options.broadcast_address,
+            "hostname": self._hostname,
+            "http_port": self._ports.http,
+            "tcp_port": self._ports.tcp,
+            "start_time": self._node.started_ns // SECOND,
+            "max_heartbeat_interval": options.max_heartbeat_interval,
+            "max_output_buffer_size": options.max_output_buffer_size,
+            "max_output_buffer_timeout": options.max_output_buffer_timeout,
+            "max_deflate_level": options.max_deflate_level,
+            "topology_zone": options.topology_zone,
+            "topology_region": options.topology_region,
+            "penstock_version": __version__,
+        }
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def _pub(self, request: Request) -> Any:
+        if not request.body:
+            raise ApiError(400, "MSG_EMPTY")
+        query = Query.parse(request.query)
+        topic = self._topic_to_publish(query)
+        return self._publish(topic, Bodies.single(request.body), self._delay(query))
+
+    def _mpub(self, request: Request) -> Any:
+        topic = request.begun or self._begin_mpub(request)
+        if isinstance(topic, ApiError):
+            raise topic
+        query = Query.parse(request.query)
+        delay = self._delay(query)
+        binary = query.get("binary")
+        bodies = self._text_bodies if binary in (None, "false", "0") else self._binary_bodies
+        records = bodies(request.body)
+        return _OK if records is None else self._publish(topic, records, delay)
+
+    def _begin_mpub(self, request: Request) -> Topic | ApiError:
+        """Find or create the topic before the body is read, as upstream does.
+
+        If the topic is deleted before the body is complete, it stays deleted and the request fails.
+        """
+        try:
+            return self._topic_to_publish(Query.parse(request.query))
+        except ApiError as error:  # answered when the body is complete
+            return error
+
+    def _topic_to_publish(self, query: Query) -> Topic:
+        topic = self._topics.get(query.get("topic") or "")
+        return self._made(query.topic("INVALID_TOPIC")) if topic is None else topic
+
+    def _made(self, name: str) -> Topic:
+        try:
+            return self._registry.topic(name)
+        except StorageError as error:
+            raise refusal(error) from None
+
+    def _delay(self, query: Query) -> int:
+        defer = query.get("defer")
+        if defer is None:
+            return 0
+        milliseconds = int(defer) if _INTEGER.fullmatch(defer) else -1
+        delay = milliseconds * MILLISECOND
+        if not 0 <= delay <= self._limits.max_req_timeout:
+            raise ApiError(400, "INVALID_DEFER")
+        return delay
+
+    def _text_bodies(self, body: bytes) -> Bodies | None:
+        try:
+            return Bodies.from_lines(body, self._limits.max_msg_size)
+        except ProtocolError:
+            raise ApiError(413, "MSG_TOO_BIG") from None
+
+    def _binary_bodies(self, body: bytes) -> Bodies:
+        limits = self._limits
+        try:
+            return Bodies.from_mpub(body, limits.max_msg_size, limits.max_body_size)
+        except ProtocolError as error:
+            raise ApiError(413, error.code.removeprefix("E_")) from None
+
+    def _publish(self, topic: Topic, bodies: Bodies, delay: int) -> Later:
+        answer = _Published()
+        self._node.commits.publish(topic, bodies, delay, answer.committed)
+        return answer
+
+    # --- administration ------------------------------------------------------------------------
+
+    def _create_topic(self, request: Request) -> None:
+        self._made(Query.parse(request.query).topic("INVALID_TOPIC"))
+
+    async def _delete_topic(self, request: Request) -> None:
+        topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
+        try:
+            await self._registry.delete_topic(topic)
+        except StorageError:
+            raise ApiError(500, "INTERNAL_ERROR") from None
+
+    def _empty_topic(self, request: Request) -> None:
+        topic = topic_named(self._topics, Query.parse(request.query).topic("INVALID_TOPIC"))
+        topic.empty()
+        check_written(topic)
+
+    async def _pause_topic(self, pause: bool, request: Request) -> None:
+        topic = topic_named(self._topics, Query.parse(request.query).required("topic"))
+        self._registry.pause_topic(topic, pause)
+        check_written(topic)
+        await write_names(self._node.topic_list)
+
+    async def _delete_channel(self, request: Request) -> None:
+        topic, channel = self._existing_channel(request)
+        self._registry.delete_channel(topic, channel)
+        check_written(topic)
+        await write_names(self._node.topic_list)
+
+    def _empty_channel(self, request: Request) -> None:
+        topic, channel = self._existing_channel(request)
+        channel.empty()
+        write_down(topic)
+
+    async def _pause_channel(self, pause: bool, request: Request) -> None:
+        channel = self._existing_channel(request)[1]
+        self._registry.pause_channel(channel, pause)
+        await write_names(self._node.topic_list)
+
+    def _existing_channel(self, request: Request) -> tuple[Topic, Channel]:
+        return existing_channel(self._topics, Query.parse(request.query))
+
+
+class _Published(Later, eq=False):
+    """The answer to a publish."""
+
+    def committed(self, error: StorageError | None) -> None:
+        """Its commit went well, or met this error."""
+        if error is None:
+            self.complete(_OK)
+        else:
+            refused = refusal(error)
+            self.complete(error_response(refused.status, refused.code))
+
+
+def _set_block_rate(request: Request) -> Response:
+    try:
+        rate = Query.parse(request.query).get("rate") or ""
+    except ApiError as error:
+        return plain_response(error.code, error.status)
+    if not _INTEGER.fullmatch(rate):
+        text = f'invalid block rate : strconv.Atoi: parsing "{rate}": invalid syntax'
+        return plain_response(text, 400)
+    return Response()

@@ -1,0 +1,69 @@
+"""Channels that start, or go on, at a place of the log: /channel/create with one, /channel/seek."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.core.clock import Clock
+from penstock.core.errors import OffsetOutOfRangeError
+from penstock.net.http.server.service import Request
+from penstock.node.registry import Registry
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.http.api_arguments import (
+    existing_channel,
+    existing_topic,
+    out_of_range,
+    position,
+)
+from penstock.nsq.nsqd.http.write_down import check_written
+
+logger = logging.getLogger("penstock.nsqd")
+
+
+class ReplayApi:
+    """The endpoints of one nsqd that choose where a channel reads."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._topics = registry.topics
+        self._clock = clock
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("POST", "/channel/create", self._create)
+        router.v1("POST", "/channel/seek", self._seek)
+
+    def _create(self, request: Request) -> Any:
+        """Create a channel as NSQ does; with a position it must be a new one, and starts there."""
+        query = Query.parse(request.query)
+        _, name = query.topic_and_channel()
+        topic = existing_topic(self._topics, query)
+        try:
+            offset = position(query, topic, self._clock.wall_ns())
+        except OffsetOutOfRangeError as error:
+            return out_of_range(error)
+        if offset is None:
+            self._registry.channel(topic, name)
+            check_written(topic)
+            return None
+        if name in topic.channels:
+            raise ApiError(409, "CHANNEL_EXISTS")
+        topic.seek(self._registry.channel(topic, name), offset)
+        check_written(topic)
+        return {"offset": offset}
+
+    def _seek(self, request: Request) -> Any:
+        """Move a channel's cursor; what it held is forgotten, as when it is emptied."""
+        query = Query.parse(request.query)
+        topic, channel = existing_channel(self._topics, query)
+        try:
+            offset = position(query, topic, self._clock.wall_ns())
+        except OffsetOutOfRangeError as error:
+            return out_of_range(error)
+        if offset is None:
+            raise ApiError(400, "MISSING_ARG_OFFSET")
+        topic.seek(channel, offset)
+        logger.info("CHANNEL(%s:%s): moved to offset %d", topic.name, channel.name, offset)
+        channel.dispatch(self._clock.monotonic_ns())
+        check_written(topic)
+        return {"offset": offset}

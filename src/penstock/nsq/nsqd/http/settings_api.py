@@ -1,0 +1,130 @@
+"""Settings of single topics and channels: /topic/config and /channel/config.
+
+GET shows what holds, and under ``set`` what was set here; POST replaces all of it: a field that is
+left out, or null, is as the flags say, 0 switches off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.broker.channels.channel import Channel
+from penstock.broker.channels.spent import MAX_ATTEMPTS_MAX
+from penstock.broker.dead_letters import dead_letter_topic
+from penstock.broker.progress import ChannelSettings, TopicSettings
+from penstock.broker.publish.bounds import Overflow
+from penstock.broker.publish.fill import fill_of
+from penstock.broker.topic import Topic
+from penstock.core.malformed import MALFORMED
+from penstock.core.names import is_valid_name
+from penstock.net.http.server.service import Request
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.http.api_arguments import existing_channel, existing_topic
+from penstock.nsq.nsqd.http.write_down import check_written
+
+_BODY_MAX = 64 * 1024
+_NUMBER_MAX = (1 << 63) - 1
+
+
+class ChannelBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /channel/config."""
+
+    max_attempts: int | None = None
+    dead_letter_topic: str | None = None
+
+
+class TopicBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /topic/config."""
+
+    max_depth: int | None = None
+    max_bytes: int | None = None
+    overflow: str | None = None
+
+
+Body = TypeVar("Body", ChannelBody, TopicBody)
+
+
+class SettingsApi:
+    """The settings' endpoints of one nsqd."""
+
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self._topics = topics
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("GET", "/channel/config", self._channel)
+        router.v1("POST", "/channel/config", self._set_channel, max_body=_BODY_MAX)
+        router.v1("GET", "/topic/config", self._topic)
+        router.v1("POST", "/topic/config", self._set_topic, max_body=_BODY_MAX)
+
+    # --- channels ------------------------------------------------------------------------------
+
+    def _channel(self, request: Request) -> Any:
+        return _shown_channel(*existing_channel(self._topics, Query.parse(request.query)))
+
+    def _set_channel(self, request: Request) -> Any:
+        topic, channel = existing_channel(self._topics, Query.parse(request.query))
+        body = _decoded(request.body, ChannelBody)
+        if not 0 <= (body.max_attempts or 0) <= MAX_ATTEMPTS_MAX:
+            raise ApiError(400, "INVALID_ARG_MAX_ATTEMPTS")
+        pattern = body.dead_letter_topic or None
+        if pattern is not None:
+            target = dead_letter_topic(pattern, topic.name)
+            if not is_valid_name(target) or target == topic.name:
+                raise ApiError(400, "INVALID_ARG_DEAD_LETTER_TOPIC")
+        topic.configure_channel(ChannelSettings(channel.name, body.max_attempts, pattern))
+        check_written(topic)
+        return _shown_channel(topic, channel)
+
+    # --- topics --------------------------------------------------------------------------------
+
+    def _topic(self, request: Request) -> Any:
+        return self._shown_topic(existing_topic(self._topics, Query.parse(request.query)))
+
+    def _set_topic(self, request: Request) -> Any:
+        topic = existing_topic(self._topics, Query.parse(request.query))
+        body = _decoded(request.body, TopicBody)
+        for name in ("max_depth", "max_bytes"):
+            if not 0 <= (getattr(body, name) or 0) <= _NUMBER_MAX:
+                raise ApiError(400, f"INVALID_ARG_{name.upper()}")
+        if body.overflow not in (None, *(each.value for each in Overflow)):
+            raise ApiError(400, "INVALID_ARG_OVERFLOW")
+        topic.configure(TopicSettings(body.max_depth, body.max_bytes, body.overflow))
+        check_written(topic)
+        return self._shown_topic(topic)
+
+    def _shown_topic(self, topic: Topic) -> dict[str, Any]:
+        bounds, own = topic.bounds, topic.settings
+        fill = fill_of(topic)
+        return {
+            "topic": topic.name,
+            "max_depth": bounds.max_depth,
+            "max_bytes": bounds.max_bytes,
+            "overflow": bounds.overflow.value,
+            "set": {"max_depth": own.max_depth, "max_bytes": own.max_bytes,
+                    "overflow": own.overflow},
+            "messages": fill.messages,
+            "bytes": fill.nbytes,
+            "dropped_count": topic.dropped_count,
+        }  # fmt: skip
+
+
+def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:
+    own = topic.channel_settings.get(channel.name, ChannelSettings(channel.name))
+    return {
+        "topic": topic.name,
+        "channel": channel.name,
+        "max_attempts": channel.max_attempts,
+        "dead_letter_topic": channel.dead_letter_topic,
+        "set": {"max_attempts": own.max_attempts, "dead_letter_topic": own.dead_letter_topic},
+        "dead_letter_count": channel.dead_letter_count,
+    }
+
+
+def _decoded(body: bytes, kind: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except MALFORMED:
+        raise ApiError(400, "INVALID_BODY") from None

@@ -1,0 +1,188 @@
+"""Stage and commit over HTTP: what writers that want each message exactly once use.
+
+Tasks of a writer stage parts of a batch, which nobody sees; who leads the writer commits the batch
+and names the attempts that count. Committing once more does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+
+from penstock.broker.publish.parts import (
+    Attempt,
+    ChunkKey,
+    PartNotFoundError,
+    StagedBatch,
+    StageFullError,
+)
+from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.core.malformed import MALFORMED
+from penstock.core.units import SECOND
+from penstock.net.http.server.service import Request
+from penstock.node.dialect import StagingError
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqd.http.api_arguments import NUMBER_MAX, number, topic_named
+from penstock.nsq.nsqd.http.many_topics import check_number
+from penstock.nsq.nsqd.http.refusals import refusal
+from penstock.nsq.nsqd.http.staged_parts import CommittedError, StagedParts
+
+WRITER_MAX: Final = 128
+ROWS_MAX: Final = 10_000
+"""The most rows of GET /stage."""
+_NSQ: Final = "nsq"
+_STATUSES: Final = {"MSG_TOO_BIG": 413, "TOPIC_NOT_FOUND": 404}
+_COMMIT_MAX: Final = 4 * 1024 * 1024
+_Place: TypeAlias = tuple[str, str]  # topic and writer
+_Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+
+
+class _Attempt(msgspec.Struct):
+    part: _Number
+    attempt: _Number
+    chunks: _Number
+
+
+class _Commit(msgspec.Struct):
+    topics: dict[str, list[_Attempt]]
+
+
+class StageApi:
+    """The /stage endpoints of one nsqd."""
+
+    def __init__(
+        self, topics: Mapping[str, Topic], staged_parts: StagedParts, clock: Clock
+    ) -> None:
+        self._topics = topics
+        self._staged_parts = staged_parts
+        self._clock = clock
+
+    def add_routes(self, router: NsqRouter, max_body: int) -> None:
+        """``max_body`` bytes are the most of one chunk."""
+        router.v1("POST", "/stage", self._stage, quiet=True, max_body=max_body)
+        router.v1("POST", "/stage/commit", self._commit, max_body=_COMMIT_MAX, quiet=True)
+        router.v1("POST", "/stage/abort", self._abort)
+        router.v1("GET", "/stage", self._show)
+
+    # --- staging -------------------------------------------------------------------------------
+
+    async def _stage(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        writer, batch = _writer(query), number(query, "batch", None)
+        key = ChunkKey(*(number(query, name, None) for name in ChunkKey._fields))
+        staging = self._staged_parts.staging(query.get("dialect") or _NSQ)
+        if staging is None:
+            raise ApiError(400, "DIALECT_NOT_SPOKEN")
+        name, body = query.required("topic"), request.body
+        try:
+            topic = staging.topic(name)
+            count = await self._staged_parts.stage(staging, topic, writer, batch, key, body)
+        except StagingError as error:
+            status, reason = _STATUSES.get(error.code, 400), error.text
+            raise ApiError(status, error.code, **({"reason": reason} if reason else {})) from None
+        except CommittedError as error:
+            raise ApiError(409, "BATCH_COMMITTED", batch=error.last) from None
+        except StageFullError as error:
+            raise ApiError(507, "STAGE_FULL", limit=error.limit) from None
+        except StorageError as error:
+            raise refusal(error) from None
+        return {"count": count, "bytes": len(body)}
+
+    # --- committing ----------------------------------------------------------------------------
+
+    async def _commit(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        writer, batch = _writer(query), number(query, "batch", None)
+        topics = _attempts(request.body)
+        answers: dict[str, Any] = {}
+        for name, attempts in topics.items():
+            try:
+                answers[name] = await self._commit_topic(name, writer, batch, attempts)
+            except StorageError as error:
+                refused = refusal(error)
+                raise ApiError(refused.status, refused.code, topic=name) from None
+            except ApiError as error:
+                answers[name] = error.content
+        return {"topics": answers}
+
+    async def _commit_topic(
+        self, name: str, writer: str, batch: int, attempts: Sequence[Attempt]
+    ) -> dict[str, Any]:
+        topic = topic_named(self._topics, name)
+        try:
+            count = await self._staged_parts.commit(topic, writer, batch, attempts)
+        except CommittedError:
+            return {"count": 0, "again": True}
+        except PartNotFoundError as error:
+            raise ApiError(404, "PART_NOT_FOUND", **error.key._asdict()) from None
+        return {"count": count, "again": False}
+
+    def _abort(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        parts = self._staged_parts
+        parts.drop(parts.parts.of_batch(_writer(query), number(query, "batch", None)))
+        return {}
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def _show(self, request: Request) -> Any:
+        """Show what is staged and the last commits, of all writers and topics or those named."""
+        query = Query.parse(request.query)
+        topic, writer = query.get("topic"), query.get("writer")
+        staged: dict[_Place, list[StagedBatch]] = {}
+        for each in self._staged_parts.parts:
+            staged.setdefault((each.topic, each.writer), []).append(each)
+        wanted = (place for place in self._places(staged)
+                  if topic in (None, place[0]) and writer in (None, place[1]))  # fmt: skip
+        rows = [self._row(*place, staged.get(place, [])) for place in islice(wanted, ROWS_MAX)]
+        return {"writers": rows, "more": next(wanted, None) is not None}
+
+    def _places(self, staged: Collection[_Place]) -> Iterator[_Place]:
+        """Where something is staged, then where there is only a last commit."""
+        yield from staged
+        for topic in self._topics.values():
+            known = ((topic.name, record.name) for record in topic.writers)
+            yield from (place for place in known if place not in staged)
+
+    def _row(self, topic: str, writer: str, staged: Sequence[StagedBatch]) -> dict[str, Any]:
+        of = self._topics.get(topic)
+        record = of.writers.record(writer) if of is not None else None
+        if staged:
+            age = self._clock.monotonic_ns() - max(each.staged_ns for each in staged)
+        else:
+            age = self._clock.wall_ns() - (record.wall_ns if record is not None else 0)
+        return {
+            "writer": writer,
+            "topic": topic,
+            "committed": None if record is None else record.batch,
+            "staged_bytes": sum(each.nbytes for each in staged),
+            "staged_batches": sorted(each.batch for each in staged),
+            "age_s": round(max(0, age) / SECOND, 1),
+        }
+
+
+def _writer(query: Query) -> str:
+    writer = query.required("writer")
+    if not 0 < len(writer) <= WRITER_MAX or not writer.isprintable():
+        raise ApiError(400, "INVALID_ARG_WRITER")
+    return writer
+
+
+def _attempts(body: bytes) -> dict[str, list[Attempt]]:
+    """The attempts that count, by topic; ApiError 400."""
+    try:
+        given = msgspec.json.decode(body, type=_Commit).topics
+    except MALFORMED:
+        raise ApiError(400, "INVALID_BODY") from None
+    check_number(given)
+    topics = {}
+    for name, attempts in given.items():
+        if len({each.part for each in attempts}) < len(attempts):
+            raise ApiError(400, "DUPLICATE_PART", topic=name)
+        topics[name] = [Attempt(each.part, each.attempt, each.chunks) for each in attempts]
+    return topics

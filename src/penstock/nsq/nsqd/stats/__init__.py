@@ -1,0 +1,1 @@
+"""The statistics of nsqd: /stats, packed, Prometheus, statsd."""

@@ -1,0 +1,29 @@
+"""The parts of an nsqd that its statistics are made of, in all their forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.net.gc_pauses import GcPauses
+    from penstock.node.node import Node
+    from penstock.nsq.nsqd.http.staged_parts import StagedParts
+    from penstock.nsq.nsqd.options import NsqdOptions
+    from penstock.nsq.nsqd.stats.pipelines import Pipelines
+    from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
+    from penstock.nsq.nsqd.tcp.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class StatSources:
+    """The sources of /stats, /metrics and what statsd gets."""
+
+    node: Node
+    options: NsqdOptions
+    sessions: Mapping[Session, None]
+    staged_parts: StagedParts
+    pipelines: Pipelines
+    gc_pauses: GcPauses
+    auth_servers: AuthServers | None

@@ -1,0 +1,1 @@
+"""The TCP side of nsqd: connections, sessions, AUTH, upgrades, output buffering."""

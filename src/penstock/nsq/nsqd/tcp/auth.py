@@ -1,0 +1,155 @@
+"""A connection of an nsqd that has auth servers: AUTH first, then what they allow (NSQ 1.10).
+
+The answer to AUTH is kept for as long as it says; the first SUB or publish after that asks again,
+and waits, with everything behind it, for the new answer. RDY, FIN, REQ and TOUCH are not checked: a
+subscribed consumer goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar, Final
+
+from penstock.core.quote import quote
+from penstock.net.address import host_of
+from penstock.net.tasks import spawn
+from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
+from penstock.nsq.nsqd.tcp.connection import Handlers
+from penstock.nsq.nsqd.tcp.context import Context
+from penstock.nsq.nsqd.tcp.session import Session
+from penstock.nsq.protocol.auth import Credentials, auth_answer
+from penstock.nsq.protocol.authorizations import Authorizations
+from penstock.nsq.protocol.events import Auth, Event, Failure, MpubLine, Publish, Subscribe
+from penstock.nsq.protocol.frames import response
+
+logger = logging.getLogger(__name__)
+
+SECRET_BYTES_MAX: Final = 64 * 1024
+"""Longer ones would keep the loop busy with escapes before anybody has vouched for the client."""
+TOPICS_MAX: Final = 1000
+"""Topics that a connection may publish to without a look at the patterns."""
+_FAILED = "E_AUTH_FAILED AUTH failed"
+
+Granted = Callable[[Authorizations | None], None]
+
+
+class GuardedSession(Session):
+    """A client's connection, and what the auth servers let it do."""
+
+    def __init__(
+        self, context: Context, sessions: dict[Session, None], servers: AuthServers
+    ) -> None:
+        super().__init__(context, sessions)
+        self._servers = servers
+        self._secret = b""
+        self._expires_ns = 0
+        self._publishes_to: set[str] = set()
+        self._query: asyncio.Task[Authorizations | None] | None = None
+
+    # --- commands ------------------------------------------------------------------------------
+
+    def _on_auth(self, event: Auth) -> None:
+        if self.authorizations is not None:
+            self._fail("E_INVALID AUTH already set")
+        elif len(event.body) > SECRET_BYTES_MAX:
+            logger.warning("PROTOCOL(V2): [%s] AUTH failed the secret has %d bytes, more than %d",
+                           self.remote_address, len(event.body), SECRET_BYTES_MAX)  # fmt: skip
+            self._fail(_FAILED)
+        else:
+            self._secret = event.body
+            self._ask(self._on_first_answer)
+
+    def _on_first_answer(self, granted: Authorizations | None) -> None:
+        if granted is None:
+            self._fail(_FAILED)
+        elif not granted.entries:
+            self._servers.denial_count += 1
+            self._fail("E_UNAUTHORIZED AUTH no authorizations found")
+        else:
+            self._take(granted)
+            self.outbox.send(response(auth_answer(granted)))
+            self.resume()
+
+    def _on_subscribe(self, event: Subscribe) -> None:
+        if self._may(event, "SUB", event.topic, event.channel):
+            super()._on_subscribe(event)
+
+    def _on_mpub_line(self, event: MpubLine) -> None:
+        if self._may_publish(event, "MPUB", event.topic):
+            super()._on_mpub_line(event)
+
+    def _on_publish(self, event: Publish) -> None:
+        # An MPUB was checked before its body came.
+        if event.command == "MPUB" or self._may_publish(event, event.command, event.topic):
+            super()._on_publish(event)
+
+    # --- permissions ---------------------------------------------------------------------------
+
+    def _may_publish(self, event: Event, command: str, topic: str) -> bool:
+        if topic in self._publishes_to and self._heard_ns < self._expires_ns:
+            return True
+        allowed = self._may(event, command, topic, "")
+        if allowed:
+            if len(self._publishes_to) >= TOPICS_MAX:
+                self._publishes_to.clear()
+            self._publishes_to.add(topic)
+        return allowed
+
+    def _may(self, event: Event, command: str, topic: str, channel: str) -> bool:
+        """True if a command may go on; otherwise it has failed, or will be handled again later."""
+        if self.authorizations is None:
+            self._fail_in_turn(f"E_AUTH_FIRST AUTH required before {command}")
+        elif self._heard_ns >= self._expires_ns:
+            self._ask(self._on_later_answer, event)
+        elif self.authorizations.allows(topic, channel):
+            return True
+        else:
+            self._servers.denial_count += 1
+            names = f"{quote(topic)} {quote(channel)}"
+            self._fail_in_turn(f"E_UNAUTHORIZED AUTH failed for {command} on {names}")
+        return False
+
+    def _on_later_answer(self, granted: Authorizations | None) -> None:
+        if granted is None:
+            self._held = Failure("E_AUTH_FAILED", _FAILED, True, "AUTH")
+        else:
+            self._take(granted)
+        self.resume()
+
+    def _take(self, granted: Authorizations) -> None:
+        self.authorizations = granted
+        self._expires_ns = self.clock.monotonic_ns() + granted.ttl_ns
+        self._publishes_to.clear()
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def _ask(self, then: Granted, again: Event | None = None) -> None:
+        """Suspend the connection until the auth servers have answered, or failed to."""
+        self.suspend(again)
+        peer = self.transport.get_extra_info("peername")
+        credentials = Credentials(self._secret, host_of(peer), self.is_tls, self.tls_common_name)
+        query = self._servers.ask(credentials, self.remote_address)
+        self._query = spawn(query, f"auth of {self.remote_address}")
+        self._query.add_done_callback(partial(self._asked, then))
+
+    def _asked(self, then: Granted, query: asyncio.Task[Authorizations | None]) -> None:
+        self._query = None
+        if not self._ended:
+            failed = query.cancelled() or query.exception() is not None
+            then(None if failed else query.result())
+
+    def _leave(self) -> None:
+        if self._query is not None:
+            self._query.cancel()
+        super()._leave()
+
+    handlers: ClassVar[Handlers] = {
+        **Session.handlers,
+        Auth: _on_auth,
+        Subscribe: _on_subscribe,
+        MpubLine: _on_mpub_line,
+        Publish: _on_publish,
+    }

@@ -1,0 +1,1 @@
+"""Producers and consumers: their connections, groups, heartbeats and locks on queues."""

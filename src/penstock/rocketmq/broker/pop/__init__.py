@@ -1,0 +1,1 @@
+"""Popping: messages that are hidden until they are acknowledged, in any order or in order."""

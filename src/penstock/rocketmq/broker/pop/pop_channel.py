@@ -1,0 +1,266 @@
+"""A group that pops a topic: a channel, as NSQ has them, with RocketMQ's consumers on it.
+
+A popped message is in flight until it is acknowledged; when its invisible time is over it waits
+again, one attempt older. The channel has the name of the group, so NSQ's consumers of a channel and
+RocketMQ's of a group of the same name share its messages.
+
+Requests wait in the order in which they came. What is delivered to them is looked at a moment
+later, since a channel must not be called back while it delivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from penstock.broker.channels.channel import Channel, NotInFlightError
+from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.topic import Topic
+from penstock.core.clock import Clock
+from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.broker.store.message_store import MessageStore, Slice
+from penstock.rocketmq.protocol.messages.message import decode, encode, properties_text
+from penstock.storage.batch import Buffer
+
+TIMES_MAX: Final = 64
+"""Different invisible times that one group may use at once."""
+
+_log = logging.getLogger("penstock.mqbroker")
+
+
+@dataclass(slots=True)
+class Popped:
+    """A message that was delivered: its places in log and queue, how often it was delivered."""
+
+    offset: int
+    queue: int
+    queue_offset: int
+    attempts: int
+    frame: Buffer
+
+
+class Waiter(Protocol):
+    """A request that waits for messages."""
+
+    @property
+    def count(self) -> int:
+        """The largest number of messages that it takes."""
+        ...
+
+    @property
+    def subscription(self) -> Subscription: ...
+
+    @property
+    def connection(self) -> object:
+        """Where it came from."""
+        ...
+
+    def cancel(self) -> None:
+        """Nobody wants an answer any more."""
+        ...
+
+    def expire(self) -> None:
+        """There are no messages."""
+        ...
+
+    def answer(self, popped: list[Popped]) -> None:
+        """Here they are, one at least."""
+        ...
+
+
+class PopConsumer(Consumer):
+    """The requests of a group with the same invisible time; its flights are what they hold."""
+
+    __slots__ = ("inbox", "waiters")
+
+    def __init__(self, deliver: Callable[[list[Delivery]], None], invisible_ms: int) -> None:
+        super().__init__(deliver, invisible_ms * MILLISECOND)
+        self.inbox: list[Delivery] = []
+        self.waiters: deque[Waiter] = deque()
+
+    def room(self) -> int:
+        """The number of messages that the waiting requests take, less those under way to them."""
+        wanted = sum([waiter.count for waiter in self.waiters])
+        return wanted - sum([each.next - each.first for each in self.inbox])
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.waiters or self.inbox or self.flights.count)
+
+
+class PopChannel:
+    """The channel of one group on one topic.
+
+    ``attempts_max`` tells how often a message may be delivered; ``bury`` takes those that were
+    more often and finishes them with ``finish`` when they are elsewhere.
+    """
+
+    def __init__(
+        self,
+        topic: Topic,
+        channel: Channel,
+        store: MessageStore,
+        clock: Clock,
+        attempts_max: Callable[[], int],
+        bury: Callable[[PopChannel, Popped], None],
+    ) -> None:
+        self.topic = topic
+        self.channel = channel
+        self._store = store
+        self._clock = clock
+        self._attempts_max = attempts_max
+        self._bury = bury
+        self._consumers: dict[int, PopConsumer] = {}
+        self._is_settling = False
+        self._loop = asyncio.get_running_loop()
+
+    # --- requests ------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return sum(len(consumer.waiters) for consumer in self._consumers.values())
+
+    def wait(self, waiter: Waiter, invisible_ms: int) -> bool:
+        """Let a request have messages, now or when they come; False: too many invisible times."""
+        consumer = self._consumers.get(invisible_ms) or self._new_consumer(invisible_ms)
+        if consumer is None:
+            return False
+        consumer.waiters.append(waiter)
+        self._serve(consumer)
+        return True
+
+    def give_up(self, waiter: Waiter) -> None:
+        """A request waits no longer."""
+        for consumer in self._consumers.values():
+            if waiter in consumer.waiters:
+                consumer.waiters.remove(waiter)
+                self.channel.refresh(consumer)
+
+    def forget(self, connection: object) -> None:
+        """A connection is gone, and its requests with it."""
+        for consumer in self._consumers.values():
+            for waiter in [each for each in consumer.waiters if each.connection is connection]:
+                waiter.cancel()
+                self.give_up(waiter)
+
+    def _new_consumer(self, invisible_ms: int) -> PopConsumer | None:
+        if len(self._consumers) >= TIMES_MAX:
+            for idle in [ms for ms, each in self._consumers.items() if each.is_idle]:
+                self.channel.remove_consumer(self._consumers.pop(idle))
+            if len(self._consumers) >= TIMES_MAX:
+                return None
+
+        def deliver(deliveries: list[Delivery]) -> None:
+            consumer.inbox += deliveries
+            self._settle_soon()
+
+        consumer = self._consumers[invisible_ms] = PopConsumer(deliver, invisible_ms)
+        self.channel.add_consumer(consumer)
+        return consumer
+
+    def _serve(self, consumer: PopConsumer) -> None:
+        self.channel.refresh(consumer)
+        self.channel.dispatch(self._clock.monotonic_ns())
+
+    def _settle_soon(self) -> None:
+        if not self._is_settling:
+            self._is_settling = True
+            self._loop.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        """Hand what was delivered to the requests; those that got nothing of it wait on."""
+        self._is_settling = False
+        for consumer in list(self._consumers.values()):
+            if not consumer.inbox:
+                continue
+            try:
+                self._hand_out(consumer)
+            except StorageError as error:  # they are in flight, and will come again
+                _log.error("CHANNEL(%s): failed to read what was popped - %s", self.channel.name,
+                           error)  # fmt: skip
+            self._serve(consumer)
+
+    def _hand_out(self, consumer: PopConsumer) -> None:
+        inbox, consumer.inbox = consumer.inbox, []
+        most = self._attempts_max()
+        filtered: list[int] = []
+        taken: list[Popped] = []
+        for each in self._read(inbox):
+            if each.attempts > most:
+                self._bury(self, each)
+            elif not consumer.waiters:  # it gave up meanwhile
+                self._put_back(consumer, each.offset)
+            elif not _is_wanted(consumer.waiters[0].subscription, each.frame):
+                filtered.append(each.offset)
+            else:
+                taken.append(each)
+                if len(taken) >= consumer.waiters[0].count:
+                    consumer.waiters.popleft().answer(taken)
+                    taken = []
+        if taken:
+            consumer.waiters.popleft().answer(taken)
+        if filtered:
+            self.channel.finish(consumer, filtered)
+
+    def _read(self, deliveries: list[Delivery]) -> Iterator[Popped]:
+        for each in deliveries:
+            yield from popped(self._store, self.topic, each)
+
+    def _put_back(self, consumer: PopConsumer, offset: int) -> None:
+        """Nobody saw it; it waits again at once, though it counts as delivered."""
+        with suppress(NotInFlightError):  # the channel was emptied meanwhile
+            self.channel.requeue(consumer, offset, 0, self._clock.monotonic_ns())
+
+    # --- popped messages -----------------------------------------------------------------------
+
+    def finish(self, offsets: list[int]) -> list[int]:
+        """These log offsets are done; those that were not in flight are returned."""
+        for consumer in self._consumers.values():
+            if offsets:
+                offsets = self.channel.finish(consumer, offsets)
+        return offsets
+
+    def hide(self, offset: int, invisible_ms: int) -> bool:
+        """Let a message be in flight for so long from now on; False when it is not in flight."""
+        now = self._clock.monotonic_ns()
+        for consumer in self._consumers.values():
+            if offset in consumer.flights:
+                self.channel.touch(consumer, offset, now, invisible_ms * MILLISECOND)
+                return True
+        return False
+
+    def close(self) -> None:
+        """The channel is gone: there are no messages for those who still wait."""
+        consumers, self._consumers = self._consumers, {}
+        for consumer in consumers.values():
+            for waiter in consumer.waiters:
+                waiter.expire()
+
+
+def popped(store: MessageStore, topic: Topic, delivery: Delivery) -> Iterator[Popped]:
+    """The messages of a delivery; those that were delivered before say so."""
+    batch, first, attempts = delivery.batch, delivery.first, delivery.attempts
+    place = topic.queues.search(batch.queue, first)
+    part = Slice(batch, first, delivery.next, place)
+    for number, frame in enumerate(store.frames(topic.name, part)):
+        shown = frame if attempts <= 1 else _tried_again(frame, attempts)
+        yield Popped(first + number, batch.queue, place + number, attempts, shown)
+
+
+def _is_wanted(subscription: Subscription, frame: Buffer) -> bool:
+    return subscription.wants_all or subscription.matches(properties_text(frame))
+
+
+def _tried_again(frame: Buffer, attempts: int) -> bytes:
+    """The message as it is delivered for the ``attempts``-th time."""
+    message, _ = decode(frame)
+    message.reconsume_times += attempts - 1
+    return encode(message)

@@ -1,0 +1,201 @@
+"""All groups that pop, by topic (RocketMQ spec 2.7)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock.broker.channels.consumer import Delivery
+from penstock.broker.progress import ChannelSettings
+from penstock.broker.retrieval import retrieve
+from penstock.broker.topic import Topic
+from penstock.core.names import MAX_NAME_LENGTH, is_valid_name
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.delays.publisher import Publisher
+from penstock.rocketmq.broker.pop.ordered_pops import OrderedPops
+from penstock.rocketmq.broker.pop.pop_channel import PopChannel, Popped, popped
+from penstock.rocketmq.broker.pull.arrivals import Arrivals
+from penstock.rocketmq.broker.pull.offsets_api import YOUNG_BYTES_MAX
+from penstock.rocketmq.broker.send import retries
+from penstock.rocketmq.broker.store.retention import TopicRetention
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.messages.message import decode
+
+if TYPE_CHECKING:
+    from penstock.core.errors import StorageError
+    from penstock.rocketmq.broker.send.draft import Placed
+    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.remoting import Connection
+
+Waiting: TypeAlias = tuple[int, int, int]
+
+COMMIT_S: Final = 5.0
+"""The interval at which popping groups' offsets are noted, to show how far behind they are."""
+
+
+class Pops:
+    """The channels of popping groups, made when they are first used."""
+
+    def __init__(
+        self, tables: Tables, publisher: Publisher, retention: TopicRetention, arrivals: Arrivals
+    ) -> None:
+        """Raises ConfigError for a damaged table of ordered pops, StorageError."""
+        self._tables = tables
+        self._publisher = publisher
+        self._retention = retention
+        self._channels: dict[tuple[str, str], PopChannel] = {}
+        self.ordered = OrderedPops(tables, arrivals)
+        tables.store.deleted.append(self._deleted)
+
+    def find(self, topic: str, group: str) -> PopChannel | None:
+        """The channel of a group on a topic; None when it never popped there.
+
+        Raises StorageError.
+        """
+        key = (topic, group)
+        known = self._channels.get(key)
+        found = self._tables.node.broker.topics.get(topic)
+        channel = found.channels.get(group) if found is not None else None
+        if known is not None and known.channel is not channel:
+            self._drop(key)  # somebody deleted it, through NSQ or with its topic
+            known = None
+        if known is None and found is not None and channel is not None:
+            known = self._channels[key] = PopChannel(
+                found, channel, self._tables.store, self._tables.clock,
+                partial(self._attempts_max, group), partial(self._bury, group),
+            )  # fmt: skip
+        return known
+
+    def channel(self, topic: str, group: str, *, from_end: bool) -> PopChannel:
+        """The channel of a group on a topic, made when it is not there. It starts where the group
+        has committed to if it has ever pulled, else at the topic's start; at its end only if that
+        is wanted and the topic is not young, as with pulling (RocketMQ spec 4.4).
+
+        Raises RefusedError for a name that no channel can have, StorageError.
+        """
+        known = self.find(topic, group)
+        was_ordered = self.ordered.table.leave((topic, group))
+        if known is not None:
+            if was_ordered:
+                known.topic.seek(known.channel, self._start(known.topic, group, from_end))
+            return known
+        if not is_valid_name(group):
+            remark = (
+                f"the group {group} cannot pop: a group that pops is a channel, and those have "
+                f"names of 1 to {MAX_NAME_LENGTH} letters, digits, '-' and '_'"
+            )
+            raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+        made = self._tables.store.topic(topic)
+        start = self._start(made, group, from_end)
+        channel = self._tables.node.registry.channel(made, group)
+        made.configure_channel(ChannelSettings(group, 0))  # who tried often enough is known here
+        made.seek(channel, start)
+        found = self.find(topic, group)
+        assert found is not None
+        return found
+
+    def in_order(self, topic: str, group: str, *, from_end: bool) -> int:
+        """A group pops a topic in order from now on; how many queues that has.
+
+        What it had popped otherwise comes again, from where its channel had done all.
+        Raises BodyError when there are too many such groups, StorageError.
+        """
+        key, config = (topic, group), self._tables.topics.get(topic)
+        queues = config.read_queues if config is not None else 1
+        if key not in self.ordered.table and key in self._channels:
+            self._commit(topic, group)
+        self.ordered.enter(key, queues, from_end=from_end)
+        return queues
+
+    def _start(self, topic: Topic, group: str, from_end: bool) -> int:
+        if self._tables.offsets.of(topic.name, group):
+            return self._retention.log_offset(topic, group)
+        is_young = not topic.log.start_offset and topic.log.nbytes <= YOUNG_BYTES_MAX
+        return topic.log.next_offset if from_end and not is_young else topic.log.start_offset
+
+    def __len__(self) -> int:
+        """Requests that wait."""
+        waiting = sum(channel.waiting for channel in self._channels.values())
+        return waiting + len(self.ordered)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone, and its requests with it."""
+        self.ordered.forget(connection)
+        for channel in self._channels.values():
+            channel.forget(connection)
+
+    def _deleted(self, topic: str) -> None:
+        for key in [key for key in self._channels if key[0] == topic]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, str]) -> None:
+        self._channels.pop(key).close()
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def waiting(self, topic: str, group: str) -> list[Waiting]:
+        """Ranges of messages that wait for a group on a topic, in log order: first, next, attempts.
+
+        Raises StorageError.
+        """
+        found = self.find(topic, group)
+        if found is None:
+            log = self._tables.store.topic(topic).log
+            return [(log.start_offset, log.next_offset, 0)]
+        channel = found.channel
+        if channel.paused:
+            return []
+        again = [(each.first, each.next, each.attempts) for each in channel.requeued]
+        return sorted([*again, *((first, next_, 0) for first, next_ in channel.backlog())])
+
+    def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
+        """The first messages that wait, and how many wait behind them. Raises StorageError."""
+        config = self._tables.topics.get(topic)
+        if (topic, group) in self.ordered.table and config is not None:
+            return self.ordered.peek((topic, group), config.read_queues, count)
+        waiting = self.waiting(topic, group)
+        found: list[Popped] = []
+        made = self._tables.store.topic(topic)
+        for first, next_, attempts in waiting:
+            last = min(next_, first + count - len(found))
+            if last > first:
+                for batch, low, high in retrieve(made.log, first, last, lambda count: None):
+                    delivery = Delivery(batch, low, high, attempts + 1)
+                    found += popped(self._tables.store, made, delivery)
+        return found, sum(next_ - first for first, next_, _ in waiting) - len(found)
+
+    # --- what was tried too often --------------------------------------------------------------
+
+    def _attempts_max(self, group: str) -> int:
+        config = self._tables.groups.configs.get(group) or GroupConfig(group)
+        return config.retry_max_times + 1
+
+    def _bury(self, group: str, channel: PopChannel, message: Popped) -> None:
+        """Store a message in the group's dead letters; only then is it done here."""
+        stored, _ = decode(bytes(message.frame))
+        stored.reconsume_times -= 1  # it was not delivered this time
+
+        def done(_placed: list[Placed], error: StorageError | None) -> None:
+            if error is None:
+                channel.finish([message.offset])
+
+        self._publisher.publish((retries.dead_letter(self._tables, stored, group),), done)
+
+    # --- how far they are ----------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Note for each queue below which offset a group has done all."""
+        for topic, group in list(self._channels):
+            if (topic, group) not in self.ordered.table:
+                self._commit(topic, group)
+
+    def _commit(self, topic: str, group: str) -> None:
+        found, config = self.find(topic, group), self._tables.topics.get(topic)
+        if found is None or config is None:
+            return
+        floor = found.channel.floor()
+        for queue in range(config.read_queues):
+            offset = found.topic.queues.search(queue, floor)
+            if self._tables.offsets.query(topic, group, queue) != offset:
+                self._tables.offsets.commit(topic, group, queue, offset)

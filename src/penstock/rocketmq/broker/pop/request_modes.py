@@ -1,0 +1,162 @@
+"""The choice of groups to pop or pull, and each member's queues (RocketMQ spec 2.7: 400 to 402).
+
+Only a client that leaves the sharing of queues to its broker asks. Who pulls gets its own queues.
+Who pops needs none: each member may pop all queues, or those of a few members beside its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError, answers, json_answer
+from penstock.rocketmq.broker.pop.request_mode_table import FILE, POP, text_of, wanted
+from penstock.rocketmq.broker.topics import QUEUES_MAX, READ
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.remoting import Connection
+
+_ANY_QUEUE: Final = -1
+_ROUTE_S: Final = 3.0
+
+
+@answers(RequestCode.SET_MESSAGE_REQUEST_MODE)
+def set_request_mode(controller: Controller, connection: Connection, request: Command) -> Command:
+    """Let a group pop or pull a topic; it is written down before the answer."""
+    topic, group, mode, share = wanted(fastjson.loads(request.body))
+    if topic.startswith(names.RETRY_PREFIX):
+        remark = "retry topic is not allowed to set mode"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    if controller.topics.get(topic) is None:
+        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    if group not in controller.groups.configs:
+        remark = "subscription group does not exist"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    controller.request_modes.put(topic, group, mode, share)
+    controller.state.save(FILE)
+    return request.answer()
+
+
+@answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+def all_request_modes(controller: Controller, connection: Connection, request: Command) -> Command:
+    return json_answer(request, controller.request_modes.as_json())
+
+
+@answers(RequestCode.QUERY_ASSIGNMENT)
+async def query_assignment(
+    controller: Controller, connection: Connection, request: Command
+) -> Command:
+    """The queues of a member, and how it gets their messages.
+
+    Without a list in the body the client leaves its queues as they are.
+    """
+    value = fastjson.loads(request.body)
+    if not isinstance(value, dict):
+        raise BodyError("a question for queues that is no object")
+    topic, group = text_of(value, "topic"), text_of(value, "consumerGroup")
+    mode, share = controller.request_modes.of(topic, group)
+    queues = await _queues(controller, topic)
+    if value.get("messageModel") != "BROADCASTING":
+        members = _members(controller, group)
+        strategy, own = value.get("strategyName"), text_of(value, "clientId")
+        if not queues or not members or strategy not in _STRATEGIES:
+            return json_answer(request, {})
+        if mode == POP:
+            queues = _popped(queues, members, own, share, str(strategy))
+        else:
+            queues = _share(queues, members, own, str(strategy))
+    return json_answer(request, {
+        "messageQueueAssignments": [
+            {"messageQueue": queue._asdict(), "mode": mode} for queue in dict.fromkeys(queues)
+        ]
+    })  # fmt: skip
+
+
+def _members(controller: Controller, group: str) -> list[str]:
+    online = controller.clients.consumers.get(group)
+    return sorted({m.client_id for m in online.members.values()}) if online is not None else []
+
+
+async def _queues(controller: Controller, topic: str) -> list[MessageQueue]:
+    """The queues of a topic that can be read, here and at other brokers, in their order."""
+    config = controller.topics.get(topic)
+    readable = {}
+    if config is not None and config.perm & READ:
+        readable[controller.settings.broker_name] = config.read_queues
+    for broker, count in (await _route(controller, topic)).items():
+        readable.setdefault(broker, count)
+    return [
+        MessageQueue(broker, queue, topic)
+        for broker in sorted(readable)
+        for queue in range(readable[broker])
+    ]
+
+
+async def _route(controller: Controller, topic: str) -> dict[str, int]:
+    """The number of queues by broker of the topic, from name servers; empty if none answers."""
+    try:
+        answer = await controller.name_servers.ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, seconds=_ROUTE_S
+        )
+        value = fastjson.loads(answer.body) if answer is not None and answer.body else None
+    except PenstockError:
+        return {}
+    found = value.get("queueDatas") if isinstance(value, dict) else None
+    readable = {}
+    for each in found if isinstance(found, list) else ():
+        broker, queues, perm = (
+            each.get(name) if isinstance(each, dict) else None
+            for name in ("brokerName", "readQueueNums", "perm")
+        )
+        if isinstance(broker, str) and type(queues) is int and type(perm) is int and perm & READ:
+            readable[broker] = min(queues, QUEUES_MAX)
+    return readable
+
+
+def _average(
+    queues: Sequence[MessageQueue], members: Sequence[str], own: str
+) -> list[MessageQueue]:
+    """Neighbouring queues; the first members have one more when it does not come out even."""
+    place = members.index(own)
+    least, more = divmod(len(queues), len(members))
+    start = place * least + min(place, more)
+    return list(queues[start : start + least + (place < more)])
+
+
+def _in_turn(
+    queues: Sequence[MessageQueue], members: Sequence[str], own: str
+) -> list[MessageQueue]:
+    return list(queues[members.index(own) :: len(members)])
+
+
+_STRATEGIES: Final = {"AVG": _average, "AVG_BY_CIRCLE": _in_turn}
+
+
+def _share(
+    queues: Sequence[MessageQueue], members: Sequence[str], own: str, strategy: str
+) -> list[MessageQueue]:
+    """The queues of one member; none when it is not in the group (yet)."""
+    return _STRATEGIES[strategy](queues, members, own) if own in members else []
+
+
+def _popped(
+    queues: Sequence[MessageQueue], members: Sequence[str], own: str, share: int, strategy: str
+) -> list[MessageQueue]:
+    """The queues that one member pops: all, or its own and those of the ``share`` next members."""
+    if share <= 0 or share >= len(members) - 1:
+        return [queue._replace(queueId=_ANY_QUEUE) for queue in queues]
+    if own not in members:
+        return []
+    place = members.index(own)
+    if len(members) > len(queues):  # so that nobody has none
+        return [queues[place % len(queues)]]
+    next_ones = [members[(place + step) % len(members)] for step in range(share + 1)]
+    return [queue for member in next_ones for queue in _share(queues, members, member, strategy)]

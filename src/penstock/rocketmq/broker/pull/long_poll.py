@@ -1,0 +1,145 @@
+"""Pulls that wait for messages: each until one comes that it wants, or its time is up.
+
+See RocketMQ spec 4.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from penstock.rocketmq.broker.pull.pull_search import Pulled, PullHeader, find, respond
+from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.storage.batch import Batch
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.remoting import Connection
+
+HELD_MAX: Final = 200_000
+"""Pulls held at once; further ones are answered at once with what there is: nothing."""
+_SECOND_MS: Final = 1000
+
+Place = tuple[str, int]
+
+
+class _Held:
+    """A pull that waits."""
+
+    __slots__ = ("connection", "header", "pulled", "request", "subscription", "timer")
+
+    def __init__(
+        self,
+        connection: Connection,
+        request: Command,
+        header: PullHeader,
+        subscription: Subscription,
+        pulled: Pulled,
+        timer: asyncio.TimerHandle,
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.header = header
+        self.subscription = subscription
+        self.pulled = pulled
+        self.timer = timer
+
+
+class HeldPulls:
+    """All pulls that wait, by topic and queue."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._held: dict[Place, dict[tuple[Connection, int], _Held]] = {}
+        self._of: dict[Connection, set[tuple[Place, int]]] = {}
+        self._count = 0
+        tables.store.on_append.append(self._arrived)
+        tables.store.deleted.append(self._deleted)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def hold(
+        self,
+        connection: Connection,
+        request: Command,
+        header: PullHeader,
+        subscription: Subscription,
+        pulled: Pulled,
+    ) -> bool:
+        """Answer this pull later; False when that cannot be, and it is to be answered now."""
+        settings = self._tables.settings
+        wait_ms = header.suspend_ms
+        if not settings.long_polling_enable:
+            wait_ms = settings.short_polling_time_mills
+        key, place = (connection, request.opaque), (header.topic, header.queue)
+        if self._count >= HELD_MAX or wait_ms <= 0 or key in self._held.get(place, ()):
+            return False
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(wait_ms / _SECOND_MS, self._give_up, place, key)
+        held = _Held(connection, request, header, subscription, pulled, timer)
+        self._held.setdefault(place, {})[key] = held
+        self._of.setdefault(connection, set()).add((place, request.opaque))
+        self._count += 1
+        return True
+
+    def _arrived(self, topic: str, batches: Sequence[Batch]) -> None:
+        """Serve those who wait for the queues that have grown."""
+        if self._held:
+            for queue in {batch.queue for batch in batches}:
+                self._serve(topic, queue)
+
+    def _serve(self, topic: str, queue: int) -> None:
+        waiting = self._held.get((topic, queue))
+        if waiting is None:
+            return
+        for key, held in list(waiting.items()):
+            if not held.connection.has_room:
+                self._drop((topic, queue), key)
+                held.connection.take_again(held.request)
+                continue
+            pulled = find(self._tables, held.header, held.subscription)
+            if pulled.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+                # Nothing that it wants: it waits on, from behind what was looked at.
+                held.header = replace(held.header, offset=pulled.next_offset)
+                held.pulled = replace(held.pulled, next_offset=pulled.next_offset)
+                continue
+            self._drop((topic, queue), key)
+            respond(self._tables, held.connection, held.request, held.header, pulled)
+
+    def _give_up(self, place: Place, key: tuple[Connection, int]) -> None:
+        held = self._drop(place, key)
+        if held is not None:
+            low, high = self._tables.store.bounds(*place)
+            pulled = replace(held.pulled, min_offset=low, max_offset=high)
+            respond(self._tables, held.connection, held.request, held.header, pulled)
+
+    def _deleted(self, topic: str) -> None:
+        for place in [place for place in self._held if place[0] == topic]:
+            for key in list(self._held[place]):
+                self._give_up(place, key)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended."""
+        for place, opaque in list(self._of.get(connection, ())):
+            self._drop(place, (connection, opaque))
+
+    def _drop(self, place: Place, key: tuple[Connection, int]) -> _Held | None:
+        waiting = self._held.get(place, {})
+        held = waiting.pop(key, None)
+        if held is None:
+            return None
+        if not waiting:
+            del self._held[place]
+        held.timer.cancel()
+        own = self._of[held.connection]
+        own.discard((place, key[1]))
+        if not own:
+            del self._of[held.connection]
+        self._count -= 1
+        return held

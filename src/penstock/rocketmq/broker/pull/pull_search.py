@@ -1,0 +1,200 @@
+"""The search of a queue for a pull, and the answer with what it found (RocketMQ spec 2.2, 4.3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from penstock.rocketmq.broker.pull.subscriptions import Subscription
+from penstock.rocketmq.protocol.answer_template import AnswerTemplate
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.messages.message import properties_text
+from penstock.storage.batch import Buffer
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.tables import Tables
+    from penstock.rocketmq.remoting import Connection
+
+SCAN_MAX: Final = 800
+"""Messages that one request looks at when few or none of them are wanted."""
+_MASTER: Final = "0"
+
+
+class PullHeader(Struct, frozen=True, gc=False):
+    """The fields of a pull."""
+
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    messages_max: int
+    sys_flag: int
+    commit_offset: int
+    suspend_ms: int
+    subscription: str
+    kind: str | None
+    version: int
+    nbytes: int | None
+
+    @classmethod
+    def of(cls, request: Command) -> PullHeader:
+        """Raises BodyError for a field that is missing or no number."""
+        ext = request.ext
+        if ext is None:
+            raise BodyError("a pull without fields")
+        get = ext.get
+        try:
+            return cls(
+                ext["consumerGroup"],
+                ext["topic"],
+                int(ext["queueId"]),
+                int(ext["queueOffset"]),
+                int(ext["maxMsgNums"]),
+                int(ext["sysFlag"]),
+                int(get("commitOffset") or 0),
+                int(get("suspendTimeoutMillis") or 0),
+                get("subscription") or "",
+                get("expressionType") or None,
+                int(get("subVersion") or 0),
+                int(get("maxMsgBytes") or 0) or None,
+            )
+        except KeyError as error:
+            raise BodyError(f"the field {error.args[0]} is missing") from None
+        except ValueError as error:
+            raise BodyError(f"a field of the pull is no number: {error}") from None
+
+
+class Pulled(Struct, frozen=True, gc=False):
+    """The result of a pull: the answer's code and words, offsets, messages back to back."""
+
+    code: ResponseCode
+    remark: str
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    pieces: tuple[Buffer, ...] | list[Buffer] = ()
+    messages: int = 0
+    nbytes: int = 0
+
+
+def find(tables: Tables, header: PullHeader, subscription: Subscription) -> Pulled:
+    """Search the queue for this pull. Raises StorageError."""
+    low, high = bounds = tables.store.bounds(header.topic, header.queue)
+    if not low <= header.offset < high:
+        return _nothing(header.offset, low, high)
+    settings = tables.settings
+    count = max(1, min(header.messages_max, settings.max_transfer_count_on_message_in_memory))
+    room = settings.max_transfer_bytes_on_message_in_memory
+    if header.nbytes:
+        room = min(room, header.nbytes)
+    began_ns = tables.stats.get_begins()
+    if subscription.wants_all:
+        pulled = _all(tables, header, bounds, count, room)
+    else:
+        pulled = _matching(tables, header, subscription, bounds, count, room)
+    if began_ns and pulled.messages:
+        tables.stats.get_ends(header.topic, header.group, began_ns)
+    return pulled
+
+
+def _nothing(offset: int, low: int, high: int) -> Pulled:
+    """The answer to a pull from where there is no message."""
+    if high == 0:
+        code = ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
+        return Pulled(code, "NO_MESSAGE_IN_QUEUE", 0, 0, 0)
+    if offset < low:
+        return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", low, low, high)
+    if offset == high:
+        return Pulled(ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", offset, low, high)
+    return Pulled(ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", high, low, high)
+
+
+def _all(
+    tables: Tables, header: PullHeader, bounds: tuple[int, int], count: int, room: int
+) -> Pulled:
+    """The messages as they come, whole slices where they fit."""
+    store, topic = tables.store, header.topic
+    pieces: list[Buffer] = []
+    nbytes, next_offset = 0, header.offset
+    found = 0
+    for part in store.slices(topic, header.queue, header.offset, count):
+        piece, messages = store.piece(topic, part), part.next - part.first
+        nbytes += len(piece)
+        if nbytes <= room:
+            pieces.append(piece)
+            found += messages
+            next_offset = part.queue_offset + messages
+            continue
+        nbytes -= len(piece)
+        for number, frame in enumerate(store.frames(topic, part)):
+            if pieces and nbytes + len(frame) > room:
+                break
+            pieces.append(frame)
+            nbytes += len(frame)
+            found += 1
+            next_offset = part.queue_offset + number + 1
+        break
+    if not found:  # damaged, or let go while we looked
+        next_offset = min(header.offset + count, bounds[1])
+        return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "MESSAGE_WAS_REMOVING", next_offset,
+                      *bounds)  # fmt: skip
+    return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, found, nbytes)
+
+
+def _matching(
+    tables: Tables,
+    header: PullHeader,
+    subscription: Subscription,
+    bounds: tuple[int, int],
+    count: int,
+    room: int,
+) -> Pulled:
+    """The messages that the subscription wants, among the next ``SCAN_MAX``."""
+    store, topic = tables.store, header.topic
+    pieces: list[Buffer] = []
+    nbytes = 0
+    next_offset = min(header.offset + SCAN_MAX, bounds[1])
+    for part in store.slices(topic, header.queue, header.offset, SCAN_MAX):
+        for number, frame in enumerate(store.frames(topic, part)):
+            if not subscription.matches(properties_text(frame)):
+                continue
+            if pieces and (len(pieces) >= count or nbytes + len(frame) > room):
+                next_offset = part.queue_offset + number
+                return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces,
+                              len(pieces), nbytes)  # fmt: skip
+            pieces.append(frame)
+            nbytes += len(frame)
+    if not pieces:
+        return Pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", next_offset,
+                      *bounds)  # fmt: skip
+    return Pulled(ResponseCode.SUCCESS, "FOUND", next_offset, *bounds, pieces, len(pieces),
+                  nbytes)  # fmt: skip
+
+
+def respond(
+    tables: Tables, connection: Connection, request: Command, header: PullHeader, pulled: Pulled
+) -> None:
+    """Send what was found.
+
+    It is copied together: a slice would keep the block alive that it is of until it has left, and
+    a write of many small slices costs more than that.
+    """
+    if request.is_one_way:
+        return
+    if pulled.messages:
+        tables.stats.got(header.topic, header.group, pulled.messages, pulled.nbytes)
+    else:
+        tables.stats.missed()
+    values = (str(pulled.next_offset), str(pulled.min_offset), str(pulled.max_offset))
+    head = _template(pulled.code, pulled.remark).encode(request, values, pulled.nbytes)
+    connection.send_large((b"".join((head, *pulled.pieces)),), pulled.nbytes)
+
+
+@lru_cache(maxsize=64)
+def _template(code: ResponseCode, remark: str) -> AnswerTemplate:
+    names = ("nextBeginOffset", "minOffset", "maxOffset")
+    return AnswerTemplate(names, {"suggestWhichBrokerId": _MASTER}, code, remark)

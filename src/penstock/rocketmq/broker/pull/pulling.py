@@ -1,0 +1,105 @@
+"""Pulling: messages of a queue from an offset on, or the reason why there are none.
+
+See RocketMQ spec 2.2, 4.3.
+
+A pull that finds nothing new may be held until a message comes; see ``broker.held_pulls``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker import names, permissions
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.clients import group_topics
+from penstock.rocketmq.broker.pull.pull_search import PullHeader, find, respond
+from penstock.rocketmq.broker.pull.sql92 import ExpressionError
+from penstock.rocketmq.broker.pull.subscriptions import SQL92, Subscription
+from penstock.rocketmq.broker.topics import READ
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.remoting import Connection
+
+COMMIT_OFFSET: Final = 1
+SUSPEND: Final = 2
+SUBSCRIPTION: Final = 4
+
+
+@answers(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+def pull(controller: Controller, connection: Connection, request: Command) -> Command | None:
+    header = PullHeader.of(request)
+    subscription = checked_subscription(controller, connection, header)
+    pulled = find(controller, header, subscription)
+    if header.sys_flag & COMMIT_OFFSET and header.commit_offset >= 0:
+        controller.offsets.commit(header.topic, header.group, header.queue, header.commit_offset)
+    waits = pulled.code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & SUSPEND
+    if waits and controller.held_pulls.hold(connection, request, header, subscription, pulled):
+        return None
+    respond(controller, connection, request, header, pulled)
+    return None
+
+
+def checked_subscription(
+    controller: Controller, connection: Connection, header: PullHeader
+) -> Subscription:
+    """The subscription by which a pull is filtered. Raises RefusedError when it is not allowed."""
+    permissions.need_broker(controller, READ)
+    group = controller.groups.get(header.group) or group_topics.need_group(controller, header.group)
+    if not group.consume_enable:
+        remark = f"subscription group no permission, {header.group}"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    config = permissions.known_topic(controller, header.topic)
+    permissions.need_topic(config, READ)
+    if not 0 <= header.queue < config.read_queues:
+        remark = (
+            f"queueId[{header.queue}] is illegal, topic:[{header.topic}] topicConfig.readQueueNums:"
+            f"[{config.read_queues}] consumer:[{connection.address}]"
+        )
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    if header.sys_flag & SUBSCRIPTION:
+        subscription = _own_subscription(header)
+    else:
+        subscription = _known_subscription(controller, header, group.consume_broadcast_enable)
+    if subscription.kind == SQL92 and not controller.settings.enable_property_filter:
+        remark = f"The broker does not support consumer to filter message by {subscription.kind}"
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    is_retry = subscription.kind == SQL92 and header.topic.startswith(names.RETRY_PREFIX)
+    if is_retry and not controller.settings.filter_support_retry:
+        return Subscription(header.topic)
+    return subscription
+
+
+def _own_subscription(header: PullHeader) -> Subscription:
+    try:
+        return Subscription.parse(header.topic, header.subscription, header.kind, header.version)
+    except (BodyError, ExpressionError):
+        remark = "parse the consumer's subscription failed"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
+
+
+def _known_subscription(
+    controller: Controller, header: PullHeader, may_broadcast: bool
+) -> Subscription:
+    """The subscription to the topic in the group's heartbeats."""
+    group = controller.clients.consumers.get(header.group)
+    if group is None:
+        remark = "the consumer's group info not exist"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if group.is_broadcast and not may_broadcast:
+        remark = f"the consumer group[{header.group}] can not consume by broadcast way"
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    subscription = group.subscriptions.get(header.topic)
+    if subscription is None:
+        remark = "the consumer's subscription not exist"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if subscription.version < header.version:
+        remark = "the consumer's subscription not latest"
+        raise RefusedError(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
+    if subscription.problem is not None:
+        remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+        raise RefusedError(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+    return subscription

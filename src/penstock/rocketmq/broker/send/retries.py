@@ -1,0 +1,92 @@
+"""Messages that were delivered in vain: their next try, or their way to the dead letters.
+
+Each try is a level of delay longer than the one before (RocketMQ spec 4.5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients import group_topics
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.tables import Tables
+
+_OWN_LIMIT_SINCE: Final = 121
+"""V3_4_9: such clients say themselves how often a message may be tried."""
+
+
+def dead_letter_rule(
+    tables: Tables, draft: Draft, max_reconsume_times: int | None, client_version: int
+) -> Draft:
+    """Rule on a message that a client sends to a retry topic itself.
+
+    Returns the draft, changed to go to the dead letters when it was tried often enough. Raises
+    RefusedError when the group does not exist.
+    """
+    config = group_topics.need_group(tables, draft.topic.removeprefix(names.RETRY_PREFIX))
+    if draft.reconsume_times >= most_times(config, max_reconsume_times, client_version):
+        to_dead_letters(tables, draft, config.group_name)
+    return draft
+
+
+def most_times(config: GroupConfig, wanted: int | None, client_version: int) -> int:
+    """The most tries of a message: the client's own limit, or its group's setting."""
+    if wanted is None or client_version < _OWN_LIMIT_SINCE:
+        return config.retry_max_times
+    return wanted
+
+
+def next_try(stored: StoredMessage) -> Draft:
+    """A copy that knows where it comes from; its topic and queue are for the caller to set.
+
+    Raises RefusedError when that leaves no room in its properties.
+    """
+    draft = Draft.of(stored)
+    draft.reconsume_times += 1
+    draft.prepared_offset = 0
+    found = properties.parse(stored.properties)
+    found.setdefault(properties.RETRY_TOPIC, stored.topic)
+    found.setdefault(properties.ORIGIN_MESSAGE_ID, stored.offset_id)
+    found[properties.WAIT] = "false"
+    draft.properties = properties.join(found)
+    if len(draft.properties.encode("utf-8", "replace")) > properties.BYTES_MAX:
+        remark = f"the properties leave no room to say where {stored.offset_id} comes from"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    return draft
+
+
+def origin(draft: Draft) -> str:
+    """The topic that its producer had sent a message to."""
+    return properties.value_of(draft.properties, properties.RETRY_TOPIC) or draft.topic
+
+
+def to_dead_letters(tables: Tables, draft: Draft, group: str) -> None:
+    tables.stats.dead_lettered(origin(draft), group)
+    draft.topic = group_topics.dead_letter_topic(tables, group).name
+    draft.queue = 0
+    set_delay(draft, None)
+
+
+def set_delay(draft: Draft, level: int | None) -> None:
+    """Replace whatever delay a message has had."""
+    found = properties.parse(draft.properties)
+    for name in (properties.DELAY, *properties.TIMERS):
+        found.pop(name, None)
+    if level is not None:
+        found[properties.DELAY] = str(level)
+    draft.properties = properties.join(found)
+
+
+def dead_letter(tables: Tables, stored: StoredMessage, group: str) -> Draft:
+    """A message that a group was given too often, as it goes to the group's dead letters."""
+    draft = next_try(stored)
+    to_dead_letters(tables, draft, group)
+    return draft

@@ -1,0 +1,57 @@
+"""Messages that a consumer could not handle and sends back: they come again, but not for ever.
+
+A message goes to the dead letters when it was tried often enough, or when the consumer says so with
+a negative level (RocketMQ spec 2.1, 4.5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.rocketmq.broker import permissions
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.clients import group_topics
+from penstock.rocketmq.broker.delays.levels import RETRY_BASE
+from penstock.rocketmq.broker.send.retries import (
+    most_times,
+    next_try,
+    origin,
+    set_delay,
+    to_dead_letters,
+)
+from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.remoting import Connection
+
+
+@answers(RequestCode.CONSUMER_SEND_MSG_BACK)
+async def send_back(controller: Controller, connection: Connection, request: Command) -> Command:
+    offset, level = request.int64("offset"), request.int32("delayLevel")
+    config = group_topics.need_group(controller, request.text("group"))
+    permissions.need_broker(controller, WRITE)
+    if config.retry_queue_nums <= 0:
+        return request.answer()  # a group that wants no retries
+    topic = group_topics.retry_topic(controller, config, unit_mode=request.boolean("unitMode"))
+    permissions.need_topic(topic, WRITE)
+    stored = controller.store.message(offset)
+    if stored is None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+    most = most_times(config, _limit_of(request), request.version)
+    draft = next_try(stored)
+    if level < 0 or stored.reconsume_times >= most:
+        to_dead_letters(controller, draft, config.group_name)
+    else:
+        draft.topic = topic.name
+        draft.queue = offset % max(1, min(config.retry_queue_nums, topic.write_queues))
+        set_delay(draft, level or RETRY_BASE + stored.reconsume_times)
+    await controller.publisher.publish_one(draft)
+    controller.stats.sent_back(origin(draft), config.group_name)
+    return request.answer()
+
+
+def _limit_of(request: Command) -> int | None:
+    return request.int32("maxReconsumeTimes") if request.optional("maxReconsumeTimes") else None

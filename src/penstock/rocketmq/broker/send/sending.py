@@ -1,0 +1,296 @@
+"""Sending: a message, or a batch of them, is checked, stored, and acknowledged.
+
+See RocketMQ spec 2.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.rocketmq.broker import names, permissions
+from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.send import retries
+from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.broker.send.send_header import SendHeader
+from penstock.rocketmq.broker.topics import WRITE
+from penstock.rocketmq.protocol import frames
+from penstock.rocketmq.protocol.answer_template import AnswerTemplate
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.messages import batch_body, properties
+from penstock.rocketmq.protocol.registration import TopicConfig
+
+if TYPE_CHECKING:
+    from penstock.rocketmq.broker.controller import Controller
+    from penstock.rocketmq.broker.store.message_store import AnyRecords
+    from penstock.rocketmq.remoting import Connection
+
+_log = logging.getLogger("penstock.mqbroker")
+
+_IDS_BYTES_MAX: Final = frames.HEADER_MAX - 64 * 1024
+"""The room for the ids of a batch's messages, which go back in one header with other fields."""
+_SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
+"""The most characters that a batch's properties may take, as each of its messages gets a copy."""
+_WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
+_CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
+_TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
+_ILLEGAL: Final = (
+    "the message is illegal, maybe msg body or properties length not matched. msg body length "
+    "limit {}B, msg properties length limit 32KB."
+)
+
+
+@answers(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+def send(controller: Controller, connection: Connection, request: Command) -> Command | None:
+    header = SendHeader.of(request)
+    header.check()
+    config = checked_topic(controller, connection, header)
+    queue = (
+        header.queue if header.queue >= 0 else controller.chance.below(max(1, config.write_queues))
+    )
+    records: AnyRecords
+    if header.batch:
+        topic, put_queue = header.topic, queue
+        records = _batch(controller, connection, request, header, queue)
+    else:
+        draft = _draft(controller, connection, request, header, queue)
+        draft = _rerouted(controller, request, header, draft)
+        topic, put_queue = draft.topic, draft.queue
+        records = controller.store.records((draft,))
+    sending = _Sending(controller, connection, request, records, queue)
+    controller.store.put_records(topic, put_queue, records, sending.done)
+    if controller.flush_timeouts is not None:
+        controller.flush_timeouts.watch(sending)
+    return None
+
+
+def checked_topic(
+    controller: Controller, connection: Connection, header: SendHeader
+) -> TopicConfig:
+    """The topic that a message is for, made if need be. Raises RefusedError."""
+    config = controller.topics.get(header.topic)
+    if config is None or header.topic in names.NOT_FOR_CLIENTS:
+        config = _make_topic(controller, connection, header)
+    if config.order:  # as in Java: for other topics, the route alone turns clients away
+        permissions.need_broker(controller, WRITE)
+    if header.queue >= max(config.write_queues, config.read_queues):
+        remark = (
+            f"request queueId[{header.queue}] is illegal, {config} Producer: {connection.address}"
+        )
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, remark)
+    return config
+
+
+def _make_topic(controller: Controller, connection: Connection, header: SendHeader) -> TopicConfig:
+    problem = names.topic_problem(header.topic)
+    if problem is not None:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, problem)
+    if header.topic in names.NOT_FOR_CLIENTS:
+        remark = f"Sending message to topic[{header.topic}] is forbidden."
+        raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+    config = controller.topics.make_for_send(
+        header.topic, header.default_topic, header.default_queues, controller.now_ms
+    )
+    if config is None:
+        raise permissions.no_topic(header.topic)
+    _log.info("%s made the topic %s by sending to it: %d queues", connection.address, config.name,
+              config.write_queues)  # fmt: skip
+    controller.topics_changed()
+    return config
+
+
+def _draft(
+    controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
+) -> Draft:
+    if len(request.body) > controller.settings.max_message_size:
+        raise _illegal(controller)
+    text = _stored_text(controller, header.properties)
+    _check_length(controller, text)
+    return Draft(
+        header.topic, queue, request.body, text, header.flag, header.sys_flag, header.born_ms,
+        connection.host, header.reconsume_times,
+    )  # fmt: skip
+
+
+def _rerouted(controller: Controller, request: Command, header: SendHeader, draft: Draft) -> Draft:
+    """A retry that failed too often, half of a transaction, or a delay go to other topics."""
+    if draft.topic.startswith(names.RETRY_PREFIX):
+        draft = retries.dead_letter_rule(
+            controller, draft, header.max_reconsume_times, request.version
+        )
+    is_half = _TRANSACTION in draft.properties  # a quick look, then a good one
+    if is_half and properties.value_of(draft.properties, properties.TRANSACTION) == "true":
+        if controller.settings.reject_transaction_message:
+            ip = controller.settings.broker_ip1
+            remark = f"the broker[{ip}] sending transaction message is forbidden"
+            raise RefusedError(ResponseCode.NO_PERMISSION, remark)
+        return controller.transactions.half(draft)
+    return controller.publisher.divert(draft)
+
+
+def _batch(
+    controller: Controller, connection: Connection, request: Command, header: SendHeader, queue: int
+) -> AnyRecords:
+    if names.is_inner(header.topic):
+        remark = "batch request does not support retry group"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    if len(request.body) > controller.settings.max_message_size:
+        raise _illegal(controller)
+    common = Draft(header.topic, queue, b"", "", 0, header.sys_flag, header.born_ms,
+                   connection.host, header.reconsume_times)  # fmt: skip
+    shared = shared_text(controller, header.properties)
+    records: AnyRecords | None = controller.store.even_batch(request.body, common, shared.encode())
+    if records is not None:
+        _check_count(controller, records.count, shared)
+        return records
+    messages = _decoded(request.body)
+    _check_count(controller, len(messages), shared)
+    return controller.store.records(
+        [batch_draft(controller, each, common, shared) for each in messages]
+    )
+
+
+def _check_count(controller: Controller, count: int, shared: str) -> None:
+    ids_max = _IDS_BYTES_MAX // (len(controller.store.message_id(0)) + 1)
+    if count > ids_max:
+        remark = f"a batch of {count} messages is too large: the limit is {ids_max}"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+    if count * len(shared) > _SHARED_CHARS_MAX:
+        remark = f"{len(shared)} characters of properties for each of {count} messages of a batch"
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, f"{remark} are too many")
+
+
+def shared_text(controller: Controller, text: str) -> str:
+    """Properties added to each message of a batch: the cluster, and those of the batch.
+
+    This follows Java except for the batch's unique key: each message has its own and keeps it.
+    """
+    found = properties.parse(text)
+    for name in (properties.UNIQUE_KEY, properties.CLUSTER):
+        found.pop(name, None)
+    return _with(controller.cluster_property, properties.join(found)).removesuffix(
+        properties.VALUE_END
+    )
+
+
+def _decoded(body: bytes) -> list[batch_body.BatchedMessage]:
+    try:
+        return batch_body.decode(body)
+    except BodyError as error:
+        raise RefusedError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+
+
+def batch_draft(
+    controller: Controller, message: batch_body.BatchedMessage, common: Draft, shared: str
+) -> Draft:
+    text = _with(message.properties, shared)
+    _check_length(controller, text)
+    return Draft(
+        common.topic, common.queue, message.body, text, message.flag, common.sys_flag,
+        common.born_ms, common.born_host, common.reconsume_times,
+    )  # fmt: skip
+
+
+def _stored_text(controller: Controller, text: str) -> str:
+    """Properties as they are stored: what was for the broker only is out, its cluster is in."""
+    if _WAIT in text:
+        text = properties.without(text, properties.WAIT)
+    if _CLUSTER in text:  # of the broker that sent the message on
+        text = properties.without(text, properties.CLUSTER)
+    return _with(text, controller.cluster_property)
+
+
+def _with(text: str, more: str) -> str:
+    """The properties of two texts in one."""
+    if text and not text.endswith(properties.VALUE_END):
+        text += properties.VALUE_END
+    return text + more
+
+
+def _check_length(controller: Controller, text: str) -> None:
+    few = len(text) <= properties.BYTES_MAX // 4
+    if not few and len(text.encode("utf-8", "replace")) > properties.BYTES_MAX:
+        raise _illegal(controller)
+
+
+def _illegal(controller: Controller) -> RefusedError:
+    remark = _ILLEGAL.format(controller.settings.max_message_size)
+    return RefusedError(ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+class _Sending:
+    """A send that is being stored."""
+
+    __slots__ = ("_began_ns", "_connection", "_controller", "_queue", "_records", "_request",
+                 "is_answered")  # fmt: skip
+
+    def __init__(
+        self,
+        controller: Controller,
+        connection: Connection,
+        request: Command,
+        records: AnyRecords,
+        queue: int,
+    ) -> None:
+        self._controller = controller
+        self._connection = connection
+        self._request = request
+        self._records = records
+        self._queue = queue
+        self._began_ns = controller.stats.put_begins()
+        self.is_answered = False
+
+    def done(self, error: StorageError | None) -> None:
+        """It is stored, or is not; the producer is told."""
+        stats = self._controller.stats
+        if error is not None:
+            stats.put_failed()
+        elif self._began_ns:
+            stats.put_ends(self._records.topic, self._queue, self._began_ns)
+        if self.is_answered:
+            return
+        if error is None:
+            self._answer(ResponseCode.SUCCESS)
+            return
+        self.is_answered = True
+        if not self._request.is_one_way:
+            self._connection.send(storage_failure(self._request, error))
+
+    def flush_timed_out(self) -> None:
+        """It is stored, but the disk takes long to make that last."""
+        self._answer(ResponseCode.FLUSH_DISK_TIMEOUT)
+
+    def _answer(self, code: ResponseCode) -> None:
+        self.is_answered = True
+        request = self._request
+        if request.is_one_way:
+            return
+        records, store = self._records, self._controller.store
+        template = _template(
+            code, self._controller.settings.region_id, self._controller.settings.trace_on
+        )
+        if records.count == 1:
+            message_ids = store.message_id(records.physical_offset)
+        else:
+            message_ids = store.message_ids(records.physical_offset, records.count)
+        values = (message_ids, str(self._queue), str(records.queue_offset))
+        self._connection.send_pieces((template.encode(request, values),))
+
+
+@lru_cache(maxsize=16)
+def _template(code: ResponseCode, region: str, trace_on: bool) -> AnswerTemplate:
+    constants = {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
+    return AnswerTemplate(("msgId", "queueId", "queueOffset"), constants, code)
+
+
+def storage_failure(request: Command, error: StorageError) -> Command:
+    """The answer when a message could not be stored."""
+    code = ResponseCode.SYSTEM_ERROR
+    if isinstance(error, DiskFullError | ReadOnlyError):
+        code = ResponseCode.SERVICE_NOT_AVAILABLE
+    remark = f"service not available now, the message is not stored: {error}"
+    return request.answer(code, remark, ext={})

@@ -1,0 +1,1 @@
+"""RocketMQ's view of the log: by queue, key, physical offset and time."""

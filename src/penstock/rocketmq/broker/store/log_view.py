@@ -1,0 +1,99 @@
+"""The log as RocketMQ's readers see it: real queues, and messages as their consumers get them.
+
+How far a group of such a reader is goes among the consumer offsets, where tools look for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.errors import OffsetOutOfRangeError
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.clients import group_topics
+from penstock.storage.batch import Buffer
+
+if TYPE_CHECKING:
+    from penstock.broker.topic import Topic
+    from penstock.rocketmq.broker.controller import Controller
+
+_MESSAGES_MAX: Final = 65_536
+
+
+class RocketView:
+    """The answers to nsqd's requests with ``dialect=rocketmq``."""
+
+    dialect: Final = "rocketmq"
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def queue_count(self, topic: Topic) -> int:
+        return self._controller.topics.queue_count(topic.name)
+
+    def extent(self, topic: Topic, queue: int) -> tuple[int, int, int]:
+        """Bytes are the queue's share of the log by its messages."""
+        low, high = topic.queues.bounds(queue)
+        log = topic.log
+        messages = max(1, log.next_offset - log.start_offset)
+        return low, high, log.nbytes * (high - low) // messages
+
+    def read(self, topic: Topic, queue: int, offset: int, nbytes: int) -> Sequence[Buffer]:
+        """Stored messages back to back. Raises OffsetOutOfRangeError, StorageError."""
+        low, high = topic.queues.bounds(queue)
+        if not low <= offset <= high:
+            raise OffsetOutOfRangeError(topic.name, queue, offset, low, high)
+        store = self._controller.store
+        pieces: list[Buffer] = []
+        for part in store.slices(topic.name, queue, offset, _MESSAGES_MAX):
+            piece = store.piece(topic.name, part)
+            nbytes -= len(piece)
+            if nbytes >= 0:
+                pieces.append(piece)
+                continue
+            nbytes += len(piece)
+            for frame in store.frames(topic.name, part):
+                nbytes -= len(frame)
+                if pieces and nbytes < 0:
+                    break
+                pieces.append(frame)
+            break
+        return pieces
+
+    def offset_at(self, topic: Topic, queue: int, timestamp_ns: int) -> int:
+        """Raises StorageError."""
+        return self._controller.store.offset_at_time(
+            topic.name, queue, -(-timestamp_ns // MILLISECOND)
+        )
+
+    def groups(self, topic: Topic) -> dict[str, dict[int, int]]:
+        offsets = self._controller.offsets
+        return {group: offsets.of(topic.name, group) for group in offsets.groups_of(topic.name)}
+
+    def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> int | None:
+        """Commit consumer offsets; the log offset below which the group has read all.
+
+        Raises ValueError for a name that no group can have.
+        """
+        controller = self._controller
+        problem = names.group_problem(group)
+        if problem is not None:
+            raise ValueError(problem)
+        if not offsets:
+            return None
+        config = group_topics.group_config(controller, group)
+        if config is not None:
+            group_topics.retry_topic(
+                controller, config
+            )  # without it mqadmin does not find the group
+        for queue, offset in offsets.items():
+            if controller.offsets.query(topic.name, group, queue) != offset:
+                controller.offsets.commit(topic.name, group, queue, offset)
+                for listener in controller.offset_listeners:
+                    listener((topic.name, group), queue)
+        return controller.retention.log_offset(topic, group)
+
+    def forget(self, topic: Topic, group: str) -> None:
+        """The group is deleted, and its consumer offsets with it."""
+        self._controller.offsets.forget(topic.name, group)

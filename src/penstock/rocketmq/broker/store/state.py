@@ -1,0 +1,190 @@
+"""The broker's tables in files: JSON as Java writes it, ``<store path>/config/<name>``.
+
+A file is replaced atomically. Its previous content is kept as ``<name>.bak`` and is used if the
+file itself is empty, damaged or missing. If neither can be read, the broker does not start until an
+operator has decided: no table silently begins at 0. If both are gone, or the content is not what
+was written (``seal``), it may be an operator's doing: the broker starts with what is there and logs
+it as an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock.core.errors import ConfigError, StorageError
+from penstock.net.tasks import spawn
+from penstock.rocketmq.broker.store import seal
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.temporary import remove_temporaries
+
+TOPICS: Final = "topics.json"
+GROUPS: Final = "subscriptionGroup.json"
+OFFSETS: Final = "consumerOffset.json"
+ALWAYS: Final = frozenset({TOPICS, GROUPS, OFFSETS})
+"""The tables that are written in the first seconds of every broker's life, Java's or ours."""
+BACKUP: Final = ".bak"
+DAMAGED: Final = ".damaged"
+"""The suffix of the copy of a file that could not be read."""
+_INTERVAL_S_MIN: Final = 0.1
+
+_log = logging.getLogger("penstock.mqbroker")
+
+Dump = Callable[[], Any]
+Load = Callable[[Any], None]
+
+
+class State:
+    """The files of one broker.
+
+    ``dump`` gives a copy of a table as JSON values, which may be written while the table changes;
+    ``load`` takes such values over and raises BodyError when they make no sense.
+    """
+
+    def __init__(
+        self, disk: Disk, directory: str, interval_s: Callable[[], float] = lambda: 5.0
+    ) -> None:
+        """Raises StorageError when the directory cannot be made."""
+        self.disk = disk
+        self._directory = directory
+        self._interval_s = interval_s
+        self._files: dict[str, _File] = {}
+        self._task: asyncio.Task[None] | None = None
+        disk.make_directory(directory)
+        remove_temporaries(disk, directory)
+        self._was_used = bool(ALWAYS.intersection(disk.list(directory)))
+
+    def add(self, name: str, dump: Dump, load: Load) -> None:
+        """Keep a table in a file, and load it when the file is there.
+
+        Raises ConfigError when the file and its backup are damaged, StorageError when they cannot
+        be read.
+        """
+        path = f"{self._directory}/{name}"
+        file = _File(self.disk, path, dump)
+        if not file.load(load) and self._was_used and name in ALWAYS:
+            _log.error("%s is not there, nor is its backup, though this broker has run before: "
+                       "beginning without its content", path)  # fmt: skip
+        self._files[name] = file
+
+    def save(self, name: str) -> None:
+        """Write a file now, unless nothing changed; in whatever thread. Raises StorageError."""
+        self._files[name].save()
+
+    async def save_aside(self, name: str) -> None:
+        """Write a file unless nothing changed; a thread does the writing. Raises StorageError."""
+        file = self._files[name]
+        await asyncio.to_thread(file.write, *file.take())
+
+    def start(self) -> None:
+        """Write what changed, now and from time to time."""
+        self._task = spawn(self._save_often(), "state files")
+
+    async def _save_often(self) -> None:
+        while True:
+            await self._save_all()
+            await asyncio.sleep(max(_INTERVAL_S_MIN, self._interval_s()))
+
+    async def _save_all(self) -> None:
+        for file in self._files.values():
+            try:
+                # The copy is made here, and turned into bytes elsewhere: offsets may be many.
+                await asyncio.to_thread(file.write, *file.take())
+                file.is_failing = False
+            except Exception as error:  # the others are written, and this one is tried again
+                if not file.is_failing:
+                    _log.error("failed to write the broker's state - %s", error,
+                               exc_info=not isinstance(error, StorageError))  # fmt: skip
+                file.is_failing = True
+
+    async def close(self) -> None:
+        """Write all that changed; failures are logged."""
+        if self._task is not None:
+            self._task.cancel()
+        await self._save_all()
+
+
+class _File:
+    """One table's file. Copies are numbered, so that an older one never replaces a newer one."""
+
+    def __init__(self, disk: Disk, path: str, dump: Dump) -> None:
+        self._disk = disk
+        self._path = path
+        self._dump = dump
+        self._taking = threading.Lock()
+        self._writing = threading.Lock()
+        self._content: bytes | None = None
+        self._taken = 0
+        self._written = 0
+        self.is_failing = False
+
+    def load(self, load: Load) -> bool:
+        """Load the table; False if there is nothing to load. Raises ConfigError, StorageError."""
+        backup = self._path + BACKUP
+        data, before = self._disk.read_file(self._path), self._disk.read_file(backup)
+        if data is None and before is None:
+            return False
+        problem = _problem(data, load)
+        if problem is None:
+            self._content = data
+            if data is not None and seal.is_broken(data):
+                _log.error("%s is not as it was written: if nobody has edited it, it is damaged; "
+                           "its previous content is in %s", self._path, backup)  # fmt: skip
+            return True
+        useless = _problem(before, load)
+        if useless is not None:
+            raise ConfigError(
+                f"{self._path} {problem}, and {backup} {useless}: put back a good copy of one, "
+                "or delete both to begin without their content"
+            )
+        _log.error("%s %s: taking its previous content from %s; later changes are lost",
+                   self._path, problem, backup)  # fmt: skip
+        if data:
+            self._disk.replace_file(self._path + DAMAGED, data)
+        assert before is not None
+        self._disk.replace_file(self._path, before)
+        self._content = before
+        return True
+
+    def take(self) -> tuple[int, Any]:
+        """A copy of the table, with its number."""
+        with self._taking:
+            self._taken += 1
+            return self._taken, self._dump()
+
+    def save(self) -> None:
+        self.write(*self.take())
+
+    def write(self, number: int, value: Any) -> None:
+        """Write a copy, in whatever thread. Raises StorageError."""
+        data = seal.sealed(fastjson.dumps(value))
+        with self._writing:
+            if number < self._written:
+                return
+            if data != self._content:
+                if self._content:
+                    self._disk.replace_file(self._path + BACKUP, self._content, sync=False)
+                self._disk.replace_file(self._path, data)
+                self._content = data
+            self._written = number
+
+
+def _problem(data: bytes | None, load: Load) -> str | None:
+    """The reason that a file's content cannot be used; None if ``load`` has taken it over."""
+    if data is None:
+        return "is not there"
+    if not data.strip(b"\0 \r\n\t"):
+        return "is empty"
+    try:
+        value = fastjson.loads(data)
+        if isinstance(value, dict):
+            value.pop(seal.MEMBER, None)
+        load(value)
+    except BodyError as error:
+        return f"is damaged ({error})"
+    return None

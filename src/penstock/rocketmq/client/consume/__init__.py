@@ -1,0 +1,1 @@
+"""The receiving side of the client: groups, queues, offsets, handlers, POP."""

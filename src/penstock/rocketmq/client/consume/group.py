@@ -1,0 +1,497 @@
+"""A member of a group of consumers, without I/O: which queues are its own, and what comes of them.
+
+Members tell the brokers that they are there, ask who else is, and each computes its share; there is
+nobody who decides. So two may have a queue at once for a moment, unless they consume in order:
+then a queue is pulled only under a lock of its broker, and given back only when the message that is
+being handled is done and committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from penstock.rocketmq.client.consume.allocation import Allocate, averagely, share_of
+from penstock.rocketmq.client.consume.commits import Commits
+from penstock.rocketmq.client.consume.filters import SQL92, Filter, Subscription
+from penstock.rocketmq.client.consume.heartbeats import Heartbeats
+from penstock.rocketmq.client.consume.held import HeldQueue
+from penstock.rocketmq.client.consume.locks import RENEW_S, Locks
+from penstock.rocketmq.client.consume.members import Members
+from penstock.rocketmq.client.consume.offsets import BrokerOffsets, LocalOffsets, Offsets, Start
+from penstock.rocketmq.client.consume.pulling import Pulled, Puller, PullStatus
+from penstock.rocketmq.client.consume.received import Received
+from penstock.rocketmq.client.errors import ClientError, Stopped
+from penstock.rocketmq.client.events import tell
+from penstock.rocketmq.client.names import RETRY, checked_group, checked_topic, wrap
+from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.client.network.jobs import Job, all_of, settled
+from penstock.rocketmq.client.network.timers import Timer
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+SOON_S: Final = 0.5
+"""After so long queues are shared again that could not be taken,"""
+LATER_S: Final = 2.0
+"""and topics of which the route or the members could not be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """The differences between kinds of consumers."""
+
+    consume_type: str = "CONSUME_PASSIVELY"
+    is_orderly: bool = False
+    has_retries: bool = False
+    """True if failed messages come again, through the group's retry topic."""
+    allocate: Allocate = averagely
+
+
+class Group:
+    """Everything about a member but what is done with its messages."""
+
+    def __init__(self, group: str, hub: Hub, habits: Habits) -> None:
+        """Raises BadName."""
+        config = hub.config
+        self.name = wrap(config.namespace, checked_group(group))
+        self.hub = hub
+        self.habits = habits
+        self.is_broadcast = config.message_model == "BROADCASTING"
+        self.heartbeats = Heartbeats(hub, self._describe, self.name)
+        self.subscriptions: dict[str, Subscription] = {}
+        self.held: dict[MessageQueue, HeldQueue] = {}
+        self.assigned: set[MessageQueue] | None = None
+        """Queues that were chosen by hand: then nothing is shared."""
+        self.on_queues_changed: Callable[[list[MessageQueue]], object] | None = None
+        """Told all queues that this member has, whenever they have become others."""
+        self.puller = Puller(hub, self.name)
+        self.offsets: Offsets = (
+            LocalOffsets(hub, self.name) if self.is_broadcast else BrokerOffsets(hub, self.name)
+        )
+        self._tell = partial(tell, group=self.name)
+        self._start = Start(hub, self.offsets)
+        self._locks = Locks(hub, self.name)
+        self._members = Members(hub, self.name)
+        self._commits = Commits(hub, self.name, self.offsets)
+        self._leaving: dict[MessageQueue, tuple[HeldQueue, Job[None]]] = {}
+        self._done_before: dict[MessageQueue, int] = {}
+        self._sharing: Job[None] | None = None
+        self._share_again = False
+        self._soon: Timer | None = None
+        self._is_closing = False
+        hub.serves[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = self._members_changed
+        if habits.is_orderly:
+            hub.on_lost.append(self._broker_lost)
+
+    @property
+    def is_locking(self) -> bool:
+        """True if queues are consumed under locks."""
+        return self.habits.is_orderly and not self.is_broadcast
+
+    # --- what a kind of consumer does ------------------------------------------------------------
+
+    def arrived(self, held: HeldQueue, messages: list[Received]) -> None:
+        """These have come, and count as held."""
+        raise NotImplementedError
+
+    def forgotten(self, held: HeldQueue) -> None:
+        """Forget what was pulled of this queue and not handed out."""
+
+    # --- its beginning ---------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, wanted: Filter) -> None:
+        """Want messages of this topic. Raises BadName."""
+        name = wrap(self.hub.config.namespace, checked_topic(topic))
+        self.subscriptions[name] = Subscription(name, wanted, self.hub.now_ms)
+        self._change_subscriptions()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want no more of them."""
+        self.subscriptions.pop(wrap(self.hub.config.namespace, topic), None)
+        self._change_subscriptions()
+
+    def _change_subscriptions(self) -> None:
+        if self._sharing is not None:
+            self.hub.spawn(self._tell_subscriptions(), "subscriptions")
+
+    async def _tell_subscriptions(self) -> None:
+        await self.heartbeats.beat()
+        self.share_soon(0)
+
+    async def begin(self) -> None:
+        """Join the group. Raises ClientError when a filter is refused."""
+        self.hub.begin()
+        if self.habits.has_retries and not self.is_broadcast:
+            name = RETRY + self.name
+            self.subscriptions[name] = Subscription(name, Filter(), self.hub.now_ms)
+        for topic in self.subscriptions:
+            await self._look_up(topic)
+        await self._check_filters()
+        await self.heartbeats.beat()
+        for work, name in (
+            (self.heartbeats.watch(), "heartbeats"),
+            (self._share_for_ever(), "rebalance"),
+            (self._commit_for_ever(), "commits"),
+        ):
+            self.hub.spawn(work, name)
+        if self.is_locking:
+            self.hub.spawn(self._renew_for_ever(), "locks")
+        self.share_soon(0)
+
+    async def _look_up(self, topic: str) -> None:
+        try:
+            await self.hub.routes.of(topic)
+        except ClientError as error:
+            if not topic.startswith(RETRY):  # it is made by the first heartbeat
+                self._tell(logging.WARNING, "route-failed", str(error), topic=topic)
+
+    async def _check_filters(self) -> None:
+        for each in self.subscriptions.values():
+            if each.filter.kind != SQL92:
+                continue
+            route = await self.hub.routes.of(each.topic)
+            body = fastjson.dumps(
+                {
+                    "clientId": self.hub.client_id, "group": self.name,
+                    "subscriptionData": each.as_json(),
+                }
+            )  # fmt: skip
+            for broker in route.brokers:
+                if (address := self.hub.routes.master(broker)) is not None:
+                    await self.hub.demand(
+                        address, RequestCode.CHECK_CLIENT_CONFIG, None, body,
+                        subject=f"filter {each.filter.text!r} on topic {each.topic}",
+                    )  # fmt: skip
+
+    def _describe(self) -> dict[str, Any]:
+        config = self.hub.config
+        consumer = {
+            "consumeFromWhere": config.consume_from_where,
+            "consumeType": self.habits.consume_type,
+            "groupName": self.name,
+            "messageModel": config.message_model,
+            "subscriptionDataSet": [each.as_json() for each in self.subscriptions.values()],
+            "unitMode": False,
+        }
+        return {"consumerDataSet": [consumer], "producerDataSet": []}
+
+    # --- sharing ---------------------------------------------------------------------------------
+
+    def _members_changed(self, _: object, request: Command) -> None:
+        self._tell(
+            logging.INFO, "members-changed",
+            "receive broker's notification, the consumer group changed, rebalance immediately",
+        )  # fmt: skip
+        self.share_soon(0)
+
+    def share_soon(self, seconds: float = SOON_S) -> None:
+        """Share the queues again, this soon."""
+        if self._soon is None and not self._is_closing:
+            self._soon = self.hub.later(seconds, self._share)
+
+    def _share(self) -> None:
+        self._soon = None
+        if self._sharing is not None and not self._sharing.is_done:
+            self._share_again = True
+            return
+        self._sharing = self.hub.spawn(self._share_all(), "rebalance")
+
+    async def share_now(self) -> None:
+        """Share the queues, and wait until that is done."""
+        self._share()
+        if self._sharing is not None:
+            await settled(self._sharing)
+
+    async def _share_for_ever(self) -> None:
+        while True:
+            await self.hub.sleep(self.hub.config.rebalance_interval)
+            self.share_soon(0)
+
+    async def _share_all(self) -> None:
+        again = True
+        while again and not self._is_closing:
+            self._share_again = False
+            wanted = await self._wanted()
+            before = set(self.held)
+            self._drop_all([queue for queue in self.held if queue not in wanted])
+            if not await self._take_all(wanted):
+                self.share_soon()
+            if self.held.keys() != before and self.on_queues_changed is not None:
+                self.on_queues_changed(sorted(self.held))
+            again = self._share_again
+
+    async def _wanted(self) -> set[MessageQueue]:
+        """The queues that are this member's by now; of a topic that cannot be shared those that it
+        has.
+        """
+        if self.assigned is not None:
+            return self.assigned
+        await self.heartbeats.introduce()
+        wanted = set[MessageQueue]()
+        for topic in list(self.subscriptions):
+            try:
+                wanted.update(await self._share_of(topic))
+            except (ClientError, BodyError) as error:
+                level = logging.DEBUG if topic.startswith(RETRY) else logging.WARNING
+                self._tell(
+                    level, "rebalance-failed", f"rebalanceByTopic Exception: {error}", topic=topic
+                )
+                wanted.update(queue for queue in self.held if queue.topic == topic)
+                self.share_soon(LATER_S)
+        return wanted
+
+    async def _share_of(self, topic: str) -> list[MessageQueue]:
+        route = await self.hub.routes.of(topic)
+        if self.is_broadcast:
+            return list(route.readable)
+        members = await self._members.of(sorted(route.brokers))
+        allocate, own = self.habits.allocate, self.hub.client_id
+        return share_of(allocate, own, route.readable, members)
+
+    async def _take_all(self, wanted: set[MessageQueue]) -> bool:
+        """Take what is new; whether that has worked out for all."""
+        new = [queue for queue in sorted(wanted) if queue not in self.held]
+        free = [queue for queue in new if queue not in self._leaving]
+        if self.is_locking:
+            free = await self._locked(free)
+        taken = 0
+        for queue in free:
+            taken += await self._take(queue)
+        return taken == len(new)
+
+    async def _locked(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        granted: list[MessageQueue] = []
+        for broker in sorted({queue.brokerName for queue in queues}):
+            there = [queue for queue in queues if queue.brokerName == broker]
+            granted += sorted(await self._locks.lock(there) or ())
+        return granted
+
+    async def _take(self, queue: MessageQueue) -> bool:
+        locked_ns = self.hub.clock.monotonic_ns() if self.is_locking else None
+        try:
+            offset = await self._first_offset(queue)
+        except (ClientError, BodyError) as error:
+            self._tell(
+                logging.WARNING, "rebalance-failed", f"doRebalance, compute offset failed: {error}",
+                topic=queue.topic, queue=queue,
+            )  # fmt: skip
+            return False
+        if self._is_closing:
+            return False
+        held = HeldQueue(queue, offset)
+        held.locked_ns = locked_ns
+        self.held[queue] = held
+        self._tell(
+            logging.INFO, "queue-added", f"doRebalance, add a new mq, {queue} from {offset}",
+            topic=queue.topic, queue=queue,
+        )  # fmt: skip
+        self.pull_again(held)
+        return True
+
+    async def _first_offset(self, queue: MessageQueue) -> int:
+        known = self._done_before.get(queue)
+        if known is None:
+            return await self._start.of(queue)
+        # A broker that was restarted may have forgotten the last seconds, or all.
+        offset = max(known, await self.offsets.read(queue) or 0)
+        self._done_before.pop(queue, None)
+        return offset
+
+    # --- giving queues up ------------------------------------------------------------------------
+
+    def _drop_all(self, queues: list[MessageQueue]) -> None:
+        for queue in queues:
+            held = self.held.pop(queue)
+            self._stop(held)
+            self._tell(
+                logging.INFO, "queue-dropped", f"doRebalance, remove unnecessary mq, {queue}",
+                topic=queue.topic, queue=queue,
+            )  # fmt: skip
+            self._leave_behind(held, self._give_up(held))
+
+    def _stop(self, held: HeldQueue) -> None:
+        held.is_dropped = True
+        if held.pulling is not None:
+            held.pulling.cancel(Stopped())
+        held.wake()
+        self.forgotten(held)
+
+    def _leave_behind(self, held: HeldQueue, work: Any) -> None:
+        """Do the rest before the queue may be taken again."""
+        job = self.hub.spawn(work, f"leaving {held.queue}")
+        if not job.is_done:
+            self._leaving[held.queue] = held, job
+            job.then(lambda _: self._left(held))
+
+    def _left(self, held: HeldQueue) -> None:
+        self._leaving.pop(held.queue, None)
+        self.share_soon(0)
+
+    async def _give_up(self, held: HeldQueue) -> None:
+        while held.is_busy:
+            idle = held.idle()
+            if self.is_locking:
+                await self._renew([held])
+                self.hub.later(RENEW_S, held.wake_idle)
+            await idle
+        await self._commits.write([held])
+        if self.is_locking and not held.is_abandoned:
+            await self._locks.unlock(held.queue)
+
+    # --- locks -----------------------------------------------------------------------------------
+
+    async def _renew_for_ever(self) -> None:
+        while True:
+            await self.hub.sleep(RENEW_S)
+            await self._renew(list(self.held.values()))
+
+    async def _renew(self, queues: list[HeldQueue]) -> None:
+        for broker in {held.queue.brokerName for held in queues}:
+            there = [held for held in queues if held.queue.brokerName == broker]
+            asked_ns = self.hub.clock.monotonic_ns()
+            granted = await self._locks.lock([held.queue for held in there])
+            if granted is None:
+                continue
+            for held in there:
+                if held.queue in granted:
+                    held.locked_ns = asked_ns
+                else:
+                    self._lock_lost(held)
+
+    def _broker_lost(self, address: str) -> None:
+        """Let go of its queues: a restarted broker knows of no locks, and others may have them."""
+        for held in list(self.held.values()):
+            if self.hub.routes.master(held.queue.brokerName) == address:
+                self._lock_lost(held)
+
+    def _lock_lost(self, held: HeldQueue) -> None:
+        """Take it again from the beginning; what is done already is not done twice."""
+        held.locked_ns = None
+        if self.held.get(held.queue) is not held:
+            return
+        del self.held[held.queue]
+        self._stop(held)
+        self._tell(
+            logging.WARNING, "lock-lost", f"the message queue locked no more, {held.queue}",
+            topic=held.queue.topic, queue=held.queue,
+        )  # fmt: skip
+        self._leave_behind(held, self._remember(held))
+        self.share_soon()
+
+    async def _remember(self, held: HeldQueue) -> None:
+        while held.is_busy:
+            await held.idle()
+        self._done_before[held.queue] = held.commit_offset
+
+    # --- pulling ---------------------------------------------------------------------------------
+
+    def pull_again(self, held: HeldQueue) -> None:
+        """Pull from where it is by now; a pull that is under way is of no interest any more."""
+        if held.pulling is not None:
+            held.pulling.cancel(Stopped())
+        if not held.is_dropped:
+            held.pulling = self.hub.spawn(self._pull_for_ever(held), f"pulling {held.queue}")
+
+    def _has_room(self, held: HeldQueue) -> bool:
+        config = self.hub.config
+        return (
+            not held.is_paused
+            and held.count < config.pull_threshold_for_queue
+            and held.nbytes < config.pull_threshold_size_for_queue
+            and (self.habits.is_orderly or held.span < config.consume_concurrently_max_span
+                 or not held.count)
+        )  # fmt: skip
+
+    async def _pull_for_ever(self, held: HeldQueue) -> None:
+        config = self.hub.config
+        while not held.is_dropped:
+            if not self._has_room(held):
+                await held.change()
+                continue
+            subscription = self.subscriptions.get(held.queue.topic)
+            wanted = subscription.filter if subscription is not None else Filter()
+            try:
+                pulled = await self.puller.pull(
+                    held.queue, held.next_offset, wanted, most=config.pull_batch_size,
+                    suspend_s=config.broker_suspend_max_time,
+                    timeout_s=config.consumer_pull_timeout,
+                    commit=0 if self.is_broadcast else held.commit_offset,
+                )  # fmt: skip
+            except ClientError as error:
+                self._tell(
+                    logging.WARNING, "pull-failed", f"execute the pull request exception: {error}",
+                    topic=held.queue.topic, queue=held.queue,
+                )  # fmt: skip
+                self.hub.routes.doubt(held.queue.topic)
+                await self.hub.sleep(config.pull_time_delay_when_exception)
+            else:
+                self._take_in(held, pulled)
+
+    def _take_in(self, held: HeldQueue, pulled: Pulled) -> None:
+        if pulled.status is PullStatus.OFFSET_ILLEGAL:
+            self._tell(
+                logging.WARNING, "offset-illegal",
+                f"the pull request offset illegal, {held.queue}: {held.next_offset}, "
+                f"go on at {pulled.next_offset}",
+                topic=held.queue.topic, queue=held.queue,
+            )  # fmt: skip
+            self.forgotten(held)
+            held.seek(pulled.next_offset)
+            return
+        held.add(pulled.messages, pulled.next_offset)
+        if pulled.messages:
+            self.arrived(held, pulled.messages)
+
+    def seek(self, held: HeldQueue, offset: int) -> None:
+        """Go on there; what was pulled is forgotten."""
+        self.forgotten(held)
+        held.seek(offset)
+        self.pull_again(held)
+
+    def pause(self, queues: Collection[MessageQueue], *, is_paused: bool) -> None:
+        """Pull no more of these queues, or of all, or go on."""
+        for queue, held in self.held.items():
+            if not queues or queue in queues:
+                held.is_paused = is_paused
+                held.wake()
+
+    # --- commits ---------------------------------------------------------------------------------
+
+    async def _commit_for_ever(self) -> None:
+        while True:
+            await self.hub.sleep(self.hub.config.persist_consumer_offset_interval)
+            await self.commit()
+
+    async def commit(self) -> None:
+        """Tell how far all queues are done; what fails is told in the log, and tried again."""
+        await self._commits.write(list(self.held.values()))
+
+    # --- its end ---------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Pull no more."""
+        self._is_closing = True
+        self._tell(logging.INFO, "closing", "the consumer shuts down")
+        for held in self.held.values():
+            if held.pulling is not None:
+                held.pulling.cancel(Stopped())
+
+    async def leave(self) -> None:
+        """Commit, give the locks back, and tell the brokers, in this order.
+
+        A queue whose message is still being handled keeps its lock: it ends in a minute.
+        """
+        self._drop_all(list(self.held))
+        leaving = list(self._leaving.values())
+        for held, _ in leaving:
+            if held.is_busy:
+                held.is_abandoned = True
+                held.rest()
+        await all_of([job for _, job in leaving])
+        await self.heartbeats.leave(consumerGroup=self.name)

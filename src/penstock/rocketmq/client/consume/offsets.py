@@ -1,0 +1,173 @@
+"""Offsets of a group: told to the broker, or kept in a file of a broadcast consumer.
+
+A group without an offset begins where ``consume_from_where`` says (RocketMQ spec 4.4).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Final, Protocol
+
+from penstock.core.units import MILLISECOND, MINUTE, SECOND
+from penstock.rocketmq.client.errors import ClientError, NotConnected, refusal
+from penstock.rocketmq.client.events import tell
+from penstock.rocketmq.client.names import RETRY
+from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+_HALF_AN_HOUR: Final = 30 * MINUTE
+
+
+class Offsets(Protocol):
+    """The place where a group's offsets are kept."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """The group's offset; None where it has none. Raises ClientError."""
+        ...
+
+    async def write(self, offsets: dict[MessageQueue, int]) -> None:
+        """The group is so far, in some of its queues. Raises ClientError."""
+        ...
+
+
+def _fields(queue: MessageQueue, **more: object) -> dict[str, str]:
+    found = {"topic": queue.topic, "queueId": str(queue.queueId)}
+    return found | {name: str(value) for name, value in more.items()}
+
+
+class QueueBounds:
+    """Questions about queues to their brokers."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def first(self, queue: MessageQueue) -> int:
+        """The first offset that the queue still has."""
+        return await self._ask(queue, RequestCode.GET_MIN_OFFSET)
+
+    async def end(self, queue: MessageQueue) -> int:
+        """The offset that the next message will have."""
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET)
+
+    async def at(self, queue: MessageQueue, timestamp: float) -> int:
+        """The first offset that was stored at this Unix time or later."""
+        ms = int(timestamp * SECOND) // MILLISECOND
+        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=ms)
+
+    async def _ask(self, queue: MessageQueue, code: RequestCode, **more: object) -> int:
+        address = await master_of(self._hub, queue)
+        fields = _fields(queue, **more)
+        answer = await self._hub.demand(address, code, fields, subject=f"topic {queue.topic}")
+        return answer.int64("offset", 0)
+
+
+async def master_of(hub: Hub, queue: MessageQueue) -> str:
+    """The address of a queue's broker. Raises ClientError."""
+    if queue.brokerName not in hub.routes.brokers:
+        await hub.routes.of(queue.topic)
+    address = hub.routes.master(queue.brokerName)
+    if address is None:
+        raise NotConnected(queue.brokerName, f"The broker[{queue.brokerName}] not exist")
+    return address
+
+
+class BrokerOffsets:
+    """Offsets that the broker of each queue keeps."""
+
+    def __init__(self, hub: Hub, group: str) -> None:
+        self._hub = hub
+        self._group = group
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        address = await master_of(self._hub, queue)
+        fields = _fields(queue, consumerGroup=self._group)
+        answer = await self._hub.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise refusal(address, answer.code, answer.remark, f"group {self._group}")
+        return answer.int64("offset", 0)
+
+    async def write(self, offsets: dict[MessageQueue, int]) -> None:
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        for queue, offset in offsets.items():
+            address = await master_of(self._hub, queue)
+            fields = _fields(queue, consumerGroup=self._group, commitOffset=offset)
+            await self._hub.demand(address, code, fields, subject=f"group {self._group}")
+
+
+class LocalOffsets:
+    """Offsets in a file, in Java's form and at its place: each member has all messages.
+
+    The file is replaced as a whole, so a crash leaves the one before.
+    """
+
+    def __init__(self, hub: Hub, group: str) -> None:
+        config = hub.config
+        home = Path(config.offset_store_path or Path.home() / ".rocketmq_offsets")
+        # An id with a process and a number in it would never find its file again.
+        client = f"{hub.client_id.partition('@')[0]}@{config.instance_name or 'DEFAULT'}"
+        self.path = home / client / group / "offsets.json"
+        self._offsets: dict[MessageQueue, int] | None = None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return self._read().get(queue)
+
+    async def write(self, offsets: dict[MessageQueue, int]) -> None:
+        table = self._read()
+        table.update(offsets)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_suffix(".tmp")
+        draft.write_bytes(fastjson.dumps({"offsetTable": table}))
+        os.replace(draft, self.path)
+
+    def _read(self) -> dict[MessageQueue, int]:
+        if self._offsets is None:
+            self._offsets = {}
+            try:
+                table = fastjson.loads(self.path.read_bytes())["offsetTable"]
+                for key, offset in table.items():
+                    self._offsets[MessageQueue.from_json(dict(key))] = int(offset)
+            except FileNotFoundError:
+                pass
+            except (OSError, BodyError, AttributeError, KeyError, TypeError, ValueError) as error:
+                tell(
+                    logging.ERROR, "commit-failed",
+                    f"readLocalOffset {self.path} failed, the group begins as if it had none: "
+                    f"{error}",
+                )  # fmt: skip
+        return self._offsets
+
+
+class Start:
+    """The offset at which a group begins in a queue."""
+
+    def __init__(self, hub: Hub, offsets: Offsets) -> None:
+        self._hub = hub
+        self._offsets = offsets
+        self._bounds = QueueBounds(hub)
+        self._started_ns = hub.clock.wall_ns()
+
+    async def of(self, queue: MessageQueue) -> int:
+        """The group's offset, or the one at which a new group begins. Raises ClientError."""
+        found = await self._offsets.read(queue)
+        if found is not None and found >= 0:
+            return found
+        config = self._hub.config
+        where = config.consume_from_where
+        if queue.topic.startswith(RETRY):
+            where = "CONSUME_FROM_FIRST_OFFSET"  # what comes again is never too old
+        if where == "CONSUME_FROM_FIRST_OFFSET":
+            return await self._bounds.first(queue)
+        if where == "CONSUME_FROM_LAST_OFFSET":
+            return await self._bounds.end(queue)
+        since = config.consume_timestamp or (self._started_ns - _HALF_AN_HOUR) / SECOND
+        return await self._bounds.at(queue, since)
+
+
+__all__ = ["BrokerOffsets", "ClientError", "LocalOffsets", "Offsets", "QueueBounds", "Start"]

@@ -1,0 +1,120 @@
+"""A message in a consumer's hands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.rocketmq.client.errors import BadAnswer
+from penstock.rocketmq.client.names import RETRY, unwrap
+from penstock.rocketmq.client.produce.compression import decompress
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+from penstock.rocketmq.protocol.messages import properties as names
+from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
+
+_MS_PER_S: Final = SECOND // MILLISECOND
+
+
+class Received:
+    """One message as a broker has stored it.
+
+    ``id`` is what its producer calls it, ``offset_id`` what its broker does. ``reconsume_times``
+    counts how often it was handled in vain.
+    """
+
+    __slots__ = ("_properties", "body", "broker", "reconsume_times", "stored", "topic")
+
+    def __init__(self, stored: StoredMessage, broker: str = "", namespace: str = "") -> None:
+        self.stored = stored
+        """The message in the words of the protocol."""
+        self.broker = broker
+        """The broker that it came from."""
+        self._properties: dict[str, str] | None = None
+        self.reconsume_times = stored.reconsume_times
+        topic = stored.topic
+        if topic.startswith(RETRY):
+            topic = names.value_of(stored.properties, names.RETRY_TOPIC) or topic
+        self.topic = unwrap(namespace, topic) if namespace else topic
+        """The topic that it was sent to, also when it comes again."""
+        self.body = stored.body if not stored.sys_flag & 1 else _unpacked(stored)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All of them, those of the system included."""
+        if self._properties is None:
+            self._properties = names.parse(self.stored.properties)
+        return self._properties
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue that it came from: one of a retry topic when it comes again."""
+        return MessageQueue(self.broker, self.stored.queue, self.stored.topic)
+
+    @property
+    def queue_offset(self) -> int:
+        return self.stored.queue_offset
+
+    @property
+    def id(self) -> str:
+        return names.value_of(self.stored.properties, names.UNIQUE_KEY) or self.offset_id
+
+    @property
+    def offset_id(self) -> str:
+        return self.stored.offset_id
+
+    @property
+    def tags(self) -> str:
+        return names.value_of(self.stored.properties, names.TAGS) or ""
+
+    @property
+    def keys(self) -> list[str]:
+        return (names.value_of(self.stored.properties, names.KEYS) or "").split()
+
+    @property
+    def born_at(self) -> float:
+        """The Unix time at which it was sent."""
+        return self.stored.born_ms / _MS_PER_S
+
+    @property
+    def stored_at(self) -> float:
+        """The Unix time at which the broker stored it."""
+        return self.stored.store_ms / _MS_PER_S
+
+    @property
+    def born_host(self) -> str:
+        """The address that it was sent from."""
+        return str(self.stored.born_host)
+
+    @property
+    def store_host(self) -> str:
+        """The address of the broker that stored it."""
+        return str(self.stored.store_host)
+
+    @property
+    def flag(self) -> int:
+        """The number that its producer gave it."""
+        return self.stored.flag
+
+    @property
+    def transaction_id(self) -> str:
+        """Of a message that was sent in a transaction."""
+        return self.properties.get("__transactionId__") or self.id
+
+    def __repr__(self) -> str:
+        return (
+            f"Received(topic={self.topic!r}, queue={self.stored.queue}, "
+            f"offset={self.queue_offset}, id={self.id!r}, {len(self.body)} bytes)"
+        )
+
+
+def _unpacked(stored: StoredMessage) -> bytes:
+    return decompress(stored.body, stored.sys_flag)
+
+
+def all_received(body: bytes, broker: str, namespace: str = "") -> list[Received]:
+    """The messages of an answer. Raises BadAnswer."""
+    try:
+        return [Received(stored, broker, namespace) for stored in decode_all(body)]
+    except BodyError as error:
+        raise BadAnswer(f"broker {broker}: {error}") from None

@@ -1,0 +1,70 @@
+"""Messages that were handled in vain, on their way to the group's retry topic.
+
+See RocketMQ spec 4.5.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.rocketmq.client.consume.offsets import master_of
+from penstock.rocketmq.client.consume.received import Received
+from penstock.rocketmq.client.errors import ClientError
+from penstock.rocketmq.client.message import Message
+from penstock.rocketmq.client.names import RETRY
+from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.client.produce.publishing import Publisher
+from penstock.rocketmq.client.produce.sending import Draft
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import HOST_BITS, TRANSACTION_BITS
+
+TIMES_MAX: Final = 16
+_LEVEL_FIRST: Final = 3
+_INT_MAX: Final = 0x7FFFFFFF
+
+
+class SendBack:
+    """Has a broker deliver messages again later, or take them as dead letters."""
+
+    def __init__(self, hub: Hub, group: str, publisher: Publisher) -> None:
+        self._hub = hub
+        self._group = group
+        self._publisher = publisher
+
+    async def send(self, message: Received, level: int) -> None:
+        """Ask the broker that has it; if that fails, send a copy. Raises ClientError."""
+        times = self._hub.config.max_reconsume_times
+        fields = {
+            "offset": str(message.stored.physical_offset), "group": self._group,
+            "delayLevel": str(level), "originMsgId": message.id,
+            "originTopic": message.stored.topic, "unitMode": "false",
+            "maxReconsumeTimes": str(TIMES_MAX if times < 0 else times),
+        }  # fmt: skip
+        code = RequestCode.CONSUMER_SEND_MSG_BACK
+        try:
+            address = await master_of(self._hub, message.queue)
+            await self._hub.demand(address, code, fields, subject=f"group {self._group}")
+        except ClientError:
+            await self.resend(message)
+
+    async def resend(self, message: Received) -> None:
+        """Send a copy to the retry topic: its broker sees when that was too often.
+
+        Raises ClientError.
+        """
+        stored, times = message.stored, message.reconsume_times
+        found = dict(message.properties)
+        found.setdefault(properties.RETRY_TOPIC, stored.topic)
+        found.setdefault(properties.ORIGIN_MESSAGE_ID, message.id)
+        found[properties.DELAY] = str(_LEVEL_FIRST + times)
+        for name in (properties.TRANSACTION, properties.WAIT, *properties.TIMERS):
+            found.pop(name, None)
+        most = self._hub.config.max_reconsume_times
+        topic = RETRY + self._group
+        copy = Draft(
+            topic, stored.body, [message.id], properties.join(found),
+            stored.sys_flag & ~(HOST_BITS | TRANSACTION_BITS), stored.flag,
+            reconsume_times=times + (most < 0), max_reconsume_times=_INT_MAX if most < 0 else most,
+        )  # fmt: skip
+        await self._publisher.deliver(copy, Message(topic, stored.body))

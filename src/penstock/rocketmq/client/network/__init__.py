@@ -1,0 +1,1 @@
+"""The network as the client's core sees it: connections by address, routes, timers."""

@@ -1,0 +1,1 @@
+"""The sending side of the client: producers, transactions, requests, traces."""

@@ -1,0 +1,1 @@
+"""Sub-commands of messages: found, printed, sent, traced."""

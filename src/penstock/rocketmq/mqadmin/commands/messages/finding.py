@@ -1,0 +1,205 @@
+"""Sub-commands that look for messages: by id, by key, by place."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.core.errors import PenstockError
+from penstock.rocketmq.client.consume.filters import Filter
+from penstock.rocketmq.client.consume.received import Received, all_received
+from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, Admin
+from penstock.rocketmq.mqadmin.commands.messages.resend import resend
+from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.mqadmin.java_text import map_text, to_millisecond, word
+from penstock.rocketmq.mqadmin.options import Given
+from penstock.rocketmq.mqadmin.output import Output, Table
+from penstock.rocketmq.mqadmin.queues import Reader
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.mqadmin.tracks import tracks
+from penstock.rocketmq.protocol import fastjson
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.ids import OffsetId
+from penstock.rocketmq.protocol.message_queue import MessageQueue
+
+BY_KEY: Final = Table(
+    "messages", "%-50s %4d %40d", "id queue offset", ("#Message ID", "#QID", "#Offset")
+)
+BODIES: Final = Path("/tmp/rocketmq/msgbodys")
+_MOST_BY_KEY: Final = 64
+_MOST_BY_UNIQUE_KEY: Final = 32
+_END_OF_TIME: Final = (1 << 63) - 1
+_HARMLESS: Final = re.compile(r"\w+")
+_NO_MESSAGE: Final = "query message by {} finished, but no message."
+
+
+def view(admin: Admin, offset_id: str) -> Received:
+    """The message with this id of its broker. Raises Refused where there is none."""
+    try:
+        place = OffsetId.parse(offset_id)
+    except BodyError:
+        raise Refused(ResponseCode.NO_MESSAGE, _NO_MESSAGE.format("id")) from None
+    code = RequestCode.VIEW_MESSAGE_BY_ID
+    answer = admin.ask(str(place.host), code, {"offset": place.offset})
+    return all_received(answer.body, "")[0]
+
+
+def with_key(
+    admin: Admin, topic: str, key: str, most: int, *, is_unique: bool = False
+) -> list[Received]:
+    """The messages of a topic with a key. Raises Refused where there are none."""
+    fields: dict[str, object] = {
+        "topic": topic, "key": key, "maxNum": most, "beginTimestamp": 0,
+        "endTimestamp": _END_OF_TIME,
+    }  # fmt: skip
+    if is_unique:
+        fields["_UNIQUE_KEY_QUERY"] = "true"
+    found: list[Received] = []
+    for broker in _brokers(admin, topic):
+        try:
+            answer = admin.ask(
+                broker.any_address(), RequestCode.QUERY_MESSAGE, fields, seconds=LONG_TIMEOUT_S
+            )
+        except Refused:
+            continue  # it has none
+        # Brokers look for the hash of a key, and another key may have the same.
+        found += [
+            each
+            for each in all_received(answer.body, "")
+            if (each.id == key if is_unique else key in each.keys and each.stored.topic == topic)
+        ]
+    if not found:
+        raise Refused(ResponseCode.NO_MESSAGE, _NO_MESSAGE.format("key"))
+    return found
+
+
+def _brokers(admin: Admin, topic: str) -> list[Broker]:
+    try:
+        return admin.route(topic).brokers
+    except Refused as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            error = Refused(error.code, f"The topic[{topic}] not matched route info")
+        raise error from None
+
+
+def query_msg_by_id(admin: Admin, given: Given, out: Output) -> None:
+    """Show messages, have them consumed, or send them again."""
+    for message_id in filter(None, map(str.strip, given.text("msgId").split(","))):
+        if "consumerGroup" in given and "clientId" in given:
+            message = view(admin, message_id)
+            _consume_directly(admin, given, message, out)
+        elif "sendMessage" not in given:
+            _show(admin, view(admin, message_id), out)
+        elif given.is_true("sendMessage"):
+            resend(admin, view(admin, message_id), given.text("unitName"), out)
+
+
+def query_msg_by_key(admin: Admin, given: Given, out: Output) -> None:
+    """List the messages with a key."""
+    found = with_key(admin, given.text("topic"), given.text("msgKey"), _MOST_BY_KEY)
+    out.head(BY_KEY)
+    for each in found:
+        out.row(BY_KEY, each.id, each.stored.queue, each.queue_offset)
+
+
+def query_msg_by_unique_key(admin: Admin, given: Given, out: Output) -> None:
+    """Show the message with the id that its producer gave it, or have it consumed."""
+    topic, key = given.text("topic"), given.text("msgId")
+    found = with_key(admin, topic, key, _MOST_BY_UNIQUE_KEY, is_unique=True)
+    found.sort(key=lambda each: each.stored.store_ms)
+    if "consumerGroup" in given and "clientId" in given:
+        _consume_directly(admin, given, found[0], out)
+        return
+    for number, each in enumerate(found if "showAll" in given else found[:1]):
+        _show(admin, each, out, number, with_offset_id=False)
+
+
+def query_msg_by_offset(admin: Admin, given: Given, out: Output) -> None:
+    """Show the message at a place of a queue."""
+    queue = MessageQueue(given.text("brokerName"), given.number("queueId"), given.text("topic"))
+    admin.route(queue.topic)
+    found = Reader(admin).pull(queue, given.number("offset"), Filter(), 1)
+    for each in found.messages[:1]:
+        each.properties["MIN_OFFSET"] = str(found.min_offset)
+        each.properties["MAX_OFFSET"] = str(found.max_offset)
+        _show(admin, each, out)
+
+
+def _consume_directly(admin: Admin, given: Given, message: Received, out: Output) -> None:
+    """Have one consumer handle a message now."""
+    fields = {
+        "consumerGroup": given.text("consumerGroup"), "clientId": given.text("clientId"),
+        "msgId": message.offset_id,
+    }  # fmt: skip
+    code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+    answer = admin.ask(message.store_host, code, fields, seconds=LONG_TIMEOUT_S)
+    found = fastjson.loads(answer.body)
+    names = ("order", "autoCommit", "consumeResult", "remark", "spentTimeMills")
+    shown = ", ".join(f"{name}={word(found.get(name))}" for name in names)
+    out.say(f"ConsumeMessageDirectlyResult [{shown}]", **{name: found.get(name) for name in names})
+
+
+def _show(
+    admin: Admin, message: Received, out: Output, number: int = 0, *, with_offset_id: bool = True
+) -> None:
+    """All that there is to a message, its body in a file, and what became of it."""
+    stored = message.stored
+    shown: dict[str, Any] = {"OffsetID:": message.offset_id} if with_offset_id else {}
+    shown |= {
+        "Topic:": stored.topic,
+        "Tags:": f"[{message.tags or 'null'}]",
+        "Keys:": f"[{message.properties.get('KEYS', 'null')}]",
+        "Queue ID:": stored.queue,
+        "Queue Offset:": stored.queue_offset,
+        "CommitLog Offset:": stored.physical_offset,
+        "Reconsume Times:": stored.reconsume_times,
+        "Born Timestamp:": to_millisecond(stored.born_ms),
+        "Store Timestamp:": to_millisecond(stored.store_ms),
+        "Born Host:": message.born_host,
+        "Store Host:": message.store_host,
+        "System Flag:": stored.sys_flag,
+        "Properties:": map_text(message.properties),
+    }
+    if not out.as_json:
+        shown["Message Body Path:"] = _body_file(message, number)
+        out.text("".join(f"{name:<20} {value}\n" for name, value in shown.items()))
+    try:
+        found = tracks(admin, stored)
+    except PenstockError as error:
+        out.text(f"{error}\n")
+        found = []
+    else:
+        out.text("\n\n" + "".join(map(str, found)) if found else "\n\nWARN: No Consumer")
+    out.add("messages", record(message) | {"tracks": [each._asdict() for each in found]})
+
+
+def record(message: Received) -> dict[str, Any]:
+    """A message in JSON; ``bodyBase64`` has a body that is no text."""
+    stored = message.stored
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"bodyBase64": b64encode(message.body).decode()}
+    return {
+        "id": message.id, "offsetId": message.offset_id, "topic": stored.topic,
+        "tags": message.tags, "keys": message.keys, "queue": stored.queue,
+        "queueOffset": stored.queue_offset, "commitLogOffset": stored.physical_offset,
+        "reconsumeTimes": stored.reconsume_times, "born": stored.born_ms,
+        "stored": stored.store_ms, "bornHost": message.born_host,
+        "storeHost": message.store_host, "sysFlag": stored.sys_flag, "flag": stored.flag,
+        "properties": message.properties, **body,
+    }  # fmt: skip
+
+
+def _body_file(message: Received, number: int) -> str:
+    """Write the body where upstream's tool does. Ids come from strangers: no path is made of one
+    that is more than letters and digits.
+    """
+    name = message.id if _HARMLESS.fullmatch(message.id) else message.offset_id
+    path = BODIES / (f"{name}_{number}" if number else name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(message.body)
+    return str(path)

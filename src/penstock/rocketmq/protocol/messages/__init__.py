@@ -1,0 +1,1 @@
+"""Messages as they are stored and sent: frames, properties, batches."""

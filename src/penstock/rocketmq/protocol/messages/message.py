@@ -1,0 +1,238 @@
+"""A stored message: the record that brokers keep and consumers pull (RocketMQ spec 3.1).
+
+Big endian; an IPv6 host takes 16 bytes instead of 4 and sets a bit of the sysFlag::
+
+    0   TOTALSIZE 4, MAGIC 4, BODYCRC 4, QUEUEID 4, FLAG 4
+    20  QUEUEOFFSET 8, PHYSICALOFFSET 8, SYSFLAG 4, BORNTIMESTAMP 8
+    48  BORNHOST 4 + 4, STORETIMESTAMP 8, STOREHOST 4 + 4
+        RECONSUMETIMES 4, PREPAREDOFFSET 8
+        body length 4 + body, topic length 1 (V1) or 2 (V2) + topic, properties length 2 + text
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Final
+from zlib import crc32
+
+from penstock.rocketmq.protocol.errors import BodyError
+from penstock.rocketmq.protocol.ids import Host, OffsetId
+from penstock.rocketmq.protocol.messages.properties import BYTES_MAX
+
+MAGIC_V1: Final = 0xDAA320A7
+MAGIC_V2: Final = 0xDAA320AB
+TOPIC_BYTES_V1: Final = 127
+
+CRC_AT: Final = 8
+QUEUE_AT: Final = 12
+FLAG_AT: Final = 16
+QUEUE_OFFSET_AT: Final = 20
+PHYSICAL_OFFSET_AT: Final = 28
+OFFSETS: Final = slice(QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT + 8)
+"""Both of these offsets."""
+SYS_FLAG_AT: Final = 36
+STORE_MS_AT: Final = 56
+"""When the born host is IPv4; IPv6 adds ``IPV6_EXTRA``."""
+BODY_LENGTH_AT: Final = 84
+"""When both hosts are IPv4; each that is IPv6 adds ``IPV6_EXTRA``."""
+IPV6_EXTRA: Final = 12
+
+_LENGTH = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+CRC_MASK: Final = 0x7FFFFFFF
+_MAGIC_AT: Final = 4
+
+
+class SysFlag(IntFlag):
+    """Bits of the sysFlag (RocketMQ spec 3.2); bits 8 to 10 are the kind of compression."""
+
+    COMPRESSED = 0x1
+    MULTI_TAG = 0x2
+    PREPARED = 0x4
+    COMMIT = 0x8
+    ROLLBACK = 0xC
+    BORN_HOST_IPV6 = 0x10
+    STORE_HOST_IPV6 = 0x20
+
+
+TRANSACTION_BITS: Final = 0xC
+
+HOST_BITS: Final = int(SysFlag.BORN_HOST_IPV6 | SysFlag.STORE_HOST_IPV6)
+
+
+class _Fixed(struct.Struct):
+    """A record up to the bytes of its body, for addresses of these sizes."""
+
+    def __init__(self, born: int, store: int) -> None:
+        super().__init__(f">IIIiiqqiq{born}siq{store}siiqi")
+        self.host_bits = 0
+        if born == 16:
+            self.host_bits |= int(SysFlag.BORN_HOST_IPV6)
+        if store == 16:
+            self.host_bits |= int(SysFlag.STORE_HOST_IPV6)
+
+
+_FIXED = {(born, store): _Fixed(born, store) for born in (4, 16) for store in (4, 16)}
+_FIXED_BY_BITS = {fixed.host_bits: fixed for fixed in _FIXED.values()}
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    """One record. Times in ms; ``properties`` as text, see ``protocol.properties``."""
+
+    topic: str
+    body: bytes
+    queue: int
+    queue_offset: int
+    physical_offset: int
+    born_host: Host
+    store_host: Host
+    born_ms: int
+    store_ms: int
+    properties: str = ""
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+
+    @property
+    def offset_id(self) -> str:
+        """The ``msgId`` that a broker gives for it."""
+        return str(OffsetId(self.store_host, self.physical_offset))
+
+
+def body_crc(body: bytes | memoryview) -> int:
+    """The checksum of a body: CRC-32 without its top bit."""
+    return crc32(body) & 0x7FFFFFFF
+
+
+def encode(message: StoredMessage) -> bytes:
+    """The record. Raises ValueError when the topic or the properties are too long."""
+    topic, properties = message.topic.encode(), message.properties.encode("utf-8", "replace")
+    if len(properties) > BYTES_MAX or len(topic) > BYTES_MAX:
+        raise ValueError("topic or properties of more than 32767 bytes")
+    return pack(
+        topic_part(topic), message.body, properties, message.queue, message.queue_offset,
+        message.physical_offset, message.born_host, message.born_ms, message.store_host,
+        message.store_ms, message.flag, message.sys_flag, message.reconsume_times,
+        message.prepared_offset,
+    )  # fmt: skip
+
+
+def topic_part(topic: bytes) -> bytes:
+    """A topic with its length as a record has it: one byte for V1, two for V2."""
+    if len(topic) > TOPIC_BYTES_V1:
+        return _SHORT.pack(len(topic)) + topic
+    return bytes((len(topic),)) + topic
+
+
+def packed_size(topic: bytes, body: bytes, properties: bytes, born: Host, store: Host) -> int:
+    """Bytes of the record that ``pack`` makes of these; ``topic`` is a ``topic_part``."""
+    fixed = _FIXED[len(born.ip), len(store.ip)]
+    return fixed.size + len(topic) + len(body) + _SHORT.size + len(properties)
+
+
+def pack(
+    topic: bytes,
+    body: bytes,
+    properties: bytes,
+    queue: int,
+    queue_offset: int,
+    physical_offset: int,
+    born: Host,
+    born_ms: int,
+    store: Host,
+    store_ms: int,
+    flag: int,
+    sys_flag: int,
+    reconsume_times: int,
+    prepared_offset: int,
+) -> bytes:
+    """The record of these parts, whose sizes the caller has checked; ``topic`` is a
+    ``topic_part``.
+    """
+    fixed = _FIXED[len(born.ip), len(store.ip)]
+    head = fixed.pack(
+        fixed.size + len(body) + len(topic) + _SHORT.size + len(properties),
+        MAGIC_V1 if len(topic) <= TOPIC_BYTES_V1 + 1 else MAGIC_V2,
+        crc32(body) & CRC_MASK,
+        queue, flag, queue_offset, physical_offset, sys_flag & ~HOST_BITS | fixed.host_bits,
+        born_ms, born.ip, born.port, store_ms, store.ip, store.port, reconsume_times,
+        prepared_offset, len(body),
+    )  # fmt: skip
+    return b"".join((head, body, topic, _SHORT.pack(len(properties)), properties))
+
+
+def decode(data: bytes | bytearray | memoryview, place: int = 0) -> tuple[StoredMessage, int]:
+    """The record at ``place``, and where the next one starts. Raises BodyError."""
+    try:
+        return _decode(data, place)
+    except (struct.error, IndexError):
+        raise BodyError(f"a stored message that is cut short, at byte {place}") from None
+
+
+def decode_all(data: bytes | bytearray | memoryview) -> Iterator[StoredMessage]:
+    """The records of a pull's body, one after the other. Raises BodyError."""
+    place = 0
+    while place < len(data):
+        message, place = decode(data, place)
+        yield message
+
+
+def parts_at(record: bytes | bytearray | memoryview) -> tuple[int, int]:
+    """Where body and properties start in a record that a broker has stored."""
+    (magic,) = _LENGTH.unpack_from(record, _MAGIC_AT)
+    (sys_flag,) = _LENGTH.unpack_from(record, SYS_FLAG_AT)
+    place = BODY_LENGTH_AT + IPV6_EXTRA * (sys_flag & HOST_BITS).bit_count()
+    (length,) = _LENGTH.unpack_from(record, place)
+    body_at = place + _LENGTH.size
+    place = body_at + length
+    if magic & 0xFF == MAGIC_V1 & 0xFF:
+        place += 1 + record[place]
+    else:
+        place += _SHORT.size + _SHORT.unpack_from(record, place)[0]
+    return body_at, place + _SHORT.size
+
+
+def properties_text(record: bytes | bytearray | memoryview) -> str:
+    """The properties of a record that a broker has stored, without decoding the rest."""
+    return str(record[parts_at(record)[1] :], "utf-8", "replace")
+
+
+def _decode(data: bytes | bytearray | memoryview, start: int) -> tuple[StoredMessage, int]:
+    (sys_flag,) = _LENGTH.unpack_from(data, start + SYS_FLAG_AT)
+    fixed = _FIXED_BY_BITS[sys_flag & HOST_BITS]
+    (total, magic, crc, queue, flag, queue_offset, physical_offset, _, born_ms, born_ip, born_port,
+     store_ms, store_ip, store_port, reconsume_times, prepared_offset, length) = (
+        fixed.unpack_from(data, start)
+    )  # fmt: skip
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise BodyError(f"a stored message with the magic {magic:08X}, at byte {start}")
+    if total > len(data) - start:
+        raise BodyError(f"a stored message of {total} bytes that is cut short, at byte {start}")
+    body, place = _cut(data, start + fixed.size, length)
+    if body_crc(body) != crc:
+        raise BodyError(f"a stored message whose body has changed, at byte {start}")
+    if magic == MAGIC_V1:
+        topic, place = _cut(data, place + 1, data[place])
+    else:
+        topic, place = _cut(data, place + _SHORT.size, *_SHORT.unpack_from(data, place))
+    properties, place = _cut(data, place + _SHORT.size, *_SHORT.unpack_from(data, place))
+    if place != start + total:
+        raise BodyError(f"a stored message of {place - start} bytes says {total}, at byte {start}")
+    message = StoredMessage(
+        topic.decode("utf-8", "replace"), body, queue, queue_offset, physical_offset,
+        Host(born_ip, born_port), Host(store_ip, store_port), born_ms, store_ms,
+        properties.decode("utf-8", "replace"), flag, sys_flag, reconsume_times, prepared_offset,
+    )  # fmt: skip
+    return message, place
+
+
+def _cut(data: bytes | bytearray | memoryview, place: int, length: int) -> tuple[bytes, int]:
+    end = place + length
+    if length < 0 or end > len(data):
+        raise BodyError(f"a length of {length} in a stored message, at byte {place}")
+    return bytes(data[place:end]), end

@@ -1,0 +1,1 @@
+"""The nodes that hold the topics, asked over HTTP."""

@@ -1,0 +1,208 @@
+"""The nodes that hold the topics: bounds of their logs, group commits, and nodes that went away.
+
+Nodes are asked all at once, each for all of its topics in one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import GroupInUse, LogError, NoDialect, NoLog, TopicNotFound
+from penstock.spark.errors import GroupTakenError, SourceError
+from penstock.spark.nodes.access import bounds_in, client, no_dialect, no_log, persist, secured, why
+from penstock.spark.nodes.at_once import at_once
+from penstock.spark.nodes.directory import Directory
+from penstock.spark.once import Once
+from penstock.spark.read import planning
+from penstock.spark.read.offsets import Bounds, Place
+from penstock.spark.read.strays import Strays
+from penstock.spark.settings import Settings
+
+_GIVE_UP_S: Final = 2.0
+_Commit: TypeAlias = Callable[[str, Mapping[str, Mapping[int, int]]], dict[str, ClientError]]
+
+
+class Cluster:
+    """The nodes behind one source's options. Made lazily: it is never pickled."""
+
+    def __init__(self, settings: Settings, directory: Directory | None = None) -> None:
+        self._settings = settings
+        self._access = settings.access
+        self._directory = directory or Directory(settings)
+        self._address_of: dict[str, str] = {}
+        self._once = Once()
+        self._strays = Strays(settings, self._once)
+
+    def bounds(self, reached: Mapping[Place, int] | None = None) -> dict[Place, Bounds]:
+        """Every queue of every topic with its first offset and its end, as it is now.
+
+        ``reached`` is how far the caller has read: of places in it that no known node has, the
+        nodes are asked where they were. Raises SourceError when a topic is nowhere, a node does
+        not answer, or, unless options allow it, messages that were not read are out of reach.
+        """
+        topics_at = self._directory.topics_at()
+        asked = [(address, tuple(topics)) for address, topics in topics_at.items() if topics]
+        answers = at_once(self._queues, asked)
+        bounds = {place: bound for found in answers.values() for place, bound in found.items()}
+        self._address_of |= {place.node: bound.address for place, bound in bounds.items()}
+        missing = {
+            place: offset
+            for place, offset in (reached or {}).items()
+            if place not in bounds and self.reads(place.topic)
+        }
+        known = {secured(address, self._access) for address in topics_at}
+        bounds |= self._strays.look_for(missing, self._address_of, known)
+        self._strays.saw(bounds)
+        there = {place.topic for place in (*bounds, *self._strays.away(missing))}
+        self._require_topics(there, topics_at, missing)
+        return bounds
+
+    def reads(self, topic: str) -> bool:
+        """True if the options ask for a topic."""
+        return self._settings.reads(topic)
+
+    def commit(self, offsets: Mapping[Place, int], group: str, owner: str = "") -> None:
+        """Move the group that holds retention to these offsets, on every node.
+
+        Raises GroupTakenError when another owner moves it, and SourceError when a node does not.
+        """
+        self._on_nodes(
+            offsets,
+            group,
+            lambda address, topics: client(address, self._access).commit_all(
+                group, topics, owner=owner
+            ),
+        )
+
+    def claim(self, places: Iterable[Place], group: str, owner: str) -> None:
+        """Make the group at the start of each log where it is not there yet.
+
+        Raises GroupTakenError when it is there and another owner moves it.
+        """
+        self._on_nodes(
+            dict.fromkeys(places, 0),
+            group,
+            lambda address, topics: client(address, self._access).commit_all(
+                group, {topic: {} for topic in topics}, owner=owner
+            ),
+        )
+
+    def give_up(self, places: Iterable[Place], group: str) -> None:
+        """Delete the group where it is not wanted any more, so that it does not hold the log.
+
+        A node that does not answer is not waited for: a warning says what to do there.
+        """
+        topics_on: dict[str, set[str]] = {}
+        for place in places:
+            topics_on.setdefault(place.node, set()).add(place.topic)
+        access = self._access.hurried(_GIVE_UP_S)
+        for node, topics in topics_on.items():
+            try:
+                address = secured(self._plain_address(node), access)
+                failed = client(address, access).delete_groups(group, sorted(topics))
+                left = [each for each in failed.values() if not _is_not_there(each)]
+                if left:
+                    raise left[0]
+            except (ClientError, SourceError) as error:
+                self._once.warn(
+                    f"group {group} still holds the log of {_named('topic', sorted(topics))} on "
+                    f"node {node}, which is not read any more: {why(error)}. Delete it there with "
+                    "POST /log/group/delete?topic=<topic>&group=<group>"
+                )
+
+    def _plain_address(self, node: str) -> str:
+        return self._address_of.get(node, node)
+
+    def _on_nodes(self, offsets: Mapping[Place, int], group: str, commit: _Commit) -> None:
+        on_node: dict[str, dict[str, dict[int, int]]] = {}
+        for place, offset in offsets.items():
+            topics = on_node.setdefault(place.node, {})
+            topics.setdefault(place.topic, {})[place.queue] = offset
+
+        def ask(node: str) -> dict[str, ClientError]:
+            address = secured(self._plain_address(node), self._access)
+            try:
+                return commit(address, on_node[node])
+            except ClientError as error:
+                return dict.fromkeys(on_node[node], error)
+
+        failures = [
+            (node, topic, error)
+            for node, failed in at_once(ask, on_node).items()
+            for topic, error in failed.items()
+        ]
+        # A group in use is told before what is merely out of order.
+        for node, topic, error in sorted(failures, key=lambda f: not isinstance(f[2], GroupInUse)):
+            if isinstance(error, GroupInUse):
+                raise GroupTakenError(_taken(group, topic, node, error)) from None
+            raise SourceError(f"topic {topic} on node {node}: {why(error)}") from error
+
+    def _queues(self, asked: tuple[str, tuple[str, ...]]) -> dict[Place, Bounds]:
+        """The topics' queues on one node; those it does not have are left out."""
+        address, topics = asked
+        secure = secured(address, self._access)
+        try:
+            found = persist(
+                lambda: client(secure, self._access).offsets_of(topics),
+                f"node {address} cannot be reached for {_named('topic', topics)}",
+                self._settings.timeout_s,
+            )
+        except NoLog as error:
+            if not self._settings.skip_without_log:
+                raise SourceError(no_log(error)) from None
+            self._once.warn(
+                f"node {address} has no log to read (it is Go's nsqd, or none at all) and is left "
+                f"out: its messages of {_named('topic', topics)} are not read"
+            )
+            return {}
+        except NoDialect as error:
+            raise SourceError(no_dialect(error)) from None
+        except LogError as error:
+            raise SourceError(f"node {address}: {error.status} {error.reason}") from None
+        return bounds_in(found, secure)
+
+    def _require_topics(
+        self,
+        there: set[str],
+        topics_at: Mapping[str, Sequence[str]],
+        missing: Mapping[Place, int],
+    ) -> None:
+        """Raise SourceError for a topic that no node has; of ``missing`` some was read."""
+        for topic in () if self._settings.finds_topics else self._settings.topics:
+            if topic not in there:
+                asked = [address for address, topics in topics_at.items() if topic in topics]
+                for place, offset in sorted(missing.items()):
+                    if place.topic == topic and asked:
+                        raise SourceError(planning.deleted(place, offset))
+                raise SourceError(self._nowhere(topic, asked))
+
+    def _nowhere(self, topic: str, asked: Sequence[str]) -> str:
+        """The sentence for a topic that no node has."""
+        if asked:
+            return f"topic {topic} does not exist on {_any_of('node', asked)}"
+        return f"no node with topic {topic} is known to {_any_of(*self._settings.directory)}"
+
+
+def _is_not_there(error: ClientError) -> bool:
+    return isinstance(error, TopicNotFound) or (isinstance(error, LogError) and error.status == 404)
+
+
+def _taken(group: str, topic: str, node: str, error: GroupInUse) -> str:
+    """The sentence for a group that another query has."""
+    return (
+        f"group {group} is in use by another query (owner {error.owner} moved it in topic {topic} "
+        f"on node {node} {error.seconds:.0f} s ago): give each query a group by itself. If that "
+        "query has ended, start this one a minute after it"
+    )
+
+
+def _named(kind: str, names: Sequence[str]) -> str:
+    """A phrase: ``topic a``, ``topics a, b`` or ``topics a, b, c and 7 more``."""
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"{kind} {shown}" if len(names) == 1 else f"{kind}s {shown}"
+
+
+def _any_of(kind: str, addresses: Sequence[str]) -> str:
+    return (f"{kind} " if len(addresses) == 1 else "any of ") + ", ".join(addresses)

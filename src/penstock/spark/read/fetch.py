@@ -1,0 +1,75 @@
+"""Fetches of stored batches, each checked to be of the log that was planned; offsets by time."""
+
+from __future__ import annotations
+
+from penstock.nsq.client.errors import ClientError
+from penstock.nsq.client.log import (
+    Fetched,
+    LogError,
+    OffsetOutOfRange,
+    TopicNotFound,
+)
+from penstock.spark.errors import LostError, SourceError
+from penstock.spark.nodes.access import client, persist, why
+from penstock.spark.read import planning
+from penstock.spark.read.offsets import Place
+from penstock.spark.read.planning import Split
+from penstock.spark.settings import Settings
+
+
+def fetch(split: Split, offset: int, max_bytes: int, settings: Settings) -> bytes:
+    """Whole batches of the split's place, the first of which contains ``offset``.
+
+    Raises SourceError that names topic, node and offset: a LostError if what was planned is there
+    no more.
+    """
+    place = split.place
+    what = f"topic {place.topic} (queue {place.queue}) on node {place.node}"
+    try:
+        found = persist(
+            lambda: _ask(split, offset, max_bytes, settings),
+            f"{what} cannot be read from offset {offset}",
+            settings.timeout_s,
+        )
+    except TopicNotFound:
+        raise LostError(f"{what} has vanished; offset {offset} was to be read") from None
+    except LogError as error:
+        raise SourceError(f"{what}, offset {offset}: {error}") from error
+    except OffsetOutOfRange as error:
+        _require_log(split, offset, error.log)
+        if offset < error.start:
+            raise LostError(planning.gone(place, offset, error.start), error.start) from None
+        raise LostError(planning.beyond(place, offset, error.end)) from None
+    _require_log(split, offset, found.log)
+    return found.data
+
+
+def offset_at(place: Place, address: str, timestamp_ns: int, settings: Settings) -> int:
+    """The offset of the first message of a place published at this time or later.
+
+    Raises SourceError that names topic and node.
+    """
+    what = f"topic {place.topic} (queue {place.queue}) on node {place.node}"
+    try:
+        return persist(
+            lambda: client(address, settings.access).offset_at(
+                place.topic, timestamp_ns, queue=place.queue
+            ),
+            f"{what} cannot be asked for an offset by time",
+            settings.timeout_s,
+        )
+    except ClientError as error:
+        raise SourceError(f"{what}: {why(error)}") from error
+
+
+def _ask(split: Split, offset: int, max_bytes: int, settings: Settings) -> Fetched:
+    place = split.place
+    return client(split.address, settings.access).fetch(
+        place.topic, offset, queue=place.queue, max_bytes=max_bytes
+    )
+
+
+def _require_log(split: Split, offset: int, log: str) -> None:
+    """Raise LostError when the topic was made again since the split was planned."""
+    if planning.is_another(split.log, log):
+        raise LostError(planning.replaced(split.place, offset, split.log, log))

@@ -1,0 +1,58 @@
+"""The group that keeps nodes from deleting what a query has not read yet.
+
+It follows what Spark has committed. Nodes take an owner's word for a minute: another query with the
+same group is refused meanwhile. So an idle query commits again from time to time, which also keeps
+its group from expiring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import SECOND
+from penstock.spark.errors import GroupTakenError, SourceError
+from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.once import Once
+from penstock.spark.read.offsets import Bounds, Place, Position
+
+_AGAIN_NS: Final = 20 * SECOND
+
+
+class Holding:
+    """A query's group, and how much of its place the nodes know."""
+
+    def __init__(self, cluster: Cluster, once: Once) -> None:
+        self._cluster = cluster
+        self._once = once
+        self._held: dict[Place, tuple[str, int, str]] = {}
+        self._all_ns: int | None = None
+
+    def move(self, position: Position, bounds: Mapping[Place, Bounds]) -> None:
+        """Move the group where nodes do not know it yet, in logs that are there now.
+
+        A failure only keeps segments longer, so it must not end the query, but a group that another
+        query has does: GroupTakenError.
+        """
+        wanted = {
+            place: (position.group, offset, bounds[place].log)
+            for place, offset in position.offsets.items()
+            if place in bounds and offset <= bounds[place].end
+        }
+        now = SYSTEM_CLOCK.monotonic_ns()
+        whole = self._all_ns is None or now - self._all_ns > _AGAIN_NS
+        due = {place: at for place, at in wanted.items() if whole or self._held.get(place) != at}
+        if not due:
+            return
+        offsets = {place: offset for place, (_, offset, _) in due.items()}
+        try:
+            self._cluster.commit(offsets, position.group, position.owner)
+        except GroupTakenError:
+            raise
+        except SourceError as error:
+            self._once.warn(f"group {position.group} was not moved: {error}")
+            return
+        self._held |= due
+        if whole:
+            self._all_ns = now

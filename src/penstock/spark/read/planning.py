@@ -1,0 +1,237 @@
+"""The offsets that a batch takes, and their cutting into splits for the executors.
+
+Pure arithmetic over offsets; the stream and the batch reader share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import Final
+
+from penstock.spark.errors import SourceError
+from penstock.spark.read.decode import Origin
+from penstock.spark.read.offsets import Bounds, Offsets, Place
+
+# Without minPartitions: a fraction of a second's work, beside which starting a task costs little.
+SPLIT_BYTES: Final = 32 << 20
+SPLITS_MAX: Final = 100_000
+# A split below this many messages costs more in task overhead than it gains.
+_SPLIT_ROWS_MIN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Offsets ``start`` to ``end`` (not included) of one place, read by one task."""
+
+    place: Place
+    address: str
+    start: int
+    end: int
+    record_bytes: float
+    log: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.place.topic, self.place.node, self.place.queue)
+
+
+def admit(start: Offsets, end: Offsets, limit: int) -> Offsets:
+    """``end``, cut so that at most ``limit`` messages lie after ``start``.
+
+    Every place gives in proportion to its lag, so that none starves.
+    """
+    lags = _lags(start, end)
+    lag = sum(lags.values())
+    if lag <= limit:
+        return end
+    left = limit
+    admitted = {place: offset - lags[place] for place, offset in end.items()}
+    for place in sorted(lags, key=lambda place: lags[place]):
+        share = min(lags[place], left, -(-limit * lags[place] // lag))
+        admitted[place] += share
+        left -= share
+    return admitted
+
+
+def admit_bytes(
+    start: Offsets, end: Offsets, limit: int, bounds: Mapping[Place, Bounds]
+) -> Offsets:
+    """``end``, cut so that about ``limit`` bytes of log lie after ``start``.
+
+    Every place gives in proportion to its lag, and at least a message.
+    """
+    lags = _lags(start, end)
+    nbytes = sum(lag * bounds[place].record_bytes for place, lag in lags.items())
+    if nbytes <= limit:
+        return end
+    return {
+        place: offset - lags[place] + ceil(lags[place] * limit / nbytes)
+        for place, offset in end.items()
+    }
+
+
+def count(start: Offsets, end: Offsets) -> int:
+    """The number of messages from one position to another."""
+    return sum(_lags(start, end).values())
+
+
+def _lags(start: Offsets, end: Offsets) -> dict[Place, int]:
+    return {place: max(0, end[place] - start.get(place, end[place])) for place in end}
+
+
+def plan(
+    start: Mapping[Place, int],
+    end: Mapping[Place, int],
+    bounds: Mapping[Place, Bounds],
+    partitions_min: int,
+    rows_max: int | None = None,
+) -> list[Split]:
+    """Splits that cover ``start`` to ``end``; raises SourceError when the log cannot serve them.
+
+    With ``partitions_min`` 0 their number follows the amount: who plans cannot know the cluster,
+    as Spark starts it as a process beside the driver, without a session. None of them has more than
+    ``rows_max`` messages.
+    """
+    ranges = {
+        place: (start[place], last) for place, last in sorted(end.items()) if start[place] < last
+    }
+    rows = sum(last - first for first, last in ranges.values())
+    wanted = partitions_min or _by_amount(ranges, bounds)
+    rows_max = rows_max or max(1, rows)
+    if rows > rows_max * SPLITS_MAX:
+        raise SourceError(
+            f"{rows} messages would be more than {SPLITS_MAX} partitions of maxRecordsPerPartition="
+            f"{rows_max}: raise it, or set maxRecordsPerTrigger"
+        )
+    splits: list[Split] = []
+    for place, (first, last) in ranges.items():
+        bound = bounds.get(place)
+        if bound is None:
+            raise SourceError(unreachable(place, first))
+        pieces = max(
+            _pieces(last - first, rows, wanted, len(ranges)), ceil((last - first) / rows_max)
+        )
+        edges = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
+        splits += [
+            Split(place, bound.address, lower, upper, bound.record_bytes, bound.log)
+            for lower, upper in pairwise(edges)
+        ]
+    return splits
+
+
+def _by_amount(ranges: Mapping[Place, tuple[int, int]], bounds: Mapping[Place, Bounds]) -> int:
+    """The number of splits of ``SPLIT_BYTES`` that the ranges make together."""
+    sizes = (
+        (last - first) * bounds[place].record_bytes
+        for place, (first, last) in ranges.items()
+        if place in bounds
+    )
+    return ceil(sum(sizes) / SPLIT_BYTES)
+
+
+def _pieces(count: int, rows: int, partitions_min: int, ranges: int) -> int:
+    if partitions_min <= ranges:
+        return 1
+    share = max(1, round(partitions_min * count / rows))
+    return max(1, min(share, count // _SPLIT_ROWS_MIN))
+
+
+def check(
+    start: Mapping[Place, int], bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+) -> None:
+    """Raise SourceError when an offset to read from is gone, of another log or not there yet."""
+    for place, offset in sorted(start.items()):
+        said = place in bounds and _lost(place, offset, bounds[place], logs.get(place, ""))
+        if said:
+            raise SourceError(said)
+
+
+def held(
+    start: Mapping[Place, int], bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+) -> tuple[Offsets, list[str]]:
+    """``start`` moved to what the nodes hold, and what was skipped: for ``failOnDataLoss=false``.
+
+    What cannot be read on with goes to the start of the log that is there, never to its end: then
+    messages would be missed that nobody has read.
+    """
+    moved = dict(start)
+    skipped = []
+    for place, offset in sorted(start.items()):
+        said = place in bounds and _lost(place, offset, bounds[place], logs.get(place, ""))
+        if said:
+            moved[place] = bounds[place].start
+            skipped.append(
+                f"{said.partition('. Set ')[0]}. Skipped, as failOnDataLoss=false: it goes on at "
+                f"offset {bounds[place].start}"
+            )
+    return moved, skipped
+
+
+def is_another(log: str, other: str) -> bool:
+    """True if these are ids of different logs; a log without an id may be any."""
+    return bool(log and other and log != other)
+
+
+def _lost(place: Place, offset: int, bound: Bounds, log: str) -> str:
+    """The reason that nothing can be read from this offset of this log; empty if it can."""
+    if is_another(log, bound.log):
+        return replaced(place, offset, log, bound.log)
+    if offset < bound.start:
+        return gone(place, offset, bound.start)
+    if offset > bound.end:
+        return beyond(place, offset, bound.end)
+    return ""
+
+
+def replaced(place: Place, offset: int, log: str, other: str) -> str:
+    """The sentence for a topic that was deleted and made again."""
+    return (
+        f"topic {place.topic} (queue {place.queue}) on node {place.node} was deleted and created "
+        f"again: offset {offset} is of log {log}, the node has log {other} now, and what was not "
+        f"read of {log} is lost. Set failOnDataLoss=false to read {other} from its start"
+    )
+
+
+def gone(place: Place, offset: int, start: int) -> str:
+    """The sentence for an offset that retention has removed."""
+    return (
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
+        f"gone: the log starts at {start}. Set failOnDataLoss=false to go on from there"
+    )
+
+
+def beyond(place: Place, offset: int, end: int) -> str:
+    """The sentence for an offset that the log has not reached."""
+    return (
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
+        f"beyond its end {end}: was the topic deleted and created again? Set failOnDataLoss=false "
+        "to read it from its start"
+    )
+
+
+def vanished(place: Place, offset: int, end: int) -> str:
+    """The sentence for a topic that was deleted before all of it was read."""
+    return (
+        f"topic {place.topic} (queue {place.queue}) was deleted on node {place.node}: offsets "
+        f"{offset} to {end} were not read and are lost. Set failOnDataLoss=false to go on"
+    )
+
+
+def deleted(place: Place, offset: int) -> str:
+    """The sentence for a topic that is nowhere any more; all that is known of it was read."""
+    return (
+        f"topic {place.topic} was deleted on node {place.node}: it was read up to offset {offset} "
+        "there, and what came after that is lost. Once it is there again, set failOnDataLoss=false "
+        "to read it from its start"
+    )
+
+
+def unreachable(place: Place, offset: int) -> str:
+    """The sentence for a place whose node is not among the ones that answer."""
+    return (
+        f"node {place.node} holds topic {place.topic} (queue {place.queue}) from offset {offset} "
+        "on, but it is not among the nodes that the options give or lead to"
+    )

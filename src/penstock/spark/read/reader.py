@@ -1,0 +1,107 @@
+"""Reading splits: raw batches are fetched over HTTP and become Arrow record batches.
+
+Nothing here needs Spark: ``penstock.arrow`` reads with it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.spark.errors import LostError, SourceError
+from penstock.spark.once import Once
+from penstock.spark.read import planning
+from penstock.spark.read.decode import Part, record_batch, wanted_parts
+from penstock.spark.read.fetch import fetch
+from penstock.spark.read.offsets import Bounds, Offsets, Place
+from penstock.spark.read.planning import Split
+from penstock.spark.settings import Settings
+
+_FETCH_BYTES_MIN = 64 << 10
+Decoded: TypeAlias = tuple[pa.RecordBatch, int]
+"""Messages of a split, and the offset behind them."""
+# Of this process: a Python worker of Spark serves many tasks.
+_once = Once()
+
+
+def restrict(
+    start: Offsets, end: Offsets, bounds: Mapping[Place, Bounds], settings: Settings
+) -> tuple[Offsets, Offsets]:
+    """Both positions, if the log holds them; without failOnDataLoss the nearest that it holds."""
+    if settings.fail_on_data_loss:
+        planning.check(start, bounds, {})
+        planning.check(end, bounds, {})
+        return start, end
+    start, skipped = planning.held(start, bounds, {})
+    for sentence in skipped:
+        _once.warn(sentence)
+    return start, {place: min(offset, bounds[place].end) for place, offset in end.items()}
+
+
+def read_split(
+    split: Split | None, columns: Sequence[str], settings: Settings
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a split, one record batch a fetch. Raises SourceError."""
+
+    def decode(buffer: bytes, position: int, split: Split) -> Decoded | None:
+        parts = list(wanted_parts(buffer, position, split.end))
+        if settings.fail_on_data_loss:
+            _require_dense(split, position, parts)
+        if not parts:
+            return None
+        behind = parts[-1].batch.first_offset + parts[-1].last
+        return record_batch(parts, split.origin, columns), behind
+
+    return walk(split, settings, decode)
+
+
+def walk(
+    split: Split | None,
+    settings: Settings,
+    decode: Callable[[bytes, int, Split], Decoded | None],
+) -> Iterator[pa.RecordBatch]:
+    """Fetch a split piece by piece. ``decode`` gives the messages of a piece and the offset behind
+    them, None if there is no message left. Raises SourceError.
+    """
+    position = split.start if split is not None else 0
+    while split is not None and position < split.end:
+        try:
+            data = fetch(split, position, fetch_bytes(split, position, settings), settings)
+        except LostError as lost:
+            if settings.fail_on_data_loss:
+                raise
+            _once.warn(f"{lost} (skipped)")
+            position = split.end if lost.resume is None else lost.resume
+            continue
+        decoded = decode(data, position, split)
+        if decoded is None:
+            return
+        batch, position = decoded
+        yield batch
+
+
+def fetch_bytes(split: Split, position: int, settings: Settings) -> int:
+    """About what is left of the split, so that a small split does not fetch far beyond its end."""
+    left = int((split.end - position) * split.record_bytes * 1.05) + _FETCH_BYTES_MIN
+    return max(_FETCH_BYTES_MIN, min(settings.fetch_bytes, left))
+
+
+def _require_dense(split: Split, position: int, parts: Sequence[Part]) -> None:
+    """Raise SourceError when offsets are left out: their batch was quarantined."""
+    if not parts:
+        raise SourceError(missing(split.place, position, "beyond what was planned"))
+    for part in parts:
+        first = part.batch.first_offset + part.first
+        if first != position:
+            raise SourceError(missing(split.place, position, f"at {first}"))
+        position += part.rows
+
+
+def missing(place: Place, offset: int, goes_on: str) -> str:
+    return (
+        f"offset {offset} of topic {place.topic} (queue {place.queue}) on node {place.node} is "
+        f"missing (damaged and set aside); the log goes on {goes_on}. "
+        "Set failOnDataLoss=false to skip what is missing"
+    )

@@ -1,0 +1,127 @@
+"""Places that were read and that no known node has any more: asked for where they were, waited for,
+or given up with a warning.
+
+A node may leave nsqlookupd and still answer, and a topic may be deleted before it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import SECOND
+from penstock.nsq.client.errors import ClientError
+from penstock.spark.errors import SourceError
+from penstock.spark.nodes.access import bounds_in, client, persist, secured, why
+from penstock.spark.once import Once
+from penstock.spark.read import planning
+from penstock.spark.read.offsets import Bounds, Offsets, Place
+from penstock.spark.settings import Settings
+
+_ASK_AGAIN_NS: Final = 5 * SECOND
+_HURRIED_S: Final = 2.0
+
+
+class Strays:
+    """The missing places of one query, and what is known of them from before."""
+
+    def __init__(self, settings: Settings, once: Once) -> None:
+        self._settings = settings
+        self._directory, _ = settings.directory
+        self._once = once
+        self._ends: Offsets = {}
+        self._away_until_ns: dict[str, int] = {}
+
+    def saw(self, bounds: Mapping[Place, Bounds]) -> None:
+        """Remember how far the logs go."""
+        self._ends |= {place: bound.end for place, bound in bounds.items()}
+
+    def look_for(
+        self, missing: Mapping[Place, int], address_of: Mapping[str, str], asked: set[str]
+    ) -> dict[Place, Bounds]:
+        """Those of the missing places whose node still answers.
+
+        ``asked`` are the addresses of the known nodes. Raises SourceError as options have it.
+        """
+        found: dict[Place, Bounds] = {}
+        for node in dict.fromkeys(place.node for place in missing):
+            reached = {place: offset for place, offset in missing.items() if place.node == node}
+            address = address_of.get(node, node)
+            if address in asked:
+                self._deleted(reached)
+            elif self._settings.nodes:
+                self._once.warn(
+                    f"node {node} is not in nsqd_http_address any more; not read on it: "
+                    + self._what_is_left(reached)
+                )
+            else:
+                found |= self._at(node, address, reached)
+        return found
+
+    def away(self, places: Iterable[Place]) -> list[Place]:
+        """Those of these places whose node has left and does not answer."""
+        return [place for place in places if place.node in self._away_until_ns]
+
+    def _at(self, node: str, address: str, reached: Offsets) -> dict[Place, Bounds]:
+        """The answer of a node that left its directory."""
+        if SYSTEM_CLOCK.monotonic_ns() < self._away_until_ns.get(node, 0):
+            return {}
+        try:
+            found = self._ask(address, reached, min(_HURRIED_S, self._settings.timeout_s))
+        except (ClientError, SourceError) as error:
+            left = self._what_is_left(reached)
+            if not left:
+                return self._leave_alone(node)
+            said = f"node {node} has left {self._directory} with messages to read ({left})"
+            if not self._settings.wait_for_nodes:
+                self._once.warn(f"{said} and does not answer: {why(error)}. They are read when it "
+                                "is back; waitForNodes=true waits for it")  # fmt: skip
+                return self._leave_alone(node)
+            # Other refusals than silence are not waited for.
+            found = persist(
+                lambda: self._ask(address, reached, self._settings.timeout_s),
+                f"{said}; waitForNodes=false goes on without it",
+                self._settings.timeout_s,
+            )
+        self._away_until_ns.pop(node, None)
+        self._once.warn(f"node {node} has left {self._directory}; it is read on at {address}")
+        self._deleted({place: at for place, at in reached.items() if place not in found})
+        return found
+
+    def _ask(self, address: str, reached: Offsets, timeout_s: float) -> dict[Place, Bounds]:
+        access = self._settings.access.hurried(timeout_s)
+        secure = secured(address, access)
+        topics = sorted({place.topic for place in reached})
+        return bounds_in(client(secure, access).offsets_of(topics), secure)
+
+    def _leave_alone(self, node: str) -> dict[Place, Bounds]:
+        """Nothing, also for the next seconds: a node that hangs would hold up each batch."""
+        self._away_until_ns[node] = SYSTEM_CLOCK.monotonic_ns() + _ASK_AGAIN_NS
+        return {}
+
+    def _what_is_left(self, reached: Offsets) -> str:
+        """The unread offsets; empty if all that is known of was read."""
+        said = []
+        for place, offset in sorted(reached.items()):
+            end = self._ends.get(place)
+            if end is None:
+                said.append(f"topic {place.topic} from offset {offset} on")
+            elif end > offset:
+                said.append(f"topic {place.topic} from offset {offset} to {end}")
+        return ", ".join(said[:10]) + (f" and {len(said) - 10} more" if len(said) > 10 else "")
+
+    def _deleted(self, reached: Offsets) -> None:
+        """The nodes answer, but the topics are gone from them. Raises SourceError."""
+        for place, offset in sorted(reached.items()):
+            end = self._ends.get(place, 0)
+            if end > offset and self._settings.fail_on_data_loss:
+                raise SourceError(planning.vanished(place, offset, end))
+            if end > offset:
+                said = planning.vanished(place, offset, end).partition(". Set ")[0]
+                self._once.warn(f"{said}. Skipped, as failOnDataLoss=false")
+            elif place not in self._ends:
+                self._once.warn(
+                    f"topic {place.topic} is no more on node {place.node}; offsets to {offset} "
+                    "were read"
+                )

@@ -1,0 +1,278 @@
+"""``spark.readStream.format("nsq")``: micro-batches by log offset.
+
+Spark keeps the positions in its checkpoint, so each range is planned and read the same way however
+often it is retried. The broker-side group only holds retention: it follows what Spark has
+committed. Spark calls ``commit`` one batch late and never for the last one, but the ``start``
+given to ``latestOffset`` is already in the commit log, so that is what moves the group.
+
+A topic that is deleted and created again has another log, whose id stands in the checkpoint beside
+the offset. With failOnDataLoss=false a batch may so begin in one log and end in another: it reads
+the other from its start.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.once import Once
+from penstock.spark.read import planning
+from penstock.spark.read.admission import Admission
+from penstock.spark.read.batch import SplitPartition
+from penstock.spark.read.holding import Holding
+from penstock.spark.read.offsets import (
+    Bounds,
+    Offsets,
+    Place,
+    Position,
+    from_checkpoint,
+    logs_of,
+    to_checkpoint,
+)
+from penstock.spark.read.positions import starting
+from penstock.spark.read.reader import read_split
+from penstock.spark.settings import Settings
+
+# An idle query asks every 13 ms; waiting here makes that 10 times a second and costs no latency
+# worth the name beside the 150 ms of a micro-batch.
+_IDLE_WAIT_S = 0.1
+
+
+class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One lives in the planner process for the whole query; copies of it read in the tasks."""
+
+    def __init__(self, settings: Settings, columns: Sequence[str]) -> None:
+        self.settings = settings
+        self.columns = columns
+        self._cluster: Cluster | None = None
+        self._holding: Holding | None = None
+        self._admission = Admission(settings)
+        self._once = Once()
+        self._initial: dict[str, Any] | None = None
+        self._target: Offsets | None = None
+        self._waits = False
+        self._held_back = False
+        self._reported: dict[str, Any] | None = None
+        self._last_start: Offsets = {}
+        self._known: Mapping[Place, Bounds] = {}
+        self._tidied = False
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster(self.settings)
+        return self._cluster
+
+    @property
+    def holding(self) -> Holding:
+        if self._holding is None:
+            self._holding = Holding(self.cluster, self._once)
+        return self._holding
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts; called twice by Spark, answered once."""
+        if self._initial is None:
+            bounds = self.cluster.bounds()
+            offsets = self._held(starting(self.settings, bounds, "latest"), bounds, {})
+            # By chance, but kept in the checkpoint: two queries never share a group by accident.
+            group = self.settings.group or f"{self.settings.group_prefix}-{uuid4().hex[:12]}"
+            position = Position(offsets, group, logs_of(bounds), _new_owner())
+            if self.settings.group is not None:
+                self.cluster.claim(offsets, group, position.owner)
+            self._hold(position._replace(owner=""), bounds)
+            self._initial = to_checkpoint(position)
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return self._admission.limit
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix where this run ends."""
+        self._target = _ends(self.cluster.bounds())
+        self._waits = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch. ``start`` is committed by now."""
+        position = self._position(start)
+        bounds = self._known = self._bounds(position.offsets)
+        self._last_start = position.offsets
+        kept = self._held(position.offsets, bounds, position.logs)
+        # A topic or node that has just appeared is held from its start until its first batch is in.
+        starts = {place: bound.start for place, bound in bounds.items()} | kept
+        # Until it is in the checkpoint the owner would be another one after a restart.
+        owner = "" if start == self._initial else position.owner
+        self._hold(position._replace(offsets=starts, owner=owner), bounds)
+        self._tidy_up(start, position)
+        self._reported = to_checkpoint(position._replace(offsets=starts | _ends(bounds)))
+        end = self._end(starts, bounds, reached=position.offsets)
+        self._held_back = self._target is None and self._admission.waits(starts, end)
+        if self._held_back:
+            return start
+        offsets = kept | self._admission.cut(limit, starts, end, bounds)
+        logs = position.logs | logs_of(bounds)
+        return to_checkpoint(
+            position._replace(
+                offsets=offsets,
+                logs={place: log for place, log in logs.items() if place in offsets},
+                owner=position.owner or _new_owner(),
+            )
+        )
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The end of the log, for the lag shown in the query's progress."""
+        return self._reported
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = from_checkpoint(start), from_checkpoint(end)
+        bounds = self._bounds_for(first, last)
+        wanted = {place: offset for place, offset in last.offsets.items() if place in bounds}
+        if not self.settings.fail_on_data_loss:
+            wanted = self._still_there(wanted, bounds, last.logs)
+        starts = _starts(first, last, bounds)
+        starts = self._held(starts, {place: bounds[place] for place in wanted}, last.logs)
+        absent = {place: at for place, at in last.offsets.items() if place not in bounds}
+        least, most = self.settings.partitions_min, self.settings.partition_records_max
+        splits = planning.plan(starts, wanted | absent, bounds, least, most)
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SplitPartition)
+        return read_split(partition.split, self.columns, self.settings)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        if self._known:
+            self._hold(self._position(end), self._known)
+
+    def stop(self) -> None:
+        """Nothing to release: sockets close with the process."""
+
+    def _position(self, stored: dict[str, Any]) -> Position:
+        """A position of the checkpoint, with the group of the options."""
+        position = from_checkpoint(stored)
+        return position._replace(group=self.settings.group or position.group)
+
+    def _bounds(self, reached: Offsets) -> Mapping[Place, Bounds]:
+        """The log's bounds, after a short wait when not enough has come since the last call."""
+        bounds = self.cluster.bounds(reached)
+        few = self._held_back or _ends(bounds).items() <= reached.items()
+        if few and reached == self._last_start and self._target is None:
+            time.sleep(_IDLE_WAIT_S)
+            bounds = self.cluster.bounds(reached)
+        return bounds
+
+    def _bounds_for(self, first: Position, last: Position) -> Mapping[Place, Bounds]:
+        """The bounds that this batch was planned with; as they are now if it is repeated."""
+        known = self._known
+        moved = {
+            place: offset
+            for place, offset in last.offsets.items()
+            if offset != first.offsets.get(place) or first.logs.get(place) != last.logs.get(place)
+        }
+        planned = all(
+            place in known
+            and offset <= known[place].end
+            and known[place].log == last.logs.get(place, "")
+            for place, offset in moved.items()
+        )
+        return known if planned and known else self.cluster.bounds(last.offsets)
+
+    def _end(self, start: Offsets, bounds: Mapping[Place, Bounds], reached: Offsets) -> Offsets:
+        ends = _ends(bounds)
+        if self._target is not None:
+            if self._waits:
+                # Nodes that were waited for, or that only the checkpoint knows.
+                late = {place: end for place, end in ends.items() if place in reached}
+                self._target = late | self._target
+                self._waits = False
+            ends = {
+                place: min(offset, ends[place])
+                for place, offset in self._target.items()
+                if place in bounds
+            }
+        return {place: max(offset, start.get(place, offset)) for place, offset in ends.items()}
+
+    def _held(
+        self, offsets: Offsets, bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+    ) -> Offsets:
+        """The offsets, if the logs hold them; else an error, or without failOnDataLoss the starts
+        of the logs and a warning.
+        """
+        if self.settings.fail_on_data_loss:
+            planning.check(offsets, bounds, logs)
+            return offsets
+        offsets, skipped = planning.held(offsets, bounds, logs)
+        for sentence in skipped:
+            self._once.warn(sentence)
+        return offsets
+
+    def _still_there(
+        self, wanted: Offsets, bounds: Mapping[Place, Bounds], logs: Mapping[Place, str]
+    ) -> Offsets:
+        """The ends of a batch that is repeated, but for those in logs that are there no more.
+
+        What took their place is for the next batch.
+        """
+        there = {
+            place: offset
+            for place, offset in wanted.items()
+            if offset <= bounds[place].end
+            and not planning.is_another(logs.get(place, ""), bounds[place].log)
+        }
+        for place in sorted(wanted.keys() - there.keys()):
+            self._once.warn(
+                f"topic {place.topic} (queue {place.queue}) on node {place.node} was deleted and "
+                f"created again: what was planned up to offset {wanted[place]} is lost. Skipped, "
+                "as failOnDataLoss=false"
+            )
+        return there
+
+    def _hold(self, position: Position, bounds: Mapping[Place, Bounds]) -> None:
+        reads = self.cluster.reads
+        offsets = {place: at for place, at in position.offsets.items() if reads(place.topic)}
+        self.holding.move(position._replace(offsets=offsets), bounds)
+
+    def _tidy_up(self, start: dict[str, Any], position: Position) -> None:
+        """Give up, once, what an earlier run held under another group or in other topics."""
+        if self._tidied:
+            return
+        self._tidied = True
+        stored = from_checkpoint(start)
+        dropped = [place for place in stored.offsets if not self.cluster.reads(place.topic)]
+        if stored.group != position.group:
+            dropped = list(stored.offsets)
+        self.cluster.give_up(dropped, stored.group)
+        if self._initial is not None and self._initial["group"] != stored.group:
+            initial = from_checkpoint(self._initial)
+            self.cluster.give_up(initial.offsets, initial.group)
+
+
+def _starts(first: Position, last: Position, bounds: Mapping[Place, Bounds]) -> Offsets:
+    """The offsets that a batch begins with, in the logs in which it ends.
+
+    A place is read from its start if it appeared since the last batch, or if its log did: then the
+    ids differ, or, where they are not known, the offset to begin with is too high.
+    """
+    starts = {place: bounds[place].start if place in bounds else 0 for place in last.offsets}
+    for place, offset in first.offsets.items():
+        end = last.offsets.get(place, offset)
+        another = planning.is_another(first.logs.get(place, ""), last.logs.get(place, ""))
+        if place not in bounds or not (another or offset > end):
+            starts[place] = offset
+    return starts
+
+
+def _ends(bounds: Mapping[Place, Bounds]) -> Offsets:
+    return {place: bound.end for place, bound in bounds.items()}
+
+
+def _new_owner() -> str:
+    """A name for nodes to tell this query by, and for people to find it by."""
+    return f"{socket.gethostname()[:64]}-{uuid4().hex[:12]}"

@@ -1,0 +1,1 @@
+"""Files: the one door to the disk, space, temporary names, staged parts."""

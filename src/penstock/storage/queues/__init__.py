@@ -1,0 +1,1 @@
+"""Indexes of a topic's log: queues and keys."""

@@ -1,0 +1,504 @@
+"""Queues of a topic: which messages of the one log belong to which queue, and at what queue offset.
+
+A topic is one log whatever its number of queues, so that publishes to all of them share one write
+and one sync. Each batch belongs to one queue. ``OneQueue`` is the index of a topic that has never
+had more: the queue offset is the log offset and nothing is kept. ``QueueIndex`` holds an array of
+log offsets for each queue: the newest in memory, the older ones in chunks in files. All of it can
+be made anew from the log; what a crash takes of it is read from there at the next start.
+
+``covered`` says how far the chunks hold all of the log. Before the log lets go of messages, all
+that is below its new start is in chunks and synced (``secure``), as nobody could make it again.
+So at the start what is missing below ``covered`` is damage, and where damage took more than the log
+can tell, nothing is lower than what consumers have committed (``at_least``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import attrgetter
+from typing import Final, Protocol
+
+from penstock.core.errors import StorageError
+from penstock.core.ranges import RangeSet
+from penstock.storage.batch import Batch
+from penstock.storage.files.disk import Disk, LogFile
+from penstock.storage.queues.queue_chunks import (
+    HEADER_BYTES,
+    Chunk,
+    ReadChunks,
+    encode_chunk,
+    read_chunks,
+)
+from penstock.storage.queues.queue_rebuild import (
+    IndexedLog,
+    Rebuild,
+    Stated,
+    batches_of,
+    count_between,
+)
+from penstock.storage.recovery.damage import Damage
+
+logger = logging.getLogger(__name__)
+
+CHUNK_MESSAGES: Final = 4096
+"""The number of messages of a queue that are written as one chunk."""
+LAG_MAX: Final = 65_536
+"""No queue keeps a message in memory only that is so far behind the log's end: it bounds what the
+next start reads again."""
+FILE_BYTES: Final = 16 * 1024 * 1024
+DIRECTORY: Final = "queues"
+
+_SUFFIX: Final = ".chunks"
+_FIRST = attrgetter("first_offset")
+_FIRST_LOG = attrgetter("first_log_offset")
+_LAST_LOG = attrgetter("last_log_offset")
+
+
+class Queues(Protocol):
+    """The queues of a topic. Queue offsets are dense and start at 0."""
+
+    def bounds(self, queue: int) -> tuple[int, int]:
+        """The first queue offset whose message is still kept, and the next one to be given."""
+        ...
+
+    def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
+        """The log offsets of up to ``count`` messages from a queue offset on; when that is no
+        longer known, from the first one that is.
+        """
+        ...
+
+    def search(self, queue: int, log_offset: int) -> int:
+        """The first queue offset whose message is at or behind a log offset."""
+        ...
+
+    def append(self, batch: Batch) -> int:
+        """Take a batch that was appended to the log; the queue offset of its first message."""
+        ...
+
+    def at_least(self, queue: int, offset: int) -> None:
+        """Consumers have committed this queue offset. Where damage has left nothing else to tell
+        how many messages the queue has had, it goes on there.
+        """
+        ...
+
+    def secure(self, start: int) -> None:
+        """Write down and sync what is below ``start``, as the log will let go of it."""
+        ...
+
+    def trim(self) -> None:
+        """Forget what the log has let go."""
+        ...
+
+    def flush(self) -> None:
+        """Write down what is in memory only."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def _says_nothing(_batch: Batch) -> None:
+    return None
+
+
+class OneQueue:
+    """The index of a topic with one queue: its offsets are the log's."""
+
+    def __init__(self, log: IndexedLog) -> None:
+        self._log = log
+
+    def bounds(self, queue: int) -> tuple[int, int]:
+        return (self._log.start_offset, self._log.next_offset) if queue == 0 else (0, 0)
+
+    def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
+        if queue:
+            return ()
+        first = max(offset, self._log.start_offset)
+        return range(first, min(first + count, self._log.next_offset))
+
+    def search(self, queue: int, log_offset: int) -> int:
+        low, high = self.bounds(queue)
+        return min(max(low, log_offset), high)
+
+    def append(self, batch: Batch) -> int:
+        return batch.first_offset
+
+    def at_least(self, queue: int, offset: int) -> None:
+        """The log tells how many messages there were."""
+
+    def secure(self, start: int) -> None:
+        """There is nothing to write."""
+
+    def trim(self) -> None:
+        """There is nothing to forget."""
+
+    def flush(self) -> None:
+        """There is nothing to write."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """One queue: chunks in files, the newest offsets in ``tail``."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    tail_first: int = 0
+    tail: array[int] = field(default_factory=lambda: array("q"))
+    cached: tuple[int, array[int]] = (0, array("q"))  # a chunk: its first offset, what it says
+    least: tuple[int, int] = (-1, 0)  # a start of the log, and the first offset kept then
+
+    @property
+    def next_offset(self) -> int:
+        return self.tail_first + len(self.tail)
+
+    @property
+    def last_log_offset(self) -> int:
+        """Of the newest message; -1 when there is none."""
+        if self.tail:
+            return self.tail[-1]
+        return self.chunks[-1].last_log_offset if self.chunks else -1
+
+
+class QueueIndex:
+    """The index of a topic with several queues, in ``directory``."""
+
+    def __init__(
+        self, disk: Disk, directory: str, log: IndexedLog, stated: Stated = _says_nothing
+    ) -> None:
+        """Reads what is there and completes it from the log. Raises StorageError.
+
+        ``stated`` gives the queue offset that a stored message says it has.
+        """
+        self._disk = disk
+        self._directory = directory
+        self._log = log
+        self._stated = stated
+        self._id_base = log.id_base
+        self._queues: dict[int, _Queue] = {}
+        self._files: list[LogFile] = []
+        self._unsynced: list[LogFile] = []
+        self._lag_checked = 0
+        self._indexed = log.next_offset  # the log offset behind the newest message that was taken
+        self._covered = 0  # every message below is in a chunk
+        self._guessed: set[int] = set()  # queues whose place nothing tells
+        self._failing = False
+        is_new = os.path.basename(directory) not in disk.list(os.path.dirname(directory))
+        disk.make_directory(directory)
+        if is_new and not any(batch.queue for batch in batches_of(log)):
+            self._begin()
+        self._open()
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def bounds(self, queue: int) -> tuple[int, int]:
+        found = self._queues.get(queue)
+        if found is None:
+            return 0, 0
+        start, least = self._log.start_offset, found.least
+        if least[0] != start:
+            least = found.least = (start, self.search(queue, start))
+        return least[1], found.tail_first + len(found.tail)
+
+    def locate(self, queue: int, offset: int, count: int) -> Sequence[int]:
+        found = self._queues.get(queue)
+        if found is None or offset < 0:
+            return ()
+        first, known = found.cached
+        start = offset - first
+        if 0 <= start < len(known):
+            return known[start : start + count]
+        if offset >= found.tail_first or not found.chunks:
+            start = max(0, offset - found.tail_first)
+            return found.tail[start : start + count]
+        chunk = found.chunks[max(0, bisect_right(found.chunks, offset, key=_FIRST) - 1)]
+        start = max(0, offset - chunk.first_offset)
+        return self._offsets(found, chunk)[start : start + count]
+
+    def search(self, queue: int, log_offset: int) -> int:
+        found = self._queues.get(queue)
+        if found is None:
+            return 0
+        if not found.tail or log_offset <= found.tail[0]:
+            place = bisect_left(found.chunks, log_offset, key=_LAST_LOG)
+            if place < len(found.chunks):
+                chunk = found.chunks[place]
+                return chunk.first_offset + bisect_left(self._offsets(found, chunk), log_offset)
+        return found.tail_first + bisect_left(found.tail, log_offset)
+
+    def _offsets(self, queue: _Queue, chunk: Chunk) -> array[int]:
+        first, known = queue.cached
+        if first != chunk.first_offset or not known:
+            known = chunk.log_offsets()
+            queue.cached = chunk.first_offset, known
+        return known
+
+    # --- growing -------------------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> int:
+        queue = self._queues.get(batch.queue)
+        if queue is None:
+            queue = self._queues[batch.queue] = _Queue()
+        first = queue.next_offset
+        self._indexed = batch.next_offset
+        if batch.count == 1:
+            queue.tail.append(batch.first_offset)
+        else:
+            queue.tail.extend(range(batch.first_offset, batch.next_offset))
+        if len(queue.tail) >= CHUNK_MESSAGES:
+            self._write([batch.queue])
+        if batch.next_offset - self._lag_checked > LAG_MAX:
+            self._lag_checked = batch.next_offset
+            late = batch.next_offset - LAG_MAX
+            self._write([n for n, q in self._queues.items() if q.tail and q.tail[0] < late])
+        return first
+
+    def flush(self) -> None:
+        self._write([number for number, queue in self._queues.items() if queue.tail])
+
+    def _write(self, numbers: list[int]) -> None:
+        """Write the tails of these queues; when that fails they stay in memory until it works."""
+        if not numbers:
+            return
+        tails = [q.tail[0] for n, q in self._queues.items() if q.tail and n not in numbers]
+        covered = min(tails, default=self._indexed)
+        try:
+            for number in numbers:
+                last = number == numbers[-1]
+                self._write_tail(number, self._queues[number], covered if last else 0)
+            self._covered = max(self._covered, covered)
+            self._failing = False
+        except StorageError as error:
+            if not self._failing:
+                logger.error("cannot write the index of queues, trying again later - %s", error)
+            self._failing = True
+
+    def _write_tail(self, number: int, queue: _Queue, covered: int) -> None:
+        queue.chunks.append(self._write_chunk(number, queue.tail_first, queue.tail, covered))
+        queue.tail_first = queue.next_offset
+        queue.tail = array("q")
+        self._guessed.discard(number)
+
+    def _write_chunk(self, number: int, first: int, offsets: array[int], covered: int = 0) -> Chunk:
+        file = self._file()
+        position = file.size + HEADER_BYTES
+        file.append(encode_chunk(number, first, covered, offsets, self._id_base))
+        if file not in self._unsynced:
+            self._unsynced.append(file)
+        return Chunk(number, first, len(offsets), offsets[0], offsets[-1], file, position)
+
+    def _file(self) -> LogFile:
+        if not self._files or self._files[-1].size >= FILE_BYTES:
+            last = self._files[-1].path if self._files else ""
+            number = int(os.path.basename(last).split(".")[0]) + 1 if last else 0
+            path = os.path.join(self._directory, f"{number:010d}{_SUFFIX}")
+            self._files.append(self._disk.open(path))
+        return self._files[-1]
+
+    # --- letting go ----------------------------------------------------------------------------
+
+    def secure(self, start: int) -> None:
+        late = [n for n, queue in self._queues.items() if queue.tail and queue.tail[0] < start]
+        if self._covered < start:  # what is written now says that it is covered
+            late = late or [n for n, queue in self._queues.items() if queue.tail][:1]
+        self._write(late)
+        for file in self._unsynced:
+            file.sync()
+        if self._unsynced:
+            self._disk.sync_directory(self._directory)
+        self._unsynced = []
+
+    def trim(self) -> None:
+        start = self._log.start_offset
+        for queue in self._queues.values():
+            while queue.chunks and queue.chunks[0].last_log_offset < start:
+                if len(queue.chunks) == 1 and not queue.tail:
+                    break  # it tells where the queue's offsets go on
+                queue.chunks.pop(0)
+        used = {id(chunk.file) for queue in self._queues.values() for chunk in queue.chunks}
+        for file in self._files[:-1]:
+            if id(file) not in used:
+                if file in self._unsynced:
+                    self._unsynced.remove(file)
+                file.close()
+                self._disk.remove(file.path)
+        self._files = [f for f in self._files[:-1] if id(f) in used] + self._files[-1:]
+
+    def close(self) -> None:
+        self.flush()
+        for file in self._files:
+            file.close()
+
+    # --- opening -------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Let the first queue of a topic that had no other go on behind what the log let go."""
+        start = self._log.start_offset
+        if start:
+            self._queues[0] = _Queue(tail_first=start - 1, tail=array("q", [start - 1]))
+            self._indexed = start
+            self.flush()
+
+    def _open(self) -> None:
+        """Take the whole chunks, and what they lack from the log. Raises StorageError."""
+        start, end = self._log.start_offset, self._log.next_offset
+        found = self._read_files()
+        chunks = self._in_order(found)
+        covered = min(end, max((read.covered for _, read in found), default=0))
+        is_damaged = self._report(found, covered) or self._is_incomplete(chunks, covered)
+        lost = RangeSet()
+        if is_damaged:
+            lost.add(0, start)
+        rebuild = Rebuild(self._log, chunks, lost, self._stated, self._write_chunk, CHUNK_MESSAGES)
+        rebuild.walk(start if is_damaged else max(covered, start), end)
+        self._indexed, self._covered = end, covered
+        for number, of_queue in chunks.items():
+            tail = rebuild.tails.get(number)
+            self._queues[number] = queue = _Queue(of_queue)
+            queue.tail_first = of_queue[-1].next_offset if of_queue else 0
+            if tail is not None:
+                queue.tail_first, queue.tail = tail.first or 0, tail.offsets
+            self._fill_holes(number, queue, lost)
+        if is_damaged:
+            self._settle(rebuild.guessed)
+        whole = min([q.tail[0] for q in self._queues.values() if q.tail], default=end)
+        for file, read in found:
+            if read.bad or read.is_stale:
+                self._rewrite(file, whole)
+
+    def _read_files(self) -> list[tuple[LogFile, ReadChunks]]:
+        found = []
+        for name in self._disk.list(self._directory):
+            file = self._disk.open(os.path.join(self._directory, name))
+            self._files.append(file)
+            found.append((file, read_chunks(file, self._id_base, self._log.next_offset)))
+        return found
+
+    def _in_order(self, found: list[tuple[LogFile, ReadChunks]]) -> dict[int, list[Chunk]]:
+        """The chunks of each queue, but those that contradict one before them."""
+        chunks: dict[int, list[Chunk]] = {}
+        for chunk in sorted((c for _, read in found for c in read.chunks), key=_FIRST_LOG):
+            of_queue = chunks.setdefault(chunk.queue, [])
+            last = of_queue[-1] if of_queue else None
+            if last is None or (last.last_log_offset < chunk.first_log_offset
+                                and last.next_offset <= chunk.first_offset):  # fmt: skip
+                of_queue.append(chunk)
+        return chunks
+
+    def _report(self, found: list[tuple[LogFile, ReadChunks]], covered: int) -> bool:
+        """Report bad places; whether there are any but a torn tail, which the log still has."""
+        is_damaged = False
+        for file, read in found:
+            name = os.path.basename(file.path)
+            for start, end, what in read.bad:
+                data = file.read(start, end - start)
+                is_tail = file is self._files[-1] and start == read.end
+                if is_tail and covered >= self._log.start_offset:
+                    self._log.damage.keep_torn(name, start, data)
+                    continue
+                is_damaged = True
+                self._log.damage.report(Damage(name, what, start, end - start), data)
+        return is_damaged
+
+    def _is_incomplete(self, chunks: dict[int, list[Chunk]], covered: int) -> bool:
+        """True if chunks are gone that were there, which is reported."""
+        start = self._log.start_offset
+        is_gone = count_between(chunks.values(), start, covered) < covered - start
+        if covered < start or is_gone:
+            is_gone = True
+            self._log.damage.report(Damage(DIRECTORY, "chunks are missing"))
+        return is_gone or any(
+            before.next_offset != chunk.first_offset and before.last_log_offset >= start
+            for of_queue in chunks.values()
+            for before, chunk in pairwise(of_queue)
+        )
+
+    def _fill_holes(self, number: int, queue: _Queue, lost: RangeSet) -> None:
+        """Let lost messages stand where neither chunks nor log have those of this queue, so that
+        readers step over them.
+        """
+        places = [(c.first_offset, c.first_log_offset) for c in queue.chunks[1:]]
+        places += [(queue.tail_first, log_offset) for log_offset in queue.tail[:1]]
+        for before, (first, log_offset) in zip(list(queue.chunks), places, strict=False):
+            gone = lost.first_from(before.last_log_offset + 1)
+            hole = first - before.next_offset
+            is_seen = before.last_log_offset >= self._log.start_offset
+            filler = max(gone[0], before.last_log_offset + 1) if gone else log_offset
+            if hole > 0 and is_seen and filler < log_offset:
+                offsets = array("q", [filler]) * hole
+                chunk = self._write_chunk(number, before.next_offset, offsets)
+                queue.chunks.insert(queue.chunks.index(before) + 1, chunk)
+
+    def _settle(self, guessed: set[int]) -> None:
+        """Write down what was made again, but for guesses, which ``at_least`` may raise."""
+        for number in guessed:
+            what = f"nothing tells how many messages queue {number} has had; it goes on at offset "
+            what += str(self._queues[number].tail_first)
+            self._log.damage.report(Damage(DIRECTORY, what))
+        self._write([n for n, q in self._queues.items() if q.tail and n not in guessed])
+        self._guessed = guessed
+
+    def _rewrite(self, file: LogFile, covered: int) -> None:
+        """Put a file of its good chunks in the place of one with others. Raises StorageError."""
+        chunks = [c for queue in self._queues.values() for c in queue.chunks if c.file is file]
+        pieces = [
+            encode_chunk(c.queue, c.first_offset, covered, c.log_offsets(), self._id_base)
+            for c in chunks
+        ]
+        self._disk.replace_file(file.path, b"".join(pieces))
+        file.close()
+        new = self._files[self._files.index(file)] = self._disk.open(file.path)
+        position = 0
+        for chunk, piece in zip(chunks, pieces, strict=True):
+            chunk.file, chunk.position = new, position + HEADER_BYTES
+            position += len(piece)
+        self._unsynced = [each for each in self._unsynced if each is not file]
+
+    def at_least(self, queue: int, offset: int) -> None:
+        start = self._log.start_offset
+        if not self._is_doubtful or not start:
+            return
+        found = self._queues.setdefault(queue, _Queue())
+        short = offset - found.next_offset
+        if short <= 0:
+            return
+        if queue in self._guessed:
+            found.tail_first += short
+        elif found.last_log_offset < start:
+            found.tail_first, found.tail = offset - 1, array("q", [start - 1])
+        else:
+            return
+        what = f"nothing tells how many messages queue {queue} has had; by what consumers have "
+        what += f"committed it goes on at offset {offset}"
+        self._log.damage.report(Damage(DIRECTORY, what))
+        self._write([queue])
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """True if there is damage that no operator has accepted."""
+        return any(damage.file == DIRECTORY or damage.file.endswith(_SUFFIX)
+                   for damage in self._log.damage.pending)  # fmt: skip
+
+
+def open_queues(
+    disk: Disk,
+    directory: str,
+    log: IndexedLog,
+    *,
+    several: bool = False,
+    stated: Stated = _says_nothing,
+) -> Queues:
+    """The queues of the log in ``directory``: one, unless it has or shall have several.
+
+    Raises StorageError.
+    """
+    path = os.path.join(directory, DIRECTORY)
+    if several or disk.list(path):
+        return QueueIndex(disk, path, log, stated)
+    return OneQueue(log)

@@ -1,0 +1,127 @@
+"""RocketMQ's broker beside an nsqd, over the same topics."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.shared.rocketmq_port import rocketmq_settings
+from penstock.core.errors import ConfigError
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.testing.daemons import Daemon, MqBroker, run_mqbroker, run_nsqd
+from tests.unit.rocketmq.raw_client import RawClient
+
+
+def make_topic(client: RawClient, name: str, queues: int = 4) -> None:
+    made = client.ask(
+        17, topic=name, defaultTopic="TBW102", readQueueNums=queues, writeQueueNums=queues, perm=6,
+        topicFilterType="SINGLE_TAG", order="false",
+    )  # fmt: skip
+    assert made.code == 0, made.remark
+
+
+def send(client: RawClient, topic: str, queue: int, body: bytes) -> dict[str, str]:
+    sent = client.ask(
+        310, body, a="P", b=topic, c="TBW102", d=4, e=queue, f=0, g=1, h=0, i="", j=0, k="false"
+    )
+    assert sent.code == 0, sent.remark
+    return sent.ext or {}
+
+
+def http(broker: MqBroker, method: str, path: str, body: bytes = b"") -> bytes:
+    asked = urllib.request.Request(f"http://{broker.http}{path}", body or None, method=method)
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+def topics(client: RawClient) -> set[str]:
+    return set(json.loads(client.ask(21).body)["topicConfigTable"])
+
+
+def test_topics_of_both_are_the_same(tmp_path: Path) -> None:
+    with run_mqbroker(data_path=tmp_path) as broker:
+        client = RawClient(broker.port)
+        make_topic(client, "T")
+        sent = [send(client, "T", queue, b"body%d" % queue) for queue in (0, 1, 1)]
+        assert [(each["queueId"], each["queueOffset"]) for each in sent] == [
+            ("0", "0"), ("1", "0"), ("1", "1"),
+        ]  # fmt: skip
+        http(broker, "POST", "/pub?topic=from_nsq", b"hello")
+        assert "from_nsq" in topics(client)
+        assert client.ask(30, topic="from_nsq", queueId=0).ext == {"offset": "1"}
+        stats = json.loads(http(broker, "GET", "/stats?format=json"))
+        assert {each["topic_name"] for each in stats["topics"]} >= {"T", "from_nsq"}
+        client.close()
+        broker.restart()
+        client = RawClient(broker.port)
+        assert client.ask(30, topic="T", queueId=1).ext == {"offset": "2"}
+        http(broker, "POST", "/topic/delete?topic=T")
+        assert "T" not in topics(client)
+        client.ask(215, topic="from_nsq")
+        stats = json.loads(http(broker, "GET", "/stats?format=json"))
+        assert "from_nsq" not in {each["topic_name"] for each in stats["topics"]}
+        client.close()
+        assert broker.stop() == 0
+        assert "Traceback" not in broker.log()
+
+
+def test_names_that_nsq_does_not_have_are_no_trouble_to_it(tmp_path: Path) -> None:
+    with run_mqbroker(data_path=tmp_path) as broker:
+        client = RawClient(broker.port)
+        make_topic(client, "%RETRY%G", 1)
+        send(client, "%RETRY%G", 0, b"again")
+        client.close()
+        broker.restart()
+        client = RawClient(broker.port)
+        assert client.ask(30, topic="%RETRY%G", queueId=0).ext == {"offset": "1"}
+        client.close()
+        assert "invalid topic" not in broker.log()
+
+
+def rocketmq_port(nsqd: Daemon) -> int:
+    """Read from its log, where it stands soon after the others."""
+    for _ in range(6000):
+        found = re.search(r"RocketMQ: listening on 127\.0\.0\.1:(\d+)\n", nsqd.log())
+        if found:
+            return int(found[1])
+        time.sleep(0.005)
+    raise AssertionError(nsqd.log())
+
+
+def test_nsqd_with_the_flag(tmp_path: Path) -> None:
+    config = tmp_path / "rocketmq.properties"
+    config.write_text("brokerName=beside\ndurability=fsync\n")
+    flags = ("--rocketmq-address=127.0.0.1:0", f"--rocketmq-config={config}")
+    with run_nsqd(*flags, data_path=tmp_path / "data") as nsqd:
+        client = RawClient(rocketmq_port(nsqd))
+        assert "beside" in topics(client)
+        client.close()
+        assert "the property durability has no effect here" in nsqd.log()
+
+
+def test_settings_from_flags(tmp_path: Path) -> None:
+    options = NsqdOptions(
+        rocketmq_address="10.0.0.7:10911",
+        rocketmq_namesrv_addresses=("a.example:1", "b.example:2"),
+        data_path=str(tmp_path),
+    )
+    settings = rocketmq_settings(options)
+    assert (settings.broker_ip1, settings.listen_port) == ("10.0.0.7", 10911)
+    assert settings.name_servers() == ["a.example:1", "b.example:2"]
+    assert settings.store_path_root_dir == str(tmp_path)
+    assert rocketmq_settings(NsqdOptions(rocketmq_address=":0")).bind_address == "0.0.0.0"
+
+
+def test_flags_that_make_no_sense() -> None:
+    with pytest.raises(ConfigError, match="--rocketmq-address=x"):
+        rocketmq_settings(NsqdOptions(rocketmq_address="x"))
+    with pytest.raises(ConfigError, match="no host:port"):
+        rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_namesrv_addresses=("x",)))
+    with pytest.raises(ConfigError, match="failed to load"):
+        rocketmq_settings(NsqdOptions(rocketmq_address=":0", rocketmq_config="/nowhere"))

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import trustme
+
+from penstock.net import tcp
+from penstock.net.http.client import pool as http_pool
+from penstock.net.http.client.answer import AnswerReader
+from penstock.net.http.client.link import Origin
+from penstock.net.http.client.pool import ConnectFailed, HttpPool
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Server:
+    """Answers each request (one packet) with what `answer` makes of it; None closes."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self.answer: Callable[[bytes], bytes | None] = lambda request: OK
+        self.transports: list[asyncio.Transport] = []
+
+    def protocol(self) -> asyncio.Protocol:
+        return Connection(self)
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.server.connections += 1
+        self.server.transports.append(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.server.requests.append(data)
+        answer = self.server.answer(data)
+        if answer is None:
+            self.transport.close()
+        else:
+            self.transport.write(answer)
+
+
+@pytest.fixture
+async def serving() -> AsyncIterator[tuple[Server, Origin]]:
+    server = Server()
+    listener = await tcp.listen(server.protocol, "127.0.0.1:0")
+    yield server, Origin(False, "127.0.0.1", listener.port)
+    for transport in server.transports:
+        transport.abort()
+    await listener.close()
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[HttpPool]:
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2)
+    yield pool
+    await pool.close()
+
+
+def reader() -> AnswerReader:
+    return AnswerReader("POST", 1000, discard=True)
+
+
+Serving = tuple[Server, Origin]
+
+
+async def test_a_connection_is_used_again(serving: Serving, pool: HttpPool) -> None:
+    server, origin = serving
+    for n in range(3):
+        answer = await pool.ask(origin, b"%d" % n, reader)
+        assert (answer.status, answer.done) == (200, True)
+    assert server.requests == [b"0", b"1", b"2"]
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        OK + b"more than was asked for",
+        OK + OK,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + b"x" * 9999,
+    ],
+)
+async def test_a_connection_is_not_used_again(
+    serving: Serving, pool: HttpPool, answer: bytes
+) -> None:
+    server, origin = serving
+    server.answer = lambda request: answer
+    for _ in range(2):
+        assert (await pool.ask(origin, b"x", reader)).status == 200
+    assert server.connections == 2
+
+
+async def test_no_more_are_kept_than_allowed(serving: Serving, pool: HttpPool) -> None:
+    server, origin = serving
+    for _ in range(2):
+        await asyncio.gather(*(pool.ask(origin, b"x", reader) for _ in range(5)))
+    assert server.connections == 5 + 3
+
+
+async def test_a_kept_connection_that_was_closed_costs_nothing(
+    serving: Serving, pool: HttpPool
+) -> None:
+    server, origin = serving
+    await pool.ask(origin, b"one", reader)
+    ends = iter([None])
+    server.answer = lambda request: next(ends, OK)  # the end crosses the request
+    assert (await pool.ask(origin, b"two", reader)).status == 200
+    assert server.requests == [b"one", b"two", b"two"]
+    server.transports[-1].close()
+    await asyncio.sleep(0.01)
+    assert (await pool.ask(origin, b"three", reader)).status == 200
+    assert server.requests[3:] == [b"three"]
+
+
+async def test_a_new_connection_that_ends_is_an_error(serving: Serving, pool: HttpPool) -> None:
+    server, origin = serving
+    server.answer = lambda request: None
+    with pytest.raises(EOFError):
+        await pool.ask(origin, b"x", reader)
+    assert server.connections == 1
+
+
+async def test_half_an_answer_is_not_asked_for_again(serving: Serving, pool: HttpPool) -> None:
+    server, origin = serving
+    await pool.ask(origin, b"x", reader)
+
+    def half(request: bytes) -> None:
+        server.transports[0].write(b"HTTP/1.1 20")
+
+    server.answer = half
+    with pytest.raises(EOFError):
+        await pool.ask(origin, b"x", reader)
+    assert len(server.requests) == 2
+
+
+async def test_one_idle_for_too_long(
+    serving: Serving, pool: HttpPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, origin = serving
+    monkeypatch.setattr(http_pool, "IDLE_S_MAX", 0.0)
+    for _ in range(2):
+        await pool.ask(origin, b"x", reader)
+    assert server.connections == 2
+
+
+async def test_a_request_given_up_takes_its_connection_along(
+    serving: Serving, pool: HttpPool
+) -> None:
+    server, origin = serving
+    server.answer = lambda request: b""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await pool.ask(origin, b"x", reader)
+    server.answer = lambda request: OK
+    assert (await pool.ask(origin, b"y", reader)).status == 200
+    assert server.connections == 2
+
+
+async def test_closing_ends_what_is_under_way(serving: Serving) -> None:
+    server, origin = serving
+    asked = asyncio.Event()
+
+    def keep_waiting(request: bytes) -> bytes:
+        asked.set()
+        return b""
+
+    server.answer = keep_waiting
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2)
+    async with asyncio.TaskGroup() as group:
+        under_way = group.create_task(expect_end(pool, origin))
+        await asked.wait()
+        await pool.close()
+    assert under_way.result()
+
+
+async def expect_end(pool: HttpPool, origin: Origin) -> bool:
+    with pytest.raises((EOFError, OSError)):
+        await pool.ask(origin, b"x", reader)
+    return True
+
+
+async def test_secure_origins() -> None:
+    authority = trustme.CA()
+    serving_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(serving_tls)
+    server = Server()
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(server.protocol, "127.0.0.1", 0, ssl=serving_tls)
+    origin = Origin(True, "localhost", listener.sockets[0].getsockname()[1])
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    pool = HttpPool(connect_timeout=30, kept_per_origin=2, tls=trusting)
+    for _ in range(2):
+        assert (await pool.ask(origin, b"x", reader)).status == 200
+    assert len(server.requests) == 2
+    assert server.connections == 1
+    await pool.close()
+    doubting = HttpPool(connect_timeout=30, kept_per_origin=2)
+    with pytest.raises(ConnectFailed) as caught:
+        await doubting.ask(origin, b"x", reader)
+    assert isinstance(caught.value.cause, ssl.SSLCertVerificationError)
+    await doubting.close()
+    listener.close()
+
+
+async def test_nobody_there(pool: HttpPool) -> None:
+    listener = await tcp.listen(asyncio.Protocol, "127.0.0.1:0")
+    await listener.close()
+    with pytest.raises(ConnectFailed) as caught:
+        await pool.ask(Origin(False, "127.0.0.1", listener.port), b"x", reader)
+    assert isinstance(caught.value.cause, ConnectionRefusedError)
+
+
+async def test_connections_to_few_origins_are_kept(
+    serving: Serving, pool: HttpPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_pool, "ORIGINS_MAX", 1)
+    server, origin = serving
+    other = origin._replace(host="localhost")
+    for asked in (origin, other, other, origin):
+        await pool.ask(asked, b"x", reader)
+    assert server.connections == 3

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.units import HOUR
+from penstock.nsq.nsqd.http import browse_api
+from tests.programs.nsq.nsqd.conftest import Running, Start, dpub
+
+PEEK = "/channel/peek?topic=t&channel=c"
+DEFERRED = "/channel/deferred?topic=t&channel=c"
+
+
+async def fill(nsqd: Running) -> Running:
+    """One finished, one in flight, one requeued, two waiting, three deferred, latest first."""
+    consumer = await nsqd.consumer("t", ready=3)
+    await nsqd.publish("t", b"m0", b"m1", b"m2")
+    messages = await consumer.messages(3)
+    consumer.send(b"RDY 0\n")
+    consumer.send(b"FIN %b\n" % messages[0].id + b"REQ %b 0\n" % messages[2].id)
+    await nsqd.publish("t", b"text", b"\xff\xfe")
+    client = await nsqd.connect()
+    for tens in (3, 2, 1):
+        assert await client.ask(dpub("t", tens * 600_000, b"in %d0m" % tens)) == b"OK"
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].requeue_count == 1)
+    return nsqd
+
+
+def bodies(page: dict[str, Any]) -> list[str]:
+    return [message.get("body", message.get("body_base64")) for message in page["messages"]]
+
+
+async def test_a_channel_shows_what_it_needs(nsqd: Running) -> None:
+    await fill(nsqd)
+    page = await nsqd.json(PEEK)
+    states = [(m["offset"], m["state"], m["attempts"], m["size"]) for m in page["messages"]]
+    assert states == [
+        (1, "in_flight", 1, 2), (2, "requeued", 1, 2), (3, "waiting", 0, 4), (4, "waiting", 0, 2),
+        (5, "deferred", 0, 6), (6, "deferred", 0, 6), (7, "deferred", 0, 6),
+    ]  # fmt: skip
+    assert bodies(page) == ["m1", "m2", "text", "//4=", "in 30m", "in 20m", "in 10m"]
+    assert page["messages"][3]["body_base64"] == "//4="
+    assert 0 < page["messages"][4]["remaining_ms"] <= 3 * 600_000
+    assert page["next"] is None
+    assert (await nsqd.channel("t"))["in_flight_count"] == 1, "nothing was taken"
+
+
+async def test_pages(nsqd: Running) -> None:
+    await fill(nsqd)
+    found, where = [], "oldest"
+    while where != "None":
+        page = await nsqd.json(f"{PEEK}&limit=2&from={where}")
+        assert len(page["messages"]) <= 2
+        found += [message["offset"] for message in page["messages"]]
+        where = str(page["next"])
+    assert found == [1, 2, 3, 4, 5, 6, 7]
+    newest = await nsqd.json(f"{PEEK}&limit=2&from=newest")
+    assert [message["offset"] for message in newest["messages"]] == [6, 7]
+    topic = await nsqd.json("/topic/peek?topic=t&limit=2&from=newest")
+    assert bodies(topic) == ["in 20m", "in 10m"]
+
+
+async def test_a_topic_shows_its_log(nsqd: Running) -> None:
+    await fill(nsqd)
+    nsqd.nsqd.node.broker.topics["t"].pause()
+    await nsqd.publish("t", b"held back")
+    page = await nsqd.json("/topic/peek?topic=t")
+    assert [message["state"] for message in page["messages"]] == ["distributed"] * 8 + ["waiting"]
+    assert bodies(page)[0] == "m0", "finished, but in the log still"
+    assert (await nsqd.json("/deadletters?topic=t"))["messages"] == []
+
+
+async def test_bodies_are_cut(nsqd: Running) -> None:
+    await nsqd.publish("t", "äöü".encode() * 400, b"\xff" * 2000)
+    await nsqd.post("/channel/create?topic=t&channel=c")
+    text, binary = (await nsqd.json(f"{PEEK}&preview=3"))["messages"]
+    assert (text["body"], text["size"], text["truncated"]) == ("ä", 2400, True)
+    assert (binary["body_base64"], binary["truncated"]) == ("////", True)
+    assert "body" not in (await nsqd.json(f"{PEEK}&preview=0"))["messages"][0]
+    whole = (await nsqd.json(f"{PEEK}&preview=4000"))["messages"][0]
+    assert "truncated" not in whole
+
+
+async def test_a_page_has_a_size(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browse_api, "PAGE_BYTES_MAX", 2500)
+    nsqd = await start()
+    await nsqd.publish("t", *[b"x" * 1000] * 5)
+    page = await nsqd.json("/topic/peek?topic=t")
+    assert (len(page["messages"]), page["next"]) == (3, 3)
+
+
+async def test_a_page_looks_only_so_far(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browse_api, "LOOKED_AT_MAX", 4)
+    nsqd = await start()
+    await nsqd.publish("t", *[b"x"] * 6)
+    assert await nsqd.json("/deadletters?topic=t") == {"topic": "t", "messages": [], "next": 4}
+    assert (await nsqd.json("/deadletters?topic=t&from=4"))["next"] is None
+
+
+async def test_deferred_ones_in_the_order_of_their_time(nsqd: Running) -> None:
+    await fill(nsqd)
+    found, where = [], ""
+    for _ in range(3):
+        page = await nsqd.json(f"{DEFERRED}&limit=1{where}")
+        assert page["count"] == 3
+        found += bodies(page)
+        where = f"&from={page['next']}"
+    assert found == ["in 10m", "in 20m", "in 30m"]
+    assert page["next"] is None
+
+
+async def test_a_batch_of_deferred_messages_spreads_over_pages(nsqd: Running) -> None:
+    await nsqd.post("/topic/create?topic=t")
+    await nsqd.post("/channel/create?topic=t&channel=c")
+    await nsqd.post("/mpub?topic=t&defer=60000", b"a\nb\nc\nd\ne")
+    first = await nsqd.json(f"{DEFERRED}&limit=2")
+    second = await nsqd.json(f"{DEFERRED}&limit=9&from={first['next']}")
+    assert bodies(first) + bodies(second) == ["a", "b", "c", "d", "e"]
+    assert second["next"] is None
+
+
+async def test_cancel_and_release(start: Start, tmp_path: Path) -> None:
+    nsqd = await fill(await start())
+    soon, later, latest = [m["id"] for m in (await nsqd.json(DEFERRED))["messages"]]
+    act = "/channel/deferred/{}?topic=t&channel=c"
+    answer = await nsqd.post(act.format("cancel") + f"&id={soon}&id={'0' * 16}")
+    assert json.loads(answer[1]) == {"cancelled": 1, "not_found": ["0" * 16]}
+    answer = await nsqd.post(act.format("release"), json.dumps([later]).encode())
+    assert json.loads(answer[1]) == {"released": 1, "not_found": []}
+    assert [m["id"] for m in (await nsqd.json(DEFERRED))["messages"]] == [latest]
+    await nsqd.stop()
+    again = await start()
+    assert [m["id"] for m in (await again.json(DEFERRED))["messages"]] == [latest]
+    answer = await again.post(act.format("cancel") + "&all=true")
+    assert json.loads(answer[1]) == {"cancelled": 1, "not_found": []}
+    consumer = await again.consumer("t", ready=9)
+    left = {message.body for message in await consumer.messages(5)}
+    assert left == {b"m1", b"m2", b"text", b"\xff\xfe", b"in 20m"}
+    assert await consumer.silent(0.05)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/channel/deferred/cancel?topic=t&channel=c", b"", "MISSING_ARG_ID"),
+        ("/channel/deferred/cancel?topic=t&channel=c&id=12", b"", "INVALID_ARG_ID"),
+        ("/channel/deferred/cancel?topic=t&channel=c", b"{}", "INVALID_BODY"),
+        ("/channel/deferred/cancel?topic=t&channel=c&all=true", b'["x"]', "INVALID_ARG_ALL"),
+    ],
+)
+async def test_refused_posts(nsqd: Running, path: str, body: bytes, code: str) -> None:
+    await fill(nsqd)
+    status, answer = await nsqd.post(path, body)
+    assert (status, json.loads(answer)) == (400, {"message": code})
+    assert (await nsqd.json(DEFERRED))["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        (f"{PEEK}&limit=1001", 400, "INVALID_ARG_LIMIT"),
+        (f"{PEEK}&limit=x", 400, "INVALID_ARG_LIMIT"),
+        (f"{PEEK}&preview=65537", 400, "INVALID_ARG_PREVIEW"),
+        (f"{PEEK}&from=middle", 400, "INVALID_ARG_FROM"),
+        (f"{DEFERRED}&from=7", 400, "INVALID_ARG_FROM"),
+        ("/channel/peek?topic=t&channel=no", 404, "CHANNEL_NOT_FOUND"),
+        ("/topic/peek?topic=no", 404, "TOPIC_NOT_FOUND"),
+        ("/topic/peek", 400, "MISSING_ARG_TOPIC"),
+        ("/deadletters?topic=no", 404, "TOPIC_NOT_FOUND"),
+    ],
+)
+async def test_refused_gets(nsqd: Running, path: str, status: int, code: str) -> None:
+    await fill(nsqd)
+    found = await nsqd.get(path)
+    assert (found[0], json.loads(found[1])) == (status, {"message": code})
+
+
+@pytest.mark.parametrize("longest", [8760 * HOUR, (1 << 63) - 1])
+async def test_deferrals_of_a_year_and_of_any_length(start: Start, longest: int) -> None:
+    """DPUB and REQ beyond NSQ's hour, over a restart."""
+    nsqd = await start(max_req_timeout=longest)
+    ms = longest // 10**6
+    consumer = await nsqd.consumer("t")
+    client = await nsqd.connect()
+    assert await client.ask(dpub("t", ms, b"published")) == b"OK"
+    await nsqd.publish("t", b"requeued")
+    consumer.send(b"REQ %b %d\n" % ((await consumer.message()).id, ms))
+    assert "E_INVALID" in await client.error(dpub("t", ms + 1, b"too long"))
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].deferred_count == 2)
+    await nsqd.stop()
+    again = await start()
+    page = await again.json(DEFERRED)
+    assert bodies(page) == ["published", "requeued"]
+    for message in page["messages"]:
+        assert ms - 60_000 < message["remaining_ms"] <= ms
+    assert [message["attempts"] for message in page["messages"]] == [0, 1]

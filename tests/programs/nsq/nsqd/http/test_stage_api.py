@@ -1,0 +1,247 @@
+"""Stage and commit over HTTP: invisible until committed, then all of it, and once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.core.units import SECOND
+from penstock.nsq.nsqd.http import stage_api
+from penstock.testing.clock import FakeClock
+from tests.programs.nsq.nsqd.conftest import Running, Start
+from tests.programs.nsq.nsqd.staging import Writer, staged_body
+
+DONE = {"count": 0, "again": True}
+
+
+def committed(count: int, topic: str = "t") -> tuple[int, dict[str, object]]:
+    return 200, {"topics": {topic: {"count": count, "again": False}}}
+
+
+async def test_what_is_staged_is_seen_after_the_commit_only(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    assert await writer.stage(0, b"a", b"bb") == (200, {"count": 2, "bytes": 23})
+    assert await writer.bodies() == []
+    assert await writer.commit(0) == committed(2)
+    assert await writer.bodies() == [b"a", b"bb"]
+
+
+async def test_parts_are_appended_in_their_order_and_only_attempts_that_count(
+    nsqd: Running,
+) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(3, b"p1c0", part=1, attempt=7)
+    await writer.stage(3, b"p0c1", part=0, attempt=5, chunk=1)
+    await writer.stage(3, b"p0c0", part=0, attempt=5, chunk=0)
+    await writer.stage(3, b"loser", part=0, attempt=4, chunk=0)
+    assert await writer.commit(3, (1, 7, 1), (0, 5, 2)) == committed(3)
+    assert await writer.bodies() == [b"p0c0", b"p0c1", b"p1c0"]
+    assert nsqd.nsqd.staged_parts.parts.nbytes == 0
+
+
+async def test_a_batch_that_is_not_newer_is_answered_as_done(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(5, b"a")
+    await writer.commit(5)
+    for batch in (5, 4):
+        assert await writer.commit(batch) == (200, {"topics": {"t": DONE}})
+        assert await writer.stage(batch, b"a") == (409, {"message": "BATCH_COMMITTED", "batch": 5})
+    assert await writer.bodies() == [b"a"]
+
+
+async def test_a_chunk_that_is_staged_again_replaces_the_one_before(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"old", b"older")
+    await writer.stage(0, b"new")
+    assert await writer.commit(0) == committed(1)
+    assert await writer.bodies() == [b"new"]
+
+
+async def test_a_part_that_is_not_there_ends_the_commit_of_its_topic_alone(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    await writer.stage(0, b"b", topic="u")
+    answer = await writer.commit_many(0, {"t": [(0, 0, 2)], "u": [(0, 0, 1)], "v": [(0, 0, 1)]})
+    missing = {"message": "PART_NOT_FOUND", "part": 0, "attempt": 0, "chunk": 1}
+    found = {"t": missing, "u": {"count": 1, "again": False}, "v": {"message": "TOPIC_NOT_FOUND"}}
+    assert answer == (200, {"topics": found})
+    assert await writer.bodies() == []
+    assert await writer.bodies("u") == [b"b"]
+    await writer.stage(0, b"c", chunk=1)
+    answer = await writer.commit_many(0, {"t": [(0, 0, 2)], "u": [(0, 0, 1)]})
+    assert answer == (200, {"topics": {"t": {"count": 2, "again": False}, "u": DONE}})
+
+
+async def test_staged_parts_and_the_memory_of_writers_survive_a_restart(
+    nsqd: Running, start: Start
+) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    await writer.commit(0)
+    await writer.stage(1, b"b")
+    await nsqd.stop()
+    writer = Writer(await start())
+    assert await writer.commit(0) == (200, {"topics": {"t": DONE}})
+    assert await writer.commit(1) == committed(1)
+    assert await writer.bodies() == [b"a", b"b"]
+
+
+async def test_consumers_get_committed_messages_each_after_its_delay(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    consumer = await nsqd.consumer("t", ready=10)
+    await writer.stage(0, b"now", (b"later", 300), b"now too")
+    assert await writer.commit(0) == committed(3)
+    assert [each.body for each in await consumer.messages(3)] == [b"now", b"now too", b"later"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b"", (400, "BAD_BODY")),
+        (staged_body(b"x" * 101), (413, "MSG_TOO_BIG")),
+        (staged_body((b"x", 3_600_001)), (400, "INVALID_DEFER")),
+        (staged_body(b"x") + b"y", (400, "BAD_BODY")),
+    ],
+)
+async def test_wrong_bodies_are_refused(start: Start, body: bytes, told: tuple[int, str]) -> None:
+    writer = Writer(await start(max_msg_size=100))
+    status, answer = await writer.stage(0, body=body)
+    assert (status, answer["message"]) == told
+
+
+async def test_get_stage_shows_what_is_staged_and_what_was_committed(start: Start) -> None:
+    clock = FakeClock()
+    nsqd = await start(clock=clock)
+    for name in ("v", "w"):
+        writer = Writer(nsqd, name)
+        await writer.stage(6, b"a")
+        await writer.commit(6)
+    for batch in (9, 8):
+        await writer.stage(batch, b"a")
+    await writer.stage(8, b"a", topic="u")
+    clock.advance(3 * SECOND)
+    committed = {"topic": "t", "committed": 6}
+    nothing = {"staged_bytes": 0, "staged_batches": []}
+    rows = [
+        {"writer": "w", **committed, "staged_bytes": 32768, "staged_batches": [8, 9], "age_s": 3.0},
+        {"writer": "w", "topic": "u", "committed": None, "staged_bytes": 16384,
+         "staged_batches": [8], "age_s": 3.0},
+        {"writer": "v", **committed, **nothing, "age_s": 3.0},
+    ]  # fmt: skip
+    assert await nsqd.json("/stage") == {"writers": rows, "more": False}
+    assert (await nsqd.json("/stage?topic=t&writer=v"))["writers"] == rows[2:]
+    assert (await nsqd.json("/stage?topic=x"))["writers"] == []
+
+
+async def test_get_stage_shows_a_bounded_number_of_rows(
+    nsqd: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage_api, "ROWS_MAX", 2)
+    for name in "abc":
+        await Writer(nsqd, name).stage(0, b"a")
+    answer = await nsqd.json("/stage")
+    assert ([row["writer"] for row in answer["writers"]], answer["more"]) == (["a", "b"], True)
+
+
+async def test_stats_and_metrics_show_what_is_staged_in_all(start: Start) -> None:
+    nsqd = await start(metrics=True)
+    assert "staged" not in await nsqd.json("/stats?format=json")
+    writer = Writer(nsqd)
+    for batch in (1, 2):
+        await writer.stage(batch, b"a")
+    staged = {"bytes": 32768, "bytes_max": 1024**3, "batches": 2}
+    assert (await nsqd.json("/stats?format=json"))["staged"] == staged
+    page = (await nsqd.get("/metrics"))[1].decode()
+    for line in ("bytes 32768", "bytes_max 1073741824", "batches 2"):
+        assert f"\nnsqd_staged_{line}\n" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("writer=w&batch=0&part=0&attempt=0&chunk=0", "MISSING_ARG_TOPIC"),
+        ("topic=a.b%20&writer=w&batch=0&part=0&attempt=0&chunk=0", "INVALID_TOPIC"),
+        ("topic=t%23ephemeral&writer=w&batch=0&part=0&attempt=0&chunk=0", "TOPIC_IS_EPHEMERAL"),
+        ("topic=t&batch=0&part=0&attempt=0&chunk=0", "MISSING_ARG_WRITER"),
+        ("topic=t&writer=&batch=0&part=0&attempt=0&chunk=0", "INVALID_ARG_WRITER"),
+        (f"topic=t&writer={'w' * 129}&batch=0&part=0&attempt=0&chunk=0", "INVALID_ARG_WRITER"),
+        ("topic=t&writer=%07&batch=0&part=0&attempt=0&chunk=0", "INVALID_ARG_WRITER"),
+        ("topic=t&writer=w&part=0&attempt=0&chunk=0", "MISSING_ARG_BATCH"),
+        ("topic=t&writer=w&batch=-1&part=0&attempt=0&chunk=0", "INVALID_ARG_BATCH"),
+        ("topic=t&writer=w&batch=0&part=x&attempt=0&chunk=0", "INVALID_ARG_PART"),
+        (f"topic=t&writer=w&batch=0&part=0&attempt={1 << 63}&chunk=0", "INVALID_ARG_ATTEMPT"),
+        ("topic=t&writer=w&batch=0&part=0&attempt=0", "MISSING_ARG_CHUNK"),
+    ],
+)
+async def test_wrong_arguments_are_named(nsqd: Running, query: str, code: str) -> None:
+    status, answer = await nsqd.post(f"/stage?{query}", staged_body(b"a"))
+    assert (status, json.loads(answer)) == (400, {"message": code})
+
+
+async def test_the_longest_names_and_largest_numbers_pass(nsqd: Running, start: Start) -> None:
+    most = (1 << 63) - 1
+    writer = Writer(nsqd, "%F0%9F%90%98" * 128, "t" * 64)
+    told = await writer.stage(most, b"a", part=most, attempt=most, chunk=0)
+    assert told == (200, {"count": 1, "bytes": 13})
+    await nsqd.stop()
+    writer = Writer(await start(), writer.name, writer.topic)
+    assert await writer.commit(most, (most, most, 1)) == committed(1, writer.topic)
+    assert (await writer.rows())[0]["writer"] == "\N{ELEPHANT}" * 128
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "INVALID_BODY"),
+        (b"{}", "INVALID_BODY"),
+        (b'{"topics":{"t":[{"part":-1,"attempt":0,"chunks":1}]}}', "INVALID_BODY"),
+        (b'{"topics":{"t":[{"part":0,"attempt":0}]}}', "INVALID_BODY"),
+        (b'{"topics":{"t":[{"part":0,"attempt":0,"chunks":1},'
+         b'{"part":0,"attempt":1,"chunks":1}]}}', "DUPLICATE_PART"),
+        (json.dumps({"topics": {str(n): [] for n in range(1001)}}).encode(),
+         "TOO_MANY_TOPICS"),
+    ],
+)  # fmt: skip
+async def test_wrong_commits_are_refused(nsqd: Running, body: bytes, code: str) -> None:
+    status, answer = await nsqd.post("/stage/commit?writer=w&batch=0", body)
+    assert (status, json.loads(answer)["message"]) == (400, code)
+
+
+async def test_a_number_of_chunks_without_end_is_refused_at_the_first_that_is_missing(
+    nsqd: Running,
+) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    _, answer = await writer.commit(0, (0, 0, (1 << 63) - 1))
+    assert answer["topics"]["t"]["chunk"] == 1
+
+
+async def test_a_commit_without_messages_is_right_and_drops_what_is_staged(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    assert await writer.commit_many(0, {"t": [(0, 7, 0)]}) == committed(0)
+    assert nsqd.nsqd.staged_parts.parts.nbytes == 0
+
+
+async def test_a_bounded_topic_that_is_full_refuses_a_commit_until_there_is_room(
+    start: Start,
+) -> None:
+    nsqd = await start(max_depth=2)
+    writer = Writer(nsqd)
+    await nsqd.publish("t", b"x")
+    await writer.stage(0, b"a", b"b")
+    assert await writer.commit(0) == (503, {"message": "TOPIC_FULL", "topic": "t"})
+    assert (await nsqd.get("/ping"))[0] == 200
+    assert (await nsqd.post("/topic/empty?topic=t"))[0] == 200
+    assert await writer.commit(0) == committed(2)
+
+
+async def test_committed_messages_are_no_dead_letters_to_who_looks(nsqd: Running) -> None:
+    writer = Writer(nsqd)
+    await writer.stage(0, b"a")
+    await writer.commit(0)
+    shown = await nsqd.json("/topic/peek?topic=t")
+    assert [message["state"] for message in shown["messages"]] == ["waiting"]
+    assert "origin" not in shown["messages"][0]
+    assert (await nsqd.json("/deadletters?topic=t"))["messages"] == []

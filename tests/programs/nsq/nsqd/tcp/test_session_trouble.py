@@ -1,0 +1,276 @@
+"""Sessions of clients that do not read, and beside a disk that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from pathlib import Path
+
+import pytest
+
+from penstock.core.errors import StorageError
+from penstock.core.units import MILLISECOND, SECOND
+from penstock.nsq.nsqd.tcp import connection
+from penstock.nsq.protocol.frames import error
+from penstock.storage.durability import Durability
+from penstock.storage.log import Log
+from tests.programs.nsq.nsqd.conftest import (
+    TIMEOUT_S,
+    Running,
+    Start,
+    beat_quickly,
+    faulty_disk,
+    mpub,
+    pub,
+    session_of,
+    slow_disk,
+)
+
+
+def non_reading(port: int) -> socket.socket:
+    """A connection with a small receive buffer that nobody reads."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", port))
+    return sock
+
+
+# --- clients that do not read ---------------------------------------------------------------------
+
+
+async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> None:
+    sock = non_reading(nsqd.nsqd.ports.tcp)
+    try:
+        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
+        producer = await nsqd.connect()
+        for _ in range(30):
+            assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
+        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        unsent = slow.transport.get_write_buffer_size()
+        assert unsent < 8 << 20  # of 30 MB
+        other = await nsqd.consumer("t", ready=5)
+        for _ in range(20):
+            message = await other.message()
+            other.send(b"FIN %s\n" % message.id)
+        assert slow.transport.get_write_buffer_size() <= unsent
+    finally:
+        sock.close()
+
+
+async def test_a_consumer_that_reads_again_goes_on(nsqd: Running) -> None:
+    consumer = await nsqd.connect()
+    consumer.transport.pause_reading()
+    consumer.send(b"SUB t c\nRDY 2500\n")
+    producer = await nsqd.connect()
+    for _ in range(20):
+        assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+    await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
+    consumer.transport.resume_reading()
+    assert await consumer.frame() == (0, b"OK")
+    assert len(await consumer.messages(200)) == 200
+
+
+async def test_what_timed_out_is_not_poured_out_at_once_either(start: Start) -> None:
+    nsqd = await start(msg_timeout=300 * MILLISECOND)
+    consumer = await nsqd.consumer("t", ready=200)
+    producer = await nsqd.connect()
+    for _ in range(20):
+        assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+    await consumer.messages(200)
+    consumer.writer.close()
+    sock = non_reading(nsqd.nsqd.ports.tcp)
+    try:
+        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
+        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
+        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        assert slow.transport.get_write_buffer_size() < 8 << 20  # of 20 MB
+    finally:
+        sock.close()
+
+
+async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
+    sock = non_reading(nsqd.nsqd.ports.tcp)
+    try:
+        sock.sendall(b"  V2SUB t c\nRDY 2500\n")
+        producer = await nsqd.connect()
+        for _ in range(20):
+            assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
+        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
+        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        beat_quickly(slow)
+        await nsqd.until(lambda: slow not in nsqd.nsqd.sessions)
+    finally:
+        sock.close()
+
+
+async def test_a_client_that_reads_no_answers_is_heard_no_more(
+    nsqd: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_UNSENT_BYTES_MAX", 20_000)
+    client = await nsqd.connect()
+    own = await session_of(nsqd, client)
+    own.transport.set_write_buffer_limits(high=10_000)
+    own.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    client.transport.pause_reading()
+    client.send(b"SUB t c\n")
+    bad = b"FIN 0123456789abcdef\n" * 2000
+    sent = 0
+    while own._blocked_since is None or sent < 20:
+        client.send(bad)
+        sent += 1
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    unsent = own.transport.get_write_buffer_size()
+    assert 20_000 < unsent < 2_000_000
+    client.send(bad)
+    await asyncio.sleep(0.05)
+    assert own.transport.get_write_buffer_size() == unsent
+    client.transport.resume_reading()
+    complaint = error("E_FIN_FAILED FIN 0123456789abcdef failed ID not in flight")
+    left = 10 + (sent + 1) * 2000 * len(complaint)
+    while left:
+        left -= len(await asyncio.wait_for(client.reader.read(min(left, 1 << 20)), TIMEOUT_S))
+
+
+async def test_commands_behind_a_slow_sync_are_bounded(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_HELD_BYTES_MAX", 10_000)
+    disk, gate = slow_disk(monkeypatch)
+    nsqd = await start(durability=Durability.FSYNC, data_path="/data")
+    client = await nsqd.connect()
+    own = await session_of(nsqd, client)
+    gate.clear()
+    client.send(pub("t", b"first") + b"SUB t c\n")
+    await nsqd.until(lambda: own._held is not None)
+    for _ in range(100):
+        client.send(b"NOP\n" * 5_000)
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    assert own.reader.unread < 1 << 20  # of 2 MB
+    gate.set()
+    client.send(pub("t", b"last"))
+    assert [await client.frame() for _ in range(3)] == [(0, b"OK")] * 3
+    assert disk.sync_count > 0
+
+
+# --- trouble with the disk ------------------------------------------------------------------------
+
+
+async def test_who_deletes_a_topic_that_is_being_deleted_waits_until_that_is_written(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, gate = slow_disk(monkeypatch, within=".log")
+    nsqd = await start(data_path="/data", durability=Durability.FSYNC)
+    await nsqd.publish("t", b"x")
+    gate.clear()
+    client = await nsqd.connect()
+    client.send(pub("t", b"y"))
+    topic = nsqd.nsqd.node.broker.topics["t"]
+    await nsqd.until(lambda: topic.log.append_offset == 2)
+    both = [asyncio.ensure_future(nsqd.nsqd.node.registry.delete_topic(topic)) for _ in range(2)]
+    await asyncio.sleep(0)
+    disk.fail("replace", times=-1, within="nsqd.dat")
+    gate.set()
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [StorageError] * 2
+    disk.heal()
+
+
+@pytest.mark.parametrize("code", ["PUB", "MPUB"])
+async def test_a_full_disk_refuses_serves_and_recovers(
+    start: Start, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    consumer = await nsqd.consumer("t")
+    await nsqd.publish("t", b"1", b"2")
+    message = await consumer.message()
+    disk.fill()
+    producer = await nsqd.connect()
+    data = pub("t", b"3") if code == "PUB" else mpub("t", b"3")
+    text = await producer.error(data)
+    assert text.startswith(f"E_{code}_FAILED {code} failed ")
+    assert text.endswith("No space left on device")
+    assert await producer.closed()
+    assert await nsqd.post("/pub?topic=t", b"3") == (503, b'{"message":"DISK_FULL"}')
+    status, body = await nsqd.get("/ping")
+    assert (status, body[:6]) == (500, b"NOK - ")
+    consumer.send(b"FIN %s\n" % message.id)
+    assert (await consumer.message()).body == b"2"
+    disk.heal()
+    await nsqd.publish("t", b"4")
+    await nsqd.until(lambda: nsqd.nsqd.node.health == "OK")
+    assert (await nsqd.get("/ping"))[0] == 200
+
+
+async def test_a_topic_that_cannot_be_made(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    disk.fail("make_directory", times=-1)
+    for data, code in ((pub("t", b"x"), "PUB"), (mpub("t", b"x"), "MPUB"), (b"SUB t c\n", "SUB")):
+        client = await nsqd.connect()
+        assert (await client.error(data)).startswith(f"E_{code}_FAILED {code} failed ")
+        assert await client.closed()
+    assert await nsqd.post("/pub?topic=t", b"x") == (503, b'{"message":"DISK_FAILED"}')
+    disk.heal()
+    disk.fail("make_directory", code=errno.EMFILE)
+    refused = b'{"message":"TOO_MANY_OPEN_FILES"}'
+    assert await nsqd.post("/topic/create?topic=t") == (503, refused)
+    disk.fill()
+    assert await nsqd.post("/mpub?topic=t", b"x") == (503, b'{"message":"DISK_FULL"}')
+    disk.heal()
+    await nsqd.publish("t", b"x")
+
+
+async def test_a_failed_sync_ends_publishing_until_a_restart(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data", durability=Durability.FSYNC)
+    consumer = await nsqd.consumer("t", ready=5)
+    await nsqd.publish("t", b"1")
+    disk.fail("sync", within=".log")
+    producer = await nsqd.connect()
+    assert (await producer.error(pub("t", b"2"))).startswith("E_PUB_FAILED PUB failed ")
+    disk.heal()
+    producer = await nsqd.connect()
+    assert "read-only" in await producer.error(pub("t", b"3"))
+    assert await nsqd.post("/pub?topic=t", b"3") == (503, b'{"message":"DISK_FAILED"}')
+    assert (await consumer.message()).body == b"1"
+    assert (await nsqd.channel("t"))["depth"] == 0, "what was refused is not delivered"
+    assert (await nsqd.get("/ping"))[0] == 500
+
+
+async def test_a_log_that_cannot_be_read_is_tried_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.broker.channels.channel.READ_RETRY_NS", 50 * MILLISECOND)
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data", mem_queue_size=1)
+    for number in range(10):
+        await nsqd.publish("t", b"%d" % number)
+    log = nsqd.nsqd.node.broker.topics["t"].log
+    assert isinstance(log, Log)
+    log._tail.clear()
+    disk.fail("read", within=".log")
+    consumer = await nsqd.consumer("t", ready=20)
+    other = await nsqd.connect()
+    assert await other.ask(pub("u", b"x")) == b"OK"
+    assert len({message.body for message in await consumer.messages(10)}) == 10
+
+
+async def test_a_restart_delivers_what_was_in_flight_again(start: Start, tmp_path: Path) -> None:
+    nsqd = await start()
+    await nsqd.publish("t", b"1", b"2")
+    consumer = await nsqd.consumer("t", ready=2)
+    first, second = await consumer.messages(2)
+    consumer.send(b"FIN %s\n" % first.id)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.stop()
+    nsqd = await start(data_path=tmp_path, msg_timeout=SECOND)
+    consumer = await nsqd.consumer("t", ready=2)
+    assert await consumer.message() == second._replace(attempts=2)
+    assert await consumer.silent(0.05)

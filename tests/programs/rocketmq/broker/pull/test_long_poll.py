@@ -1,0 +1,99 @@
+"""Pulls that wait, beyond what ``test_pull`` shows of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.broker.pull import long_poll as held_pulls
+from penstock.rocketmq.protocol import frames
+from tests.programs.rocketmq.broker.pull.test_pulling import (
+    PULL,
+    pull,
+    pull_fields,
+    send,
+    wait_until_held,
+)
+from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.raw_client import RawClient
+
+Connect = Callable[[], RawClient]
+
+
+def wait_for_more(client: RawClient, topic: str, **fields: object) -> int:
+    """Send a pull that will be held; its opaque."""
+    asked: dict[str, Any] = {"sysFlag": 6, "suspendTimeoutMillis": 10_000, **fields}
+    request = client.request(PULL, **pull_fields(topic, 0, 1, **asked))
+    client.send(frames.encode(request))
+    return request.opaque
+
+
+def test_all_who_wait_get_the_message(rocket: RocketBroker, connect: Connect) -> None:
+    producer = connect()
+    send(producer, "TopicH", b"first")
+    consumers = [connect() for _ in range(3)]
+    opaques = [wait_for_more(each, "TopicH") for each in consumers]
+    wait_until_held(rocket, 3)
+    send(producer, "TopicH", b"second")
+    answers = [each.next_command() for each in consumers]
+    assert [a.code for a in answers] == [0, 0, 0]
+    assert [a.opaque for a in answers] == opaques
+    wait_until_held(rocket, 0)
+
+
+def test_beyond_the_bound_a_pull_is_answered_at_once(
+    rocket: RocketBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_pulls, "HELD_MAX", 1)
+    client = connect()
+    send(client, "TopicH", b"first")
+    wait_for_more(client, "TopicH")
+    wait_until_held(rocket, 1)
+    answer, _ = pull(connect(), "TopicH", 0, 1, sysFlag=6, suspendTimeoutMillis=10_000)
+    assert answer.code == 19
+
+
+def test_who_waits_for_a_topic_that_is_deleted_is_answered(
+    rocket: RocketBroker, connect: Connect, loop_thread: LoopThread
+) -> None:
+    client = connect()
+    send(client, "TopicH", b"first")
+    opaque = wait_for_more(client, "TopicH")
+    wait_until_held(rocket, 1)
+    loop_thread.run(rocket.controller.store.delete("TopicH"))
+    answer = client.next_command()
+    assert (answer.opaque, answer.code) == (opaque, 19)
+    wait_until_held(rocket, 0)
+
+
+def test_without_long_polling_a_pull_waits_only_shortly(
+    rocket: RocketBroker, connect: Connect
+) -> None:
+    rocket.settings.long_polling_enable = False
+    rocket.settings.short_polling_time_mills = 100
+    client = connect()
+    send(client, "TopicH", b"first")
+    start = time.monotonic()
+    answer, _ = pull(client, "TopicH", 0, 1, sysFlag=6, suspendTimeoutMillis=10_000)
+    assert answer.code == 19
+    assert 0.08 < time.monotonic() - start < 8
+
+
+def test_what_is_filtered_moves_the_offset_of_who_waits(
+    rocket: RocketBroker, connect: Connect
+) -> None:
+    client = connect()
+    send(client, "TopicH", b"first")
+    waiting = connect()
+    wait_for_more(waiting, "TopicH", subscription="TagB", suspendTimeoutMillis=1500)
+    wait_until_held(rocket, 1)
+    for _ in range(3):
+        send(client, "TopicH", b"not wanted", i="TAGS\x01TagA\x02")
+    answer = waiting.next_command()
+    assert answer.code == 19
+    assert answer.ext is not None
+    assert (answer.ext["nextBeginOffset"], answer.ext["maxOffset"]) == ("4", "4")

@@ -1,0 +1,151 @@
+"""TLS and its errors, over a real nsqd with generated certificates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from penstock.nsq.client.blocking import Producer
+from penstock.nsq.client.config import Config
+from penstock.nsq.client.lookup import lookup
+from penstock.spark.errors import OptionError, SourceError
+from penstock.spark.nodes.access import close_connections
+from penstock.spark.nodes.cluster import Cluster
+from penstock.spark.read.batch import NsqBatchReader
+from penstock.spark.settings import Settings
+from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from tests.conformance.certificates import Certificates
+
+
+class Site(NamedTuple):
+    """Running daemons."""
+
+    nsqd: Daemon
+    lookupd: Daemon
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def secured(files: Certificates) -> Iterator[Site]:
+    """An nsqd that takes nothing but TLS, from known clients only."""
+    flags = [*files.flags(), "--tls-client-auth-policy=require-verify",
+             f"--tls-root-ca-file={files.ca}", "--broadcast-address=127.0.0.1"]  # fmt: skip
+    with (
+        run_nsqlookupd() as lookupd,
+        run_nsqd(*flags, f"--lookupd-tcp-address={lookupd.tcp}") as nsqd,
+    ):
+        config = Config(tls_v1=True, tls_config=files.context("client"))
+        with Producer(nsqd.tcp, config=config) as producer:
+            for _ in range(10):
+                producer.publish("t", b"x")
+        while not lookup([lookupd.http], "t"):
+            time.sleep(0.01)
+        yield Site(nsqd, lookupd)
+
+
+@pytest.fixture(autouse=True)
+def connections_closed() -> Iterator[None]:
+    yield
+    close_connections()
+
+
+def options(secured: Site, files: Certificates, **more: str) -> dict[str, str]:
+    return {
+        "topic": "t",
+        "nsqd_http_address": secured.nsqd.http,
+        "timeout": "2",
+        "tls_root_ca_file": str(files.ca),
+        "tls_cert": str(files.placeholders()["ca"]).replace("ca.pem", "client.pem"),
+        **more,
+    }
+
+
+def rows(given: dict[str, str]) -> int:
+    reader = NsqBatchReader(Settings.parse(given), ("offset",))
+    return sum(batch.num_rows for each in reader.partitions() for batch in reader.read(each))
+
+
+def test_the_port_that_the_node_tells(secured: Site, files: Certificates) -> None:
+    assert rows(options(secured, files)) == 10
+
+
+def test_an_https_address(secured: Site, files: Certificates) -> None:
+    https = f"https://{secured.nsqd.https}"
+    assert rows(options(secured, files, nsqd_http_address=https)) == 10
+
+
+def test_nodes_found_by_nsqlookupd(secured: Site, files: Certificates) -> None:
+    given = options(secured, files, lookupd_http_address=secured.lookupd.http)
+    del given["nsqd_http_address"]
+    assert rows(given) == 10
+    assert rows({**given, "topic": "*"}) == 10
+
+
+def test_a_commit(secured: Site, files: Certificates) -> None:
+    cluster = Cluster(Settings.parse(options(secured, files)))
+    bounds = cluster.bounds()
+    cluster.commit({place: bound.end for place, bound in bounds.items()}, "g", "me")
+    cluster.give_up(bounds, "g")
+
+
+def refusal(given: dict[str, str]) -> str:
+    with pytest.raises(SourceError) as refused:
+        Cluster(Settings.parse(given)).bounds()
+    return str(refused.value)
+
+
+def test_plain_http_is_refused_with_the_remedy(secured: Site) -> None:
+    assert refusal({"topic": "t", "nsqd_http_address": secured.nsqd.http}) == (
+        f"node {secured.nsqd.http} takes no plain HTTP (--tls-required): set tls_v1=true, and "
+        "tls_root_ca_file if no authority of the system has signed its certificate"
+    )
+
+
+def test_a_node_of_an_unknown_authority(secured: Site, files: Certificates) -> None:
+    given = options(secured, files, tls_v1="true")
+    del given["tls_root_ca_file"]
+    assert refusal(given) == (
+        f"node {secured.nsqd.http} cannot be reached for topic t: tls: failed to verify "
+        "certificate: x509: certificate signed by unknown authority; options tls_root_ca_file and "
+        "tls_server_name say whom to trust"
+    )
+    given["tls_insecure_skip_verify"] = "true"
+    assert rows(given) == 10
+
+
+def test_the_name_in_the_certificate(secured: Site, files: Certificates) -> None:
+    assert rows(options(secured, files, tls_server_name="localhost")) == 10
+    wrong = options(secured, files, tls_server_name="example.org")
+    assert "Hostname mismatch, certificate is not valid for 'example.org'" in refusal(wrong)
+
+
+def test_a_node_that_wants_a_certificate(secured: Site, files: Certificates) -> None:
+    given = options(secured, files)
+    del given["tls_cert"]
+    assert refusal(given).endswith("certificate required; options tls_cert and tls_key present one")
+
+
+def test_a_file_that_is_not_there(secured: Site, files: Certificates, tmp_path: Path) -> None:
+    missing = tmp_path / "ca.pem"
+    with pytest.raises(OptionError) as refused:
+        Cluster(Settings.parse(options(secured, files, tls_root_ca_file=str(missing)))).bounds()
+    assert str(refused.value) == (
+        f"TLS of format nsq: open {missing}: no such file or directory (on this machine)"
+    )
+
+
+def test_the_usual_port_of_a_node_that_takes_plain_http_too(files: Certificates) -> None:
+    with run_nsqd(*files.flags()) as nsqd:
+        with Producer(nsqd.tcp) as producer:
+            producer.publish("t", b"x")
+        given = {"topic": "t", "nsqd_http_address": nsqd.http, "timeout": "2",
+                 "tls_root_ca_file": str(files.ca)}  # fmt: skip
+        assert rows({**given, "nsqd_https_port": str(nsqd.https_port)}) == 1

@@ -1,0 +1,53 @@
+"""Addresses of nodes and the topics to ask them for."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.spark.nodes.directory import Directory
+from penstock.spark.settings import Settings
+from tests.spark.fake_log_server import FakeLogServer
+
+
+def directory(**options: str) -> Directory:
+    return Directory(Settings.parse({"timeout": "1", **options}))
+
+
+def test_given_nodes_are_asked_for_all_topics() -> None:
+    found = directory(topic="a,b", nsqd_http_address="h:1,i:2").topics_at()
+    assert found == {"h:1": ["a", "b"], "i:2": ["a", "b"]}
+
+
+def test_each_node_is_asked_for_its_topics(server: FakeLogServer) -> None:
+    with FakeLogServer() as other:
+        server.queue("a")
+        other.queue("b")
+        other.queue("c#ephemeral")
+        both = f"{server.address},{other.address}"
+        found = directory(topic="*", nsqd_http_address=both).topics_at()
+    assert found == {server.address: ["a"], other.address: ["b"]}
+
+
+@pytest.mark.parametrize("where", ["nsqd_http_address", "lookupd_http_address"])
+def test_topics_that_match_a_pattern(server: FakeLogServer, where: str) -> None:
+    for topic in ("log.a", "log.b", "my.log.a", "log.c#ephemeral"):
+        server.queue(topic)
+    server.producers.append(server.address)
+    found = directory(topicPattern="log[.].*", **{where: server.address}).topics_at()
+    assert found == {server.address: ["log.a", "log.b"]}
+
+
+def test_nsqlookupd_is_asked_once_in_a_while(server: FakeLogServer) -> None:
+    server.producers += ["h:1"]
+    asked = directory(topic="a,b", lookupd_http_address=server.address)
+    for _ in range(3):
+        assert asked.topics_at() == {"h:1": ["a", "b"]}
+    assert server.requests == ["/lookup", "/lookup"]
+
+
+def test_a_path_of_nsqlookupd_is_kept(server: FakeLogServer) -> None:
+    server.producers += ["h:1"]
+    server.queue("a")
+    url = f"http://{server.address}/lookup?token=1"
+    assert directory(topic="*", lookupd_http_address=url).topics_at() == {"h:1": ["a"]}
+    assert server.requests == ["/nodes"]

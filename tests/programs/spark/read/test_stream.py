@@ -1,0 +1,385 @@
+"""The stream reader, called as Spark calls it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from penstock.spark.errors import GroupTakenError, OptionError, SourceError
+from penstock.spark.read import holding
+from penstock.spark.read.stream import NsqStreamReader
+from penstock.spark.settings import Settings
+from tests.spark.fake_log_server import FakeLogServer
+
+ALL = ReadAllAvailable()
+
+
+def reader(server: FakeLogServer, **options: str) -> NsqStreamReader:
+    given = {"topic": "t", "nsqd_http_address": server.address, "timeout": "1",
+             "startingOffsets": "earliest", "group": "g", **options}  # fmt: skip
+    return NsqStreamReader(Settings.parse(given), ("offset",))
+
+
+def rows(stream: NsqStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    # Tasks get a pickled copy.
+    copy = pickle.loads(pickle.dumps(NsqStreamReader(stream.settings, stream.columns)))
+    partitions = pickle.loads(pickle.dumps(stream.partitions(start, end)))
+    batches = [batch for each in partitions for batch in copy.read(each)]
+    return [offset for batch in batches for offset in batch["offset"].to_pylist()]
+
+
+def test_the_group_holds_from_the_start_and_follows_what_is_committed(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    start = stream.initialOffset()
+    assert stream.initialOffset() == start
+    assert server.groups["t"]["g"] == {"0": 0}
+    end = stream.latestOffset(start, ALL)
+    assert server.groups["t"]["g"] == {"0": 0}
+    assert rows(stream, start, end) == list(range(10))
+    assert stream.latestOffset(end, ALL) == end
+    assert server.groups["t"]["g"] == {"0": 10}
+    assert stream.reportLatestOffset() == end
+
+
+def test_a_limit_is_kept_and_the_end_reported(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, maxRecordsPerTrigger="4")
+    assert stream.getDefaultReadLimit() == ReadMaxRows(4)
+    position = stream.initialOffset()
+    seen: list[int] = []
+    for _ in range(3):
+        end = stream.latestOffset(position, ReadMaxRows(4))
+        seen += rows(stream, position, end)
+        position = end
+    assert seen == list(range(10))
+    assert stream.reportLatestOffset() == position
+
+
+def test_few_messages_wait_for_others_and_are_held(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 3)
+    stream = reader(server, minRecordsPerTrigger="4", maxTriggerDelay="1h")
+    start = stream.initialOffset()
+    limit = stream.getDefaultReadLimit()
+    assert stream.latestOffset(start, limit) == start
+    # Spark asks again at once, which is answered a moment later.
+    server.queue("t", 1)
+    assert stream.latestOffset(start, limit) == start
+    assert server.groups["t"]["g"] == {"0": 0, "1": 0}
+    server.queue("t", 1).append([b"y"])
+    end = stream.latestOffset(start, limit)
+    assert len(rows(stream, start, end)) == 4
+    assert stream.latestOffset(end, limit) == end
+
+
+def test_available_now_does_not_wait_for_others(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 3)
+    stream = reader(server, minRecordsPerTrigger="4")
+    stream.prepareForTriggerAvailableNow()
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert len(rows(stream, start, end)) == 3
+
+
+def test_a_limit_of_bytes(server: FakeLogServer) -> None:
+    queue = server.queue("t")
+    queue.append([b"x" * 500] * 100)
+    stream = reader(server, maxBytesPerTrigger=str(len(queue.batches[0]) // 4))
+    position, seen = stream.initialOffset(), []
+    while (end := stream.latestOffset(position, stream.getDefaultReadLimit())) != position:
+        seen.append(len(rows(stream, position, end)))
+        position = end
+    assert seen == [25, 25, 25, 25]
+
+
+def test_a_batch_is_cut_into_small_splits(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, maxRecordsPerPartition="4")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    assert len(stream.partitions(start, end)) == 3
+    assert rows(stream, start, end) == list(range(10))
+
+
+def test_available_now_ends_where_it_was_told(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    stream.prepareForTriggerAvailableNow()
+    server.queue("t").append([b"y"] * 5)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert stream.latestOffset(end, ALL) == end
+    assert end["offsets"]["t"][server.node] == {"0": 10}
+
+
+def test_available_now_reads_a_node_that_nsqlookupd_does_not_name_any_more(
+    server: FakeLogServer,
+) -> None:
+    with FakeLogServer() as other:
+        for each in (server, other):
+            each.queue("t").append([b"x"] * 10)
+            server.producers.append(each.address)
+        given = {"topic": "t", "lookupd_http_address": server.address, "timeout": "1",
+                 "startingOffsets": "earliest"}  # fmt: skip
+        start = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
+        server.producers.remove(other.address)
+        again = NsqStreamReader(Settings.parse(given), ("offset",))
+        again.prepareForTriggerAvailableNow()
+        end = again.latestOffset(start, ALL)
+        assert end["offsets"]["t"][other.node] == {"0": 10}
+        other.queue("t").append([b"y"])
+        assert again.latestOffset(end, ALL) == end
+
+
+def test_available_now_does_not_begin_with_topics_that_are_new(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server, topic="*")
+    stream.prepareForTriggerAvailableNow()
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    server.queue("u").append([b"y"])
+    stream.cluster._directory._looked_up_ns = -(1 << 62)
+    assert stream.latestOffset(end, ALL) == end
+
+
+def test_a_queue_that_appears_later_is_read_from_its_start_and_held(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t", 0).append([b"x"] * 3)
+    stream = reader(server)
+    start = stream.initialOffset()
+    server.queue("t", 1).append([b"y"] * 4)
+    end = stream.latestOffset(start, ALL)
+    assert sorted(rows(stream, start, end)) == [0, 0, 1, 1, 2, 2, 3]
+    assert server.groups["t"]["g"] == {"0": 0, "1": 0}
+
+
+def test_a_group_of_its_own_is_kept_in_the_checkpoint(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    given = {"topic": "t", "nsqd_http_address": server.address}
+    first = NsqStreamReader(Settings.parse(given), ("offset",)).initialOffset()
+    again = NsqStreamReader(Settings.parse(given), ("offset",))
+    assert again.latestOffset(first, ALL)["group"] == first["group"]
+    assert list(server.groups["t"]) == [first["group"]]
+    # Without startingOffsets a stream begins with what comes next, as Kafka's does.
+    assert first["offsets"]["t"][server.node] == {"0": 1}
+    assert first["group"].startswith("spark-")
+    named = Settings.parse({**given, "groupIdPrefix": "billing"})
+    group = NsqStreamReader(named, ("offset",)).initialOffset()["group"]
+    assert group.startswith("billing-")
+    assert group in server.groups["t"]
+
+
+def test_a_commit_that_fails_does_not_end_the_query(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.queue("t").append([b"x"])
+    stream = reader(server)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    server.delete("t")
+    stream.commit(end)
+    assert "group g was not moved: topic t on node" in caplog.text
+
+
+def test_a_mistyped_node_is_refused_and_holds_nothing(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"])
+    stream = reader(server, startingOffsets='{"t": {"typo:4151": {"0": 0}}}')
+    with pytest.raises(OptionError, match="startingOffsets names node typo:4151 for topic t, "):
+        stream.initialOffset()
+    assert server.groups == {}
+
+
+# --- a topic that was deleted and created again ---------------------------------------------------
+
+
+def made_again(server: FakeLogServer, count: int) -> None:
+    server.delete("t")
+    queue = server.queue("t")
+    if count:
+        queue.append([b"new"] * count)
+
+
+def test_a_topic_made_again_ends_the_query_and_its_group_stays_out_of_the_new_log(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"old"] * 10)
+    stream = reader(server)
+    position = stream.latestOffset(stream.initialOffset(), ALL)
+    old = server.queue("t").log
+    made_again(server, 50)
+    restarted = reader(server)
+    with pytest.raises(SourceError) as failed:
+        restarted.latestOffset(position, ALL)
+    new = server.queue("t").log
+    said = f"offset 10 is of log {old}, the node has log {new} now"
+    assert said in str(failed.value)
+    assert server.groups == {}
+
+
+@pytest.mark.parametrize("count", [50, 3, 0])
+def test_without_fail_on_data_loss_the_new_log_is_read_from_its_start(
+    server: FakeLogServer, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    server.queue("t").append([b"old"] * 10)
+    stream = reader(server)
+    start = stream.initialOffset()
+    position = stream.latestOffset(start, ALL)
+    made_again(server, count)
+    restarted = reader(server, failOnDataLoss="false")
+    end = restarted.latestOffset(position, ReadMaxRows(40))
+    assert rows(restarted, position, end) == list(range(min(count, 40)))
+    assert "offset 10 is of log" in caplog.text
+    assert "it goes on at offset 0" in caplog.text
+    after = restarted.latestOffset(end, ALL)
+    assert rows(restarted, end, after) == list(range(40, count))
+    assert server.groups["t"]["g"] == {"0": min(count, 40)}
+
+
+def test_a_planned_batch_of_a_log_that_is_gone_is_skipped_whole(server: FakeLogServer) -> None:
+    server.queue("t").append([b"old"] * 10)
+    stream = reader(server)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    made_again(server, 50)
+    with pytest.raises(SourceError, match="deleted and created again"):
+        reader(server).partitions(start, end)
+    restarted = reader(server, failOnDataLoss="false")
+    assert rows(restarted, start, end) == []
+    assert rows(restarted, end, restarted.latestOffset(end, ALL)) == list(range(50))
+
+
+def test_a_checkpoint_without_ids_goes_back_to_the_start_when_its_offset_is_too_high(
+    server: FakeLogServer,
+) -> None:
+    server.queue("t").append([b"x"] * 10)
+    old = {"group": "g", "offsets": {"t": {server.node: {"0": 1000}}}}
+    with pytest.raises(SourceError, match=r"offset 1000 of topic t .* is beyond its end 10"):
+        reader(server).latestOffset(old, ALL)
+    stream = reader(server, failOnDataLoss="false")
+    end = stream.latestOffset(old, ALL)
+    server.queue("t").append([b"y"] * 2000)  # past the old offset before the batch is planned
+    again = reader(server, failOnDataLoss="false")
+    assert rows(again, old, end) == list(range(10))
+
+
+def test_a_checkpoint_without_ids_goes_on(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    old = {"group": "g", "offsets": {"t": {server.node: {"0": 4}}}}
+    stream = reader(server)
+    end = stream.latestOffset(old, ALL)
+    assert rows(stream, old, end) == list(range(4, 10))
+    assert end["logs"]["t"][server.node] == {"0": server.queue("t").log}
+
+
+def test_tasks_notice_a_topic_made_again_after_planning(server: FakeLogServer) -> None:
+    server.queue("t").append([b"old"] * 10)
+    for strict in ("true", "false"):
+        stream = reader(server, failOnDataLoss=strict)
+        start = stream.initialOffset()
+        partitions = stream.partitions(start, stream.latestOffset(start, ALL))
+        made_again(server, 50)
+        copy = NsqStreamReader(stream.settings, stream.columns)
+        if strict == "false":
+            assert [batch for each in partitions for batch in copy.read(each)] == []
+            break
+        with pytest.raises(SourceError, match="deleted and created again"):
+            list(copy.read(partitions[0]))
+
+
+# --- what a query holds ---------------------------------------------------------------------------
+
+
+def test_a_batch_asks_each_node_once_for_offsets_and_once_to_commit(server: FakeLogServer) -> None:
+    for topic in ("t", "u"):
+        server.queue(topic).append([b"x"] * 10)
+    stream = reader(server, topic="*")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    stream.partitions(start, end)
+    stream.commit(end)
+    del server.requests[:]
+    server.queue("t").append([b"x"] * 10)
+    after = stream.latestOffset(end, ALL)
+    stream.partitions(end, after)
+    stream.commit(after)
+    assert server.requests == ["/log/offsets", "/log/commit"]
+
+
+def test_only_what_moved_is_committed(server: FakeLogServer) -> None:
+    for topic in ("t", "u"):
+        server.queue(topic).append([b"x"] * 10)
+    stream = reader(server, topic="t,u")
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    stream.latestOffset(end, ALL)
+    server.queue("u").append([b"y"])
+    server.groups["t"]["g"] = {"0": 7}
+    stream.latestOffset(stream.latestOffset(end, ALL), ALL)
+    assert server.groups == {"t": {"g": {"0": 7}}, "u": {"g": {"0": 11}}}
+
+
+def test_two_queries_with_one_group(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    first = reader(server)
+    at = first.latestOffset(first.initialOffset(), ALL)
+    # Both may start, neither has read anything.
+    second = reader(server)
+    other = second.latestOffset(second.initialOffset(), ALL)
+    assert first.latestOffset(at, ALL) == at
+    with pytest.raises(GroupTakenError, match="group g is in use by another query"):
+        second.latestOffset(other, ALL)
+    with pytest.raises(GroupTakenError, match="group g is in use by another query"):
+        reader(server, startingOffsets="latest").initialOffset()
+    assert server.groups["t"]["g"] == {"0": 10}
+
+
+def test_a_restarted_query_is_no_other_query(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    first = reader(server)
+    start = first.initialOffset()
+    end = first.latestOffset(start, ALL)
+    # Ended before its first batch was done, so that Spark asks for the start again; and then after.
+    again = reader(server)
+    assert rows(again, again.initialOffset(), end) == list(range(10))
+    for _ in range(2):
+        again = reader(server)
+        assert again.latestOffset(end, ALL) == end
+    assert server.owners["t", "g"] == end["owner"]
+
+
+def test_a_query_owns_its_group_once_that_is_in_its_checkpoint(
+    server: FakeLogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However often it commits: without a checkpoint it would be another owner after a restart.
+    monkeypatch.setattr(holding, "_AGAIN_NS", -1)
+    server.queue("t").append([b"x"] * 10)
+    stream = reader(server)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert server.owners == {}
+    assert reader(server).initialOffset()["group"] == "g"
+    stream.latestOffset(end, ALL)
+    assert server.owners == {("t", "g"): end["owner"]}
+
+
+def test_a_topic_that_is_not_read_any_more_gives_its_group_up(server: FakeLogServer) -> None:
+    for topic in ("t", "u"):
+        server.queue(topic).append([b"x"] * 10)
+    both = reader(server, topic="t,u")
+    end = both.latestOffset(both.initialOffset(), ALL)
+    one = reader(server)
+    after = one.latestOffset(end, ALL)
+    assert server.groups == {"t": {"g": {"0": 10}}, "u": {}}
+    # Named again it goes on where it was.
+    assert after["offsets"] == end["offsets"]
+    one.latestOffset(after, ALL)
+    assert server.groups["u"] == {}
+
+
+def test_a_group_of_another_name_takes_over(server: FakeLogServer) -> None:
+    server.queue("t").append([b"x"] * 10)
+    old = reader(server)
+    end = old.latestOffset(old.initialOffset(), ALL)
+    reader(server, group="h").latestOffset(end, ALL)
+    assert server.groups == {"t": {"h": {"0": 10}}}

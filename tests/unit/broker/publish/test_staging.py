@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.publish.staging import BATCH_BYTES_MAX, Staged, batches_of
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.storage.batch import Batch, iter_batches
+from penstock.storage.memory_log import MemoryLog
+from penstock.storage.queues.queue_index import OneQueue
+from tests.unit.broker.conftest import BODY_AT, ignore
+
+BASE = 7 << 53
+WALL = 1_700_000_000_000_000_000
+_ID = slice(18, 34)
+
+
+def staged(*sizes: int, delay: int = 0) -> Staged:
+    """One publish of messages of these sizes."""
+    bodies = [bytes([65 + number]) * size for number, size in enumerate(sizes)]
+    return Staged(Bodies.from_list(bodies), delay, ignore)
+
+
+def batches(*publishes: Staged, first_offset: int = 0) -> list[Batch]:
+    return batches_of(list(publishes), OneQueue(MemoryLog(BASE)), first_offset, BASE, WALL)
+
+
+def bodies(batch: Batch) -> list[bytes]:
+    return [
+        frame(batch, offset)[BODY_AT:] for offset in range(batch.first_offset, batch.next_offset)
+    ]
+
+
+def frame(batch: Batch, offset: int) -> bytes:
+    return bytes(batch.slice(offset, offset + 1))
+
+
+def counts(*publishes: Staged) -> list[int]:
+    """Messages of each batch."""
+    return [batch.count for batch in batches(*publishes)]
+
+
+def test_nothing_staged() -> None:
+    assert batches() == []
+
+
+def test_a_batch_has_the_offset_id_time_and_delay_of_its_publishes() -> None:
+    first, second = batches(staged(3, 4), staged(5, delay=9), first_offset=100)
+    assert (first.first_offset, first.first_id, first.count) == (100, BASE + 100, 2)
+    assert (second.first_offset, second.first_id, second.count) == (102, BASE + 102, 1)
+    assert (first.timestamp_ns, second.timestamp_ns) == (WALL, WALL)
+    assert (first.delay_ns, second.delay_ns) == (0, 9)
+
+
+def test_singles_of_one_size_share_a_batch_with_a_stride() -> None:
+    (batch,) = batches(staged(3), staged(3), staged(3))
+    assert (batch.count, batch.stride, batch.table) == (3, BODY_AT + 3, None)
+
+
+def test_singles_of_mixed_sizes_share_a_batch_with_a_table() -> None:
+    (batch,) = batches(staged(1), staged(0), staged(7), first_offset=5)
+    assert (batch.count, batch.stride) == (3, 0)
+    assert batch.table is not None
+    assert bodies(batch) == [b"A", b"", b"A" * 7]
+    assert [frame(batch, o)[_ID] for o in (5, 6, 7)] == [b"%016x" % (BASE + o) for o in (5, 6, 7)]
+
+
+def test_neighbours_of_one_stride_share_a_batch() -> None:
+    (batch,) = batches(staged(4, 4), staged(4, 4, 4))
+    assert (batch.count, batch.stride) == (5, BODY_AT + 4)
+    assert bodies(batch) == [b"AAAA", b"BBBB", b"AAAA", b"BBBB", b"CCCC"]
+    assert [frame(batch, o)[_ID] for o in range(5)] == [b"%016x" % (BASE + o) for o in range(5)]
+
+
+def test_publishes_of_different_strides_do_not_share() -> None:
+    assert counts(staged(4, 4), staged(5, 5), staged(5, 5)) == [2, 4]
+
+
+def test_publishes_of_mixed_sizes_stand_alone() -> None:
+    assert counts(staged(1, 2), staged(1, 2)) == [2, 2]
+    (batch,) = batches(staged(1, 2))
+    assert bodies(batch) == [b"A", b"BB"]
+
+
+def test_singles_and_publishes_of_several_do_not_share() -> None:
+    assert counts(staged(4), staged(4, 4), staged(4)) == [1, 2, 1]
+
+
+def test_delays_stay_apart() -> None:
+    publishes = [staged(4, delay=delay) for delay in (0, 0, 5, 5, 0, 6)]
+    assert [(b.count, b.delay_ns) for b in batches(*publishes)] == [(2, 0), (2, 5), (1, 0), (1, 6)]
+
+
+@pytest.mark.parametrize("messages", [1, 2])
+def test_a_batch_that_is_large_enough_is_joined_by_nobody(messages: int) -> None:
+    size = BATCH_BYTES_MAX // 4 // messages
+    publishes = [staged(*[size] * messages) for _ in range(9)]
+    assert counts(*publishes) == [4 * messages, 4 * messages, messages]
+
+
+def test_a_publish_beyond_the_cap_is_one_batch() -> None:
+    size = BATCH_BYTES_MAX + 1
+    assert counts(staged(size, size), staged(size, size)) == [2, 2]
+    assert counts(staged(size), staged(1), staged(1)) == [1, 2]
+
+
+def test_offsets_are_dense_and_the_bytes_are_batches() -> None:
+    publishes = [staged(1), staged(2), staged(3, 3), staged(3, 3), staged(1, 2), staged(9, delay=1)]
+    made = batches(*publishes, first_offset=40)
+    parsed = list(iter_batches(b"".join(batch.raw for batch in made)))  # verifies checksums
+    assert [batch.first_offset for batch in parsed] == [40, 42, 46, 48]
+    assert [batch.next_offset for batch in parsed] == [42, 46, 48, 49]
+    assert [bodies(batch) for batch in parsed] == [bodies(batch) for batch in made]
+    assert [bodies(batch) for batch in parsed] == [
+        [b"A", b"AA"], [b"AAA", b"BBB", b"AAA", b"BBB"], [b"A", b"BB"], [b"A" * 9],
+    ]  # fmt: skip

@@ -1,0 +1,132 @@
+"""The channels of popping groups: where they begin, what ends them, what is too often."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.core.units import MILLISECOND
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.pop import pops
+from penstock.rocketmq.protocol.messages import properties
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.popping import Request, dispatch, popper, with_pops
+
+
+@pytest.fixture
+def topic(controller: Controller) -> Controller:
+    with_pops(controller, queues=2)
+    return controller
+
+
+async def fill(controller: Controller) -> None:
+    for number in range(4):
+        await store(controller, "T", number % 2, b"%d" % number)
+
+
+async def test_where_a_group_begins(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(topic)
+    assert popper(topic, "start").channel.cursor == 0
+    assert popper(topic, "young", from_end=True).channel.cursor == 0
+    monkeypatch.setattr(pops, "YOUNG_BYTES_MAX", 10)
+    assert popper(topic, "end", from_end=True).channel.cursor == 4
+    topic.offsets.commit("T", "pulled", 0, 2)
+    topic.offsets.commit("T", "pulled", 1, 1)
+    assert popper(topic, "pulled").channel.cursor == 3
+    topic.offsets.commit("T", "half", 1, 2)
+    assert popper(topic, "half").channel.cursor == 0
+    assert popper(topic, "start") is popper(topic, "start", from_end=True)
+
+
+@pytest.mark.parametrize("group", ["%RETRY%G", "a|b", "g" * 65])
+async def test_groups_that_are_no_channels(topic: Controller, group: str) -> None:
+    with pytest.raises(RefusedError, match="cannot pop"):
+        popper(topic, group)
+
+
+async def test_a_channel_that_somebody_deleted(topic: Controller) -> None:
+    await fill(topic)
+    first = popper(topic)
+    request = Request()
+    first.wait(Request(4), 1000)
+    await asyncio.sleep(0)
+    first.wait(request, 1000)
+    topic.node.registry.topic("T").delete_channel("G")
+    assert topic.pops.find("T", "G") is None
+    assert request.is_expired
+    assert popper(topic) is not first
+    again = Request()
+    popper(topic).wait(again, 1000)
+    await topic.store.delete("T")
+    assert again.is_expired or again.answers == 0
+    assert topic.pops.find("T", "G") is None
+
+
+async def test_a_channel_that_nsq_made_is_shared(topic: Controller) -> None:
+    await fill(topic)
+    made = topic.node.registry.topic("T")
+    made.channel("G")
+    made.distribute()
+    assert popper(topic, from_end=True).channel is made.channels["G"]
+    assert made.channels["G"].cursor == 0  # where it was
+
+
+async def test_too_often(topic: Controller, clock: FakeClock) -> None:
+    topic.groups.put(GroupConfig("G", retry_max_times=0), topic.now_ms)
+    await store(topic, "T", 1, b"poison", TAGS="t")
+    channel = popper(topic)
+    channel.wait(Request(), 100)
+    await asyncio.sleep(0)
+    clock.advance(200 * MILLISECOND)
+    request = Request()
+    channel.wait(request, 100)
+    dispatch(topic)()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert request.answers == 0
+    dead = topic.store.message_at("%DLQ%G", 0, 0)
+    assert dead is not None
+    assert (dead.body, dead.reconsume_times) == (b"poison", 1)
+    found = properties.parse(dead.properties)
+    assert (found["RETRY_TOPIC"], found["TAGS"]) == ("T", "t")
+    assert channel.channel.floor() == 1
+    assert channel.channel.in_flight_count == 0
+
+
+async def test_looking(topic: Controller) -> None:
+    await fill(topic)
+    found, rest = topic.pops.peek("T", "nobody", 3)
+    assert ([(each.queue, each.queue_offset) for each in found], rest) == (
+        [(0, 0), (1, 0), (0, 1)], 1,
+    )  # fmt: skip
+    channel = popper(topic)
+    channel.wait(Request(2), 1000)
+    await asyncio.sleep(0)
+    found, rest = topic.pops.peek("T", "G", 9)
+    assert ([each.offset for each in found], rest) == ([2, 3], 0)
+    channel.hide(0, 0)
+    topic.node.broker.tick(topic.clock.monotonic_ns() + MILLISECOND)
+    found, rest = topic.pops.peek("T", "G", 1)
+    assert ([(each.offset, each.attempts) for each in found], rest) == ([(0, 2)], 2)
+    channel.channel.pause()
+    assert topic.pops.peek("T", "G", 9) == ([], 0)
+
+
+async def test_offsets_are_noted(topic: Controller) -> None:
+    await fill(topic)
+    channel = popper(topic)
+    channel.wait(Request(3), 1000)
+    await asyncio.sleep(0)
+    channel.finish([0, 2])
+    topic.pops.commit()
+    assert topic.offsets.of("T", "G") == {0: 1, 1: 0}
+    channel.finish([1])
+    topic.pops.commit()
+    assert topic.offsets.of("T", "G") == {0: 2, 1: 1}
+    topic.node.registry.topic("T").delete_channel("G")
+    topic.pops.commit()
+    assert len(topic.pops) == 0

@@ -1,0 +1,93 @@
+"""Messages that waited are put again where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.send import release
+from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.protocol.messages import properties
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.filling import store
+from tests.unit.rocketmq.broker.lives import FailingPuts, Lives, stored
+
+
+@pytest.fixture
+def controller(tmp_path: Path, clock: FakeClock) -> Iterator[Controller]:
+    lives = Lives(tmp_path, clock)
+    yield lives.begin("A", "B")
+    lives.end()
+
+
+async def test_a_message_goes_to_its_topic_with_all_its_properties(controller: Controller) -> None:
+    await store(controller, names.SCHEDULE_TOPIC, 3, b"x", REAL_TOPIC="A", REAL_QID="2", DELAY="4")
+    draft = release.released(controller, stored(controller, names.SCHEDULE_TOPIC, 3)[0])
+    assert draft is not None
+    assert (draft.topic, draft.queue, draft.body) == ("A", 2, b"x")
+    assert properties.parse(draft.properties) == {"REAL_TOPIC": "A", "REAL_QID": "2", "DELAY": "4"}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{}, {"REAL_TOPIC": "A"}, {"REAL_TOPIC": "A", "REAL_QID": "x"},
+     {"REAL_TOPIC": "gone", "REAL_QID": "0"}],
+)  # fmt: skip
+async def test_what_belongs_nowhere_is_dropped(
+    controller: Controller, found: dict[str, str]
+) -> None:
+    await store(controller, names.SCHEDULE_TOPIC, 0, b"x", **found)
+    assert release.released(controller, stored(controller, names.SCHEDULE_TOPIC)[0]) is None
+
+
+async def test_one_put_for_each_queue_in_order(controller: Controller) -> None:
+    puts: list[int] = []
+    put = controller.store.put
+    controller.store.put = lambda drafts, done: (puts.append(len(drafts)), put(drafts, done))[1]  # type: ignore[method-assign]
+    drafts = [Draft("AB"[n % 2], n % 4, b"%d" % n) for n in range(16)]
+    assert await release.put_all(controller, drafts) == ([], None)
+    assert puts == [4, 4, 4, 4]
+    assert [m.body for m in stored(controller, "A", 2)] == [b"2", b"6", b"10", b"14"]
+    assert await release.put_all(controller, []) == ([], None)
+
+
+async def test_what_could_not_be_stored_is_given_back(controller: Controller) -> None:
+    failing = FailingPuts(controller, "B")
+    drafts = [Draft("A", 0, b"a"), Draft("B", 0, b"b"), Draft("A", 0, b"c")]
+    left, error = await release.put_all(controller, drafts)
+    assert left == [drafts[1]]
+    assert "no space left" in str(error)
+    failing.mend()
+    assert await release.put_all(controller, left) == ([], None)
+    assert [m.body for m in stored(controller, "A")] == [b"a", b"c"]
+
+
+def test_properties_that_become_too_long_are_refused() -> None:
+    draft = Draft("A", 0, b"x")
+    with pytest.raises(RefusedError, match="longer than"):
+        release.moved(draft, "B", 0, {"k": "v" * release.PROPERTIES_MAX})
+
+
+async def test_held_messages_outlive_retention(controller: Controller) -> None:
+    await store(controller, names.SCHEDULE_TOPIC, 0, *[b"x"] * 10)
+    release.hold(controller, names.SCHEDULE_TOPIC, 4)
+    topic = controller.store.topic(names.SCHEDULE_TOPIC)
+    controller.retention.adopt(topic)
+    assert topic.floor() == 4
+    release.hold(controller, "no such topic", 4)
+
+
+async def test_the_topic_that_a_message_is_for(controller: Controller) -> None:
+    await store(controller, names.SCHEDULE_TOPIC, 3, b"x", REAL_TOPIC="A", REAL_QID="2")
+    await store(controller, names.SCHEDULE_TOPIC, 4, b"x")
+    await store(controller, "B", 0, b"x", REAL_TOPIC="A")
+    found = [
+        release.real_topic(stored(controller, topic, queue)[0])
+        for topic, queue in ((names.SCHEDULE_TOPIC, 3), (names.SCHEDULE_TOPIC, 4), ("B", 0))
+    ]
+    assert found == ["A", names.SCHEDULE_TOPIC, "B"]

@@ -1,0 +1,150 @@
+"""Messages that come back, and where they go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.answering import RefusedError
+from penstock.rocketmq.broker.clients.groups import GroupConfig
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.send import send_back
+from penstock.rocketmq.broker.send.draft import Draft, Placed
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.messages import properties
+from penstock.rocketmq.protocol.messages.message import StoredMessage
+from penstock.rocketmq.protocol.registration import TopicConfig
+from tests.unit.rocketmq.broker.peers import FakePeer, request
+
+
+@pytest.fixture
+def controller(controller: Controller) -> Controller:
+    """With the topic where messages wait, a queue for each level."""
+    controller.topics.put(TopicConfig(names.SCHEDULE_TOPIC, 18, 18), controller.now_ms)
+    return controller
+
+
+def stored(controller: Controller, **fields: Any) -> Placed:
+    draft = Draft("T", 0, b"body", **{"properties": "TAGS\x01A\x02", "born_ms": 5, **fields})
+    return asyncio.run(controller.publisher.publish_one(draft))
+
+
+def send_again(controller: Controller, offset: int, level: int = 0, **fields: Any) -> Command:
+    asked = request(
+        RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group="G", delayLevel=level, **fields
+    )
+    return asyncio.run(send_back.send_back(controller, FakePeer().connection, asked))
+
+
+def newest(controller: Controller, topic: str, queue: int = 0) -> StoredMessage:
+    _, end = controller.store.bounds(topic, queue)
+    message = controller.store.message_at(topic, queue, end - 1)
+    assert message is not None
+    return message
+
+
+def test_a_retry_waits_in_a_level_and_knows_where_it_comes_from(controller: Controller) -> None:
+    placed = stored(controller, flag=9)
+    answer = send_again(controller, placed.physical_offset)
+    assert (answer.code, answer.ext, answer.body) == (0, None, b"")
+    message = newest(controller, names.SCHEDULE_TOPIC, 2)
+    assert (message.body, message.flag, message.born_ms, message.reconsume_times) == (
+        b"body", 9, 5, 1,
+    )  # fmt: skip
+    found = properties.parse(message.properties)
+    assert found == {
+        "TAGS": "A", "RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": placed.message_id, "WAIT": "false",
+        "DELAY": "3", "REAL_TOPIC": "%RETRY%G", "REAL_QID": "0",
+    }  # fmt: skip
+
+
+def test_each_retry_waits_longer_and_the_origin_stays(controller: Controller) -> None:
+    first = "0" * 32
+    text = properties.join({"RETRY_TOPIC": "First", "ORIGIN_MESSAGE_ID": first, "DELAY": "4"})
+    placed = stored(controller, properties=text, reconsume_times=2)
+    send_again(controller, placed.physical_offset)
+    found = properties.parse(newest(controller, names.SCHEDULE_TOPIC, 4).properties)
+    assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("First", first)
+    send_again(controller, placed.physical_offset, level=1)
+    assert newest(controller, names.SCHEDULE_TOPIC, 0).reconsume_times == 3
+
+
+@pytest.mark.parametrize(
+    ("reconsumed", "level", "fields"),
+    [(16, 0, {}), (0, -1, {}), (0, 0, {"maxReconsumeTimes": 0}), (3, 5, {"maxReconsumeTimes": 3})],
+)
+def test_dead_letters(
+    controller: Controller, reconsumed: int, level: int, fields: dict[str, int]
+) -> None:
+    placed = stored(controller, reconsume_times=reconsumed)
+    assert send_again(controller, placed.physical_offset, level, **fields).code == 0
+    message = newest(controller, "%DLQ%G")
+    assert message.reconsume_times == reconsumed + 1
+    found = properties.parse(message.properties)
+    assert (found["RETRY_TOPIC"], found["ORIGIN_MESSAGE_ID"]) == ("T", placed.message_id)
+    assert "DELAY" not in found
+    counted = controller.stats.view("DLQ_PUT_NUMS", "T@G")
+    assert counted is not None
+
+
+def test_old_clients_cannot_set_how_often(controller: Controller) -> None:
+    placed = stored(controller)
+    asked = request(36, version=120, offset=placed.physical_offset, group="G", delayLevel=0,
+                    maxReconsumeTimes=0)  # fmt: skip
+    assert asyncio.run(send_back.send_back(controller, FakePeer().connection, asked)).code == 0
+    assert controller.store.bounds("%DLQ%G", 0) == (0, 0)
+    assert newest(controller, names.SCHEDULE_TOPIC, 2).reconsume_times == 1
+
+
+def test_a_group_s_own_limit(controller: Controller) -> None:
+    controller.groups.put(GroupConfig("G", retry_max_times=1), controller.now_ms)
+    placed = stored(controller, reconsume_times=1)
+    send_again(controller, placed.physical_offset)
+    assert newest(controller, "%DLQ%G").reconsume_times == 2
+
+
+def test_a_group_without_retry_queues_wants_none(controller: Controller) -> None:
+    controller.groups.put(GroupConfig("G", retry_queue_nums=0), controller.now_ms)
+    assert send_again(controller, 0).code == 0
+    assert controller.topics.get("%RETRY%G") is None
+
+
+def test_retries_are_spread_over_the_retry_queues(controller: Controller) -> None:
+    controller.groups.put(GroupConfig("G", retry_queue_nums=2), controller.now_ms)
+    queues = set()
+    for _ in range(2):
+        send_again(controller, stored(controller).physical_offset)
+        found = properties.parse(newest(controller, names.SCHEDULE_TOPIC, 2).properties)
+        queues.add(found["REAL_QID"])
+    assert queues == {"0", "1"}
+
+
+@pytest.mark.parametrize("level", [0, -1])
+def test_properties_without_room(controller: Controller, level: int) -> None:
+    placed = stored(controller, properties=properties.join({"k": "v" * 32_750}))
+    with pytest.raises(RefusedError, match="leave no room") as refusal:
+        send_again(controller, placed.physical_offset, level)
+    assert refusal.value.code == 13
+
+
+def test_what_is_refused(controller: Controller) -> None:
+    placed = stored(controller)
+    for offset in (99_999_999, -1, placed.physical_offset + 1):
+        with pytest.raises(RefusedError, match=f"look message by offset failed, {offset}"):
+            send_again(controller, offset)
+    controller.topics.configs["%RETRY%G"].perm = 4
+    with pytest.raises(RefusedError, match=r"topic\[%RETRY%G\] sending message is forbidden"):
+        send_again(controller, placed.physical_offset)
+    controller.settings.broker_permission = 4
+    with pytest.raises(RefusedError, match="sending message is forbidden") as refusal:
+        send_again(controller, placed.physical_offset)
+    assert refusal.value.code == 16
+    controller.settings.auto_create_subscription_group = False
+    controller.groups.delete("G", 0)
+    with pytest.raises(RefusedError, match="subscription group not exist, G") as refusal:
+        send_again(controller, placed.physical_offset)
+    assert refusal.value.code == 26

@@ -1,0 +1,118 @@
+"""POP without a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.rocketmq.client.consume.filters import filter_of
+from penstock.rocketmq.client.consume.popping import Popped, Popper
+from penstock.rocketmq.client.errors import BadAnswer, NoPermission, NoRoute
+from penstock.rocketmq.client.network.jobs import Job
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.command import Command
+from penstock.rocketmq.protocol.messages.message import encode
+from tests.unit.rocketmq.client.memory_hub import MemoryHub
+from tests.unit.rocketmq.client.records import stored
+
+POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
+FIELDS = {"popTime": "50", "invisibleTime": "60", "reviveQid": "7", "startOffsetInfo": "0 3 8"}
+
+
+def made(*records: bytes, wanted: str = "*", brokers: str = "a") -> tuple[MemoryHub, Popper]:
+    hub = MemoryHub()
+    hub.has_topic("T", brokers=brokers)
+    hub.answers[POP] = lambda address, request: (
+        request.answer(ext=dict(FIELDS), body=b"".join(records))
+        if address.startswith("a")
+        else request.answer(ResponseCode.POLLING_TIMEOUT)
+    )
+    hub.answers[ACK] = lambda _, request: request.answer()
+    return hub, Popper("G", "T", filter_of(wanted), hub)
+
+
+def receive(hub: MemoryHub, popper: Popper) -> list[Popped]:
+    found: list[Popped] = hub.does(Job(popper.receive(8, 60.0, 5.0)))
+    return found
+
+
+def test_receipts_are_made_of_the_answers_fields() -> None:
+    hub, popper = made(encode(stored(queue=3, offset=8)), encode(stored(queue=3, offset=9)))
+    assert [each.receipt for each in receive(hub, popper)] == [
+        "8 50 60 7 0 a 3 8", "8 50 60 7 0 a 3 9"
+    ]  # fmt: skip
+
+
+def test_a_message_may_bring_its_own() -> None:
+    hub, popper = made(encode(stored(topic="%RETRY%G_T", POP_CK="1 2 3 4 1 a 0 5")))
+    (found,) = receive(hub, popper)
+    hub.does(Job(popper.ack(found)))
+    (request,) = hub.requests(ACK)
+    assert (request.text("topic"), request.text("offset")) == ("%RETRY%G_T", "5")
+    found.receipt = "1 2 3 4 2 a 0 5"
+    hub.does(Job(popper.ack(found)))
+    assert hub.requests(ACK)[1].text("topic") == "%RETRY%G+T"
+
+
+def test_brokers_are_asked_in_turn_and_only_the_last_may_wait() -> None:
+    hub, popper = made(encode(stored()), brokers="abc")
+    for _ in range(3):
+        assert len(receive(hub, popper)) == 1
+    assert {request.text("pollTime") for request in hub.requests(POP)} <= {"0", "5000"}
+    hub.answers[POP] = lambda _, request: request.answer(ResponseCode.POLLING_FULL)
+    hub.log.clear()
+    assert receive(hub, popper) == []
+    assert [request.text("pollTime") for request in hub.requests(POP)] == ["0", "0", "5000"]
+
+
+def test_what_only_has_the_hash_of_a_tag_is_acknowledged_at_once() -> None:
+    hub, popper = made(encode(stored(TAGS="Aa")), encode(stored(TAGS="BB")), wanted="BB")
+    assert [each.tags for each in receive(hub, popper)] == ["BB"]
+    hub.work()
+    assert len(hub.requests(ACK)) == 1
+
+
+def test_hiding_for_longer_gives_another_receipt() -> None:
+    hub, popper = made(encode(stored()))
+    hub.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = lambda _, request: request.answer(
+        ext={"popTime": "99", "invisibleTime": "88", "reviveQid": "1"}
+    )
+    (found,) = receive(hub, popper)
+    hub.does(Job(popper.change_invisible(found, 88.0)))
+    assert found.receipt.split(" ")[1:4] == ["99", "88", "1"]
+    hub.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = lambda _, r: r.answer()
+    with pytest.raises(BadAnswer):
+        hub.does(Job(popper.change_invisible(found, 1.0)))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"ext": {}}, {"ext": {**FIELDS, "startOffsetInfo": "x"}}, {"ext": FIELDS, "body": b"x"}],
+)
+def test_nonsense(answer: dict[str, Any]) -> None:
+    hub, popper = made()
+    hub.answers[POP] = lambda _, request: request.answer(**answer)
+    with pytest.raises(BadAnswer):
+        receive(hub, popper)
+
+
+def test_refusals() -> None:
+    hub, popper = made()
+
+    def refuse(_: str, request: Command) -> Command:
+        return request.answer(ResponseCode.NO_PERMISSION, "no")
+
+    hub.answers[POP] = refuse
+    with pytest.raises(NoPermission, match="group G, topic T"):
+        receive(hub, popper)
+    hub.has_topic("U", perm=2)
+    with pytest.raises(NoRoute):
+        receive(hub, Popper("G", "U", filter_of("*"), hub))
+
+
+def test_leaving() -> None:
+    hub, popper = made()
+    receive(hub, popper)
+    hub.does(Job(popper.leave()))
+    assert hub.requests(RequestCode.UNREGISTER_CLIENT)[0].text("consumerGroup") == "G"

@@ -1,0 +1,67 @@
+"""Traces in the form of Java's."""
+
+from __future__ import annotations
+
+from penstock.rocketmq.client.config import Config
+from penstock.rocketmq.client.message import Message
+from penstock.rocketmq.client.network.jobs import Job
+from penstock.rocketmq.client.produce.publishing import Publisher, tracer
+from penstock.rocketmq.client.produce.trace import HELD_MAX
+from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.protocol.messages import properties
+from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
+from tests.unit.rocketmq.client.records import received
+
+TOPIC = "RMQ_SYS_TRACE_TOPIC"
+
+
+def made() -> MemoryHub:
+    hub = MemoryHub(Config(namesrv_addr=NAME_SERVER, enable_msg_trace=True, client_ip="10.0.0.1"))
+    hub.has_topic("T", TOPIC)
+    return hub
+
+
+def traces(hub: MemoryHub) -> list[list[str]]:
+    found = []
+    for request in hub.requests(RequestCode.SEND_MESSAGE_V2):
+        if request.text("b") == TOPIC:
+            found += [each.split("\x01") for each in request.body.decode().split("\x02") if each]
+    return found
+
+
+def test_a_send_is_traced_half_a_second_later() -> None:
+    hub = made()
+    publisher = Publisher("PG", hub)
+    sent = hub.does(Job(publisher.send(Message("T", b"abc", tags="a", keys="k"))))
+    hub.passes(1)
+    (fields,) = traces(hub)
+    assert fields[0] == "Pub"
+    assert fields[2:10] == ["DefaultRegion", "PG", "T", sent.id, "a", "k", "a:10911", "3"]
+    assert fields[11:] == ["0", sent.offset_id, "true"]
+    (request,) = [r for r in hub.requests(RequestCode.SEND_MESSAGE_V2) if r.text("b") == TOPIC]
+    assert properties.parse(request.text("i"))["KEYS"] == f"{sent.id} k"
+
+
+def test_handling_a_message_is_traced_before_and_after() -> None:
+    hub = made()
+    made_tracer, message = tracer(hub), received(UNIQ_KEY="ID", KEYS="k")
+    made_tracer.before("G", message, "R")
+    made_tracer.after("G", message, "R", 0.25, succeeded=False)
+    hub.passes(1)
+    before, after = traces(hub)
+    assert before[0] == "SubBefore"
+    assert before[2:] == ["DefaultRegion", "G", "R", "ID", "0", "k"]
+    assert after[:7] == ["SubAfter", "R", "ID", "250", "false", "k", "4"]
+    assert after[8] == "G"
+
+
+def test_traces_that_nobody_takes_are_dropped() -> None:
+    hub = made()
+    hub.down.add("a:10911")
+    tracing = tracer(hub)
+    for _ in range(2 * HELD_MAX):
+        tracing._held.append(("x", "y")) if len(tracing._held) < HELD_MAX else None
+    tracing.before("G", received(), "R")
+    assert len(tracing._held) <= HELD_MAX
+    hub.passes(5)
+    assert traces(hub) == []

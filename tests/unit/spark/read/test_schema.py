@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from penstock.spark.read.columns import COLUMNS, ORIGIN_COLUMNS
+from penstock.spark.read.schema import SCHEMA
+
+
+def test_each_column_that_may_be_asked_for_has_a_type() -> None:
+    assert tuple(SCHEMA.names) == COLUMNS + ORIGIN_COLUMNS
