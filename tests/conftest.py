@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # Hypothesis also tries the constants of the project's modules that are loaded, which depend on what
 # ran before in the process; with these taken out, CI's examples are the same in every run.
 providers._get_local_constants = lambda: providers._local_constants
+
+# A shell has what it runs in the background ignore Ctrl-C, and all that tests start would, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 

@@ -88,7 +88,7 @@ def running_shop() -> Iterator[Shop]:
         name_server = stack.enter_context(run_mqnamesrv())
         broker = stack.enter_context(run_mqbroker(name_server=name_server.rocketmq))
         shop = Shop(name_server, broker)
-        logging.getLogger("penstock.rocketmq").setLevel(logging.CRITICAL)
+        stack.enter_context(_silence())
         _until(lambda: _is_routed(name_server.rocketmq, "broker-a"))
         _make(shop)
         _until(lambda: _is_routed(name_server.rocketmq, TOPIC))
@@ -100,6 +100,16 @@ def running_shop() -> Iterator[Shop]:
         _until(lambda: _is_routed(name_server.rocketmq, DEAD_LETTERS))
         _until(lambda: sum(shop.committed("failing", queue) for queue in range(QUEUES)) >= MESSAGES)
         yield shop
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Let the clients of this process log nothing until the end of the block."""
+    logger = logging.getLogger("penstock.rocketmq")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
 
 
 def _make(shop: Shop) -> None:

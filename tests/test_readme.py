@@ -75,7 +75,10 @@ def said_until_ctrl_c(text: str, folder: Path, awaited: str) -> str:
             assert line, said
             said += line
         process.send_signal(signal.SIGINT)
-        said += process.communicate(timeout=60)[0]
+        try:
+            said += process.communicate(timeout=60)[0]
+        finally:
+            process.kill()
     assert process.returncode == 0, said
     return said
 
