@@ -66,6 +66,11 @@ class ByFile(LoadScopeScheduling):
         return next((folder for folder in folders if file.startswith(folder)), file)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest of what stays together: else one process ends long after the other."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     # In the order of collection: the long ones come first.
     config.option.loadscopereorder = False
