@@ -213,16 +213,22 @@ def test_a_topic_of_rocketmq_is_read_whole_with_all_columns(brokers: Brokers, wa
     assert datetime.now(UTC) - timedelta(minutes=9) < last["store_timestamp"] <= datetime.now(UTC)
 
 
+def next_millisecond() -> datetime:
+    """The time, 2 ms after the call."""
+    begun = datetime.now(UTC)
+    while (now := datetime.now(UTC)) < begun + timedelta(milliseconds=2):
+        pass
+    return now
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_positions_in_queues_of_rocketmq(brokers: Brokers, way: str) -> None:
     topic = f"span-{way}"
     brokers.make_topic(topic, 2)
     brokers.send(topic, 0, [b"early"] * 10)
     brokers.send(topic, 1, [b"early"] * 50)
-    between = datetime.now(UTC)
-    while datetime.now(UTC) < between + timedelta(milliseconds=2):
-        pass
-    between = datetime.now(UTC)
+    between = next_millisecond()
+    next_millisecond()  # brokers note whole ones
     brokers.send(topic, 1, [b"late"] * 5)
 
     def read(start: arrow.Position, end: arrow.Position) -> list[tuple[int, int]]:
