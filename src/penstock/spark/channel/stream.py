@@ -7,8 +7,11 @@ rows. That ``start`` of ``latestOffset`` is in the commit log by then is what re
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -60,6 +63,8 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._folder: Folder | None = None
         self._stager: Stager | None = None
         self._until_ns: int | None = None
+        self._has_ended = False
+        self._got_sigterm = False
         self._reported: dict[str, Any] | None = None
 
     # --- beside the driver -----------------------------------------------------------------------
@@ -83,13 +88,20 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. ``start`` is committed by now."""
+        if self._has_ended:
+            return start
         folder = self._opened()
         first = self._first(start, folder)
         if self._stager is None:
+            self._catch_sigterm()
             self._stager = _stager(self.settings, folder, first)
         stager = self._stager
         stager.remove_below(first)
         files = self._await(stager, first)
+        if self._until_ns is not None and not files:
+            # What comes from now on is the next run's, for which it is not to wait for a time-out.
+            self._has_ended = True
+            stager.stop()
         self._reported = self._offset(max(files, default=first - 1) + 1)
         return self._offset(self._admitted(files, first)) if files else start
 
@@ -118,6 +130,22 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.close()
+        if self._got_sigterm:
+            os._exit(128 + signal.SIGTERM)  # PySpark would log that the driver has gone
+
+    def _catch_sigterm(self) -> None:
+        """Outlive the SIGTERM that Spark sends right before it closes the socket.
+
+        Its end leads to ``stop``. A process that died of the signal would leave messages in flight
+        until they time out. A second signal ends it at once.
+        """
+
+        def note(*_: object) -> None:
+            self._got_sigterm = True
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+        if current_thread() is main_thread():
+            signal.signal(signal.SIGTERM, note)
 
     def _opened(self) -> Folder:
         if self._folder is None:
@@ -162,7 +190,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = stager.staged(first, _IDLE_WAIT_S)
         if self._until_ns is None:
             return files
-        while not files and stager.quiet_s < QUIET_S:
+        while not files and stager.quiet_s < QUIET_S and not self._got_sigterm:
             files = stager.staged(first, _IDLE_WAIT_S)
         return files if files and stager.published_before(first, self._until_ns) else {}
 

@@ -27,6 +27,11 @@ def put(path: Path, value: Any) -> None:
     temporary.rename(path)
 
 
+def plans(folder: Path) -> int:
+    """The number of plans; a kill may have left one that is not whole."""
+    return sum(path.suffix != ".tmp" for path in folder.glob("plan-*"))
+
+
 def run_batch(reader: ChannelStreamReader, folder: Path, number: int) -> None:
     """Run a planned batch and commit it."""
     plan = json.loads((folder / f"plan-{number}").read_text())
@@ -43,7 +48,7 @@ def main() -> None:
     """Run batch after batch, from where the last process was."""
     given, folder = json.loads(sys.argv[1]), Path(sys.argv[2])
     reader = ChannelStreamReader(ChannelSettings.parse(given), COLUMNS)
-    number = len(list(folder.glob("plan-*")))
+    number = plans(folder)
     if number:
         at = json.loads((folder / f"plan-{number - 1}").read_text())["end"]
         if not (folder / f"commit-{number - 1}").exists():

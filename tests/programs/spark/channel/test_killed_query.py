@@ -15,6 +15,7 @@ from pathlib import Path
 
 from penstock.testing.daemons import Daemon, run_nsqd
 from tests.forwarding import create, publish
+from tests.programs.spark.channel.killed_query import plans
 
 KILLS = int(os.environ.get("PENSTOCK_CHANNEL_KILLS", "6"))
 GO = os.environ.get("PENSTOCK_GO_NSQ", "")
@@ -48,7 +49,7 @@ class Query:
 
     @property
     def plans(self) -> int:
-        return len(list(self._folder.glob("plan-*")))
+        return plans(self._folder)
 
     def runs(self) -> dict[int, list[list[list[object]]]]:
         """The rows of each run of each batch."""

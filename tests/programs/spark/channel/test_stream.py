@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pyarrow as pa
@@ -184,6 +190,20 @@ def test_a_run_of_available_now_reads_what_was_there(nsqd: Daemon, query: Query)
     assert len(found) < len(bodies) + 100
 
 
+def test_a_run_of_available_now_that_has_ended_takes_no_more(nsqd: Daemon, query: Query) -> None:
+    """Messages in flight to a run that has ended would come a time-out late to the next."""
+    publish(nsqd, "t", [b"a"])
+    query.reader.prepareForTriggerAvailableNow()
+    at = query.start
+    while (end := query.reader.latestOffset(at, ALL)) != at:
+        at = end
+    publish(nsqd, "t", [b"b"] * 10)
+    assert query.reader.latestOffset(at, ALL) == at
+    statistics = channel(nsqd, "t", "c")
+    counts = (statistics["depth"], statistics["in_flight_count"], statistics["client_count"])
+    assert counts == (10, 0, 0)
+
+
 def test_limits_count_whole_files() -> None:
     def admitted(**options: str) -> tuple[Any, int]:
         settings = ChannelSettings.parse(
@@ -229,6 +249,52 @@ def test_the_process_that_ends_gives_back_what_it_has(nsqd: Daemon, query: Query
     depth = channel(nsqd, "t", "c")["depth"]
     assert depth + sum(file.rows for file in staged.files.values()) >= 10
     staged.close()
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.01, 0.03])
+def test_sigterm_gives_back_what_there_is(nsqd: Daemon, tmp_path: Path, wait_s: float) -> None:
+    """Spark sends SIGTERM and closes the socket: nothing is left in flight, whatever the moment."""
+    program = """
+import json, sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from penstock.spark.channel.settings import ChannelSettings
+from penstock.spark.channel.stream import ChannelStreamReader
+
+reader = ChannelStreamReader(ChannelSettings.parse(json.loads(sys.argv[1])), ("body",))
+at = reader.initialOffset()
+try:
+    while sys.stdin.readline():
+        reader.latestOffset(at, ReadAllAvailable())
+        print(flush=True)
+finally:
+    reader.stop()
+"""
+    given = {
+        "mode": "channel", "topic": "t", "channel": "c", "nsqd_tcp_address": nsqd.tcp,
+        "stagingLocation": str(tmp_path),
+    }  # fmt: skip
+    bodies = [b"%d" % number for number in range(5000)]
+    command = [sys.executable, "-c", program, json.dumps(given)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        publish(nsqd, "t", bodies)
+        time.sleep(wait_s)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
+
+    def counts() -> list[int]:
+        statistics = channel(nsqd, "t", "c")
+        return [statistics[name] for name in ("client_count", "in_flight_count", "depth")]
+
+    wait_until(lambda: counts()[:2] == [0, 0], lambda: str(channel(nsqd, "t", "c")))
+    staged = Folder(str(tmp_path))
+    staged.open("t", "c")
+    rows = sum(file.rows for file in staged.files.values())
+    staged.close()
+    assert counts()[2] + rows == len(bodies)
 
 
 def test_columns_are_those_of_the_file_and_the_topic() -> None:
