@@ -11,6 +11,7 @@ queries[0].awaitTermination()
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 OUTPUT = "output"
 """Observation of the rows that go to the sink: its metric is ``rows``."""
 
+_POLL_S = 0.02
 # Columns of a message that a letter about a row that does not parse is made of.
 _LETTER_COLUMNS = "topic string, node string, queue int, offset long, id string, body binary"
 
@@ -79,7 +81,9 @@ class Pipeline:
         given = dict(trigger or {"processingTime": f"{run.every_ms} milliseconds"})
         queries = [writers[0].trigger(**given).start()]
         try:
-            queries += [writer.trigger(**given).start() for writer in writers[1:]]
+            for writer in writers[1:]:
+                wait_for_sources(queries[-1])
+                queries.append(writer.trigger(**given).start())
         except BaseException:
             queries[0].stop()
             raise
@@ -192,3 +196,14 @@ class Pipeline:
             .option("checkpointLocation", f"{self.spec.run.checkpoint}/bad")
             .queryName(f"{self.spec.name}.bad")
         )  # fmt: skip
+
+
+def wait_for_sources(query: StreamingQuery) -> None:
+    """Wait until Spark has made the sources of a query, or the query has failed.
+
+    Spark keeps the environment of a data source in Python in one map for all queries, and fills it
+    without a lock when it makes a source. Two at once can damage the map; it then refuses each
+    batch with "Task not serializable".
+    """
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        time.sleep(_POLL_S)

@@ -276,7 +276,8 @@ finally:
     bodies = [b"%d" % number for number in range(5000)]
     command = [sys.executable, "-c", program, json.dumps(given)]
     with subprocess.Popen(command, stdin=PIPE, stdout=PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(b"\n")
         process.stdin.flush()
         process.stdout.readline()
