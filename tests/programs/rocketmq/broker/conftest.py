@@ -2,6 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.rocketmq.broker.daemon import RocketBroker
+from penstock.rocketmq.namesrv.daemon import NameServer
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from tests.unit.rocketmq.broker.conftest import clock, connect, controller, rocket, settings
+from tests.unit.rocketmq.conftest import LoopThread
+from tests.unit.rocketmq.raw_client import RawClient
 
 __all__ = ["clock", "connect", "controller", "rocket", "settings"]
+
+
+@pytest.fixture
+def routes(rocket: RocketBroker, loop_thread: LoopThread, tmp_path: Path) -> Iterator[RawClient]:
+    """A client of the name server at which ``rocket`` is registered."""
+    own = NamesrvSettings()
+    own.listen_port, own.bind_address = 0, "127.0.0.1"
+    own.kv_config_path = str(tmp_path / "kvConfig.json")
+    server = loop_thread.run(NameServer.start(own))
+    client = RawClient(server.port)
+    servers = rocket.controller.name_servers
+
+    async def register() -> None:
+        servers.set_addresses([f"127.0.0.1:{server.port}"])
+        async with asyncio.timeout(30):
+            while not servers.connected:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+
+    loop_thread.run(register())
+    yield client
+    client.close()
+    loop_thread.run(server.close())

@@ -6,10 +6,11 @@ See RocketMQ spec 2.1.
 from __future__ import annotations
 
 import logging
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
+from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
 from penstock.rocketmq.broker.send import retries
@@ -25,6 +26,7 @@ from penstock.rocketmq.protocol.messages import batch_body, properties
 from penstock.rocketmq.protocol.registration import TopicConfig
 
 if TYPE_CHECKING:
+    from penstock.broker.publish.staging import Outcome
     from penstock.rocketmq.broker.controller import Controller
     from penstock.rocketmq.broker.store.message_store import AnyRecords
     from penstock.rocketmq.remoting import Connection
@@ -48,6 +50,7 @@ _ILLEGAL: Final = (
 def send(controller: Controller, connection: Connection, request: Command) -> Command | None:
     header = SendHeader.of(request)
     header.check()
+    topics_before = controller.topics.version.counter
     config = checked_topic(controller, connection, header)
     queue = (
         header.queue if header.queue >= 0 else controller.chance.below(max(1, config.write_queues))
@@ -62,10 +65,25 @@ def send(controller: Controller, connection: Connection, request: Command) -> Co
         topic, put_queue = draft.topic, draft.queue
         records = controller.store.records((draft,))
     sending = _Sending(controller, connection, request, records, queue)
-    controller.store.put_records(topic, put_queue, records, sending.done)
+    done = sending.done
+    if controller.topics.version.counter != topics_before:
+        done = partial(_once_registered, controller, done)
+    controller.store.put_records(topic, put_queue, records, done)
     if controller.flush_timeouts is not None:
         controller.flush_timeouts.watch(sending)
     return None
+
+
+def _once_registered(controller: Controller, done: Outcome, error: StorageError | None) -> None:
+    """Answer the first message of a topic when name servers know it, as Java does: whoever has the
+    answer may ask them for the route.
+    """
+    spawn(_wait_and_tell(controller, done, error), "first message of a topic")
+
+
+async def _wait_and_tell(controller: Controller, done: Outcome, error: StorageError | None) -> None:
+    await controller.registered()
+    done(error)
 
 
 def checked_topic(

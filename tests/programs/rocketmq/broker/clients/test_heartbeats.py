@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
-import pytest
+from collections.abc import Callable
 
 from penstock.rocketmq.broker.daemon import RocketBroker
-from penstock.rocketmq.namesrv.daemon import NameServer
-from penstock.rocketmq.namesrv.settings import NamesrvSettings
 from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.command import ONE_WAY
 from tests.unit.rocketmq.broker.clients.test_heartbeats import NOTIFY
 from tests.unit.rocketmq.broker.peers import heartbeat
-from tests.unit.rocketmq.conftest import LoopThread
 from tests.unit.rocketmq.raw_client import RawClient
 
 
@@ -55,35 +48,9 @@ def test_a_heartbeat_one_way(rocket: RocketBroker, connect: Callable[[], RawClie
     assert client.requests == [], "and no answer"
 
 
-@pytest.fixture
-def routes(loop_thread: LoopThread, tmp_path: Path) -> Iterator[RawClient]:
-    """A client of a name server."""
-    settings = NamesrvSettings()
-    settings.listen_port, settings.bind_address = 0, "127.0.0.1"
-    settings.kv_config_path = str(tmp_path / "kvConfig.json")
-    server = loop_thread.run(NameServer.start(settings))
-    client = RawClient(server.port)
-    yield client
-    client.close()
-    loop_thread.run(server.close())
-
-
 def test_the_retry_topic_is_in_the_routes_right_after_the_first_heartbeat(
-    rocket: RocketBroker,
-    connect: Callable[[], RawClient],
-    routes: RawClient,
-    loop_thread: LoopThread,
+    connect: Callable[[], RawClient], routes: RawClient
 ) -> None:
-    servers = rocket.controller.name_servers
-    assert servers is not None
-
-    async def register() -> None:
-        servers.set_addresses([f"127.0.0.1:{routes.port}"])
-        async with asyncio.timeout(30):
-            while not servers.connected:  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0.01)
-
-    loop_thread.run(register())
     assert routes.ask(105, topic="%RETRY%G").code == 17
     assert connect().ask(34, heartbeat("c1", "G")).code == 0
     assert routes.ask(105, topic="%RETRY%G").code == 0
