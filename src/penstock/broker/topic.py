@@ -167,6 +167,36 @@ class Topic:
             error = failure
         return outcomes, error
 
+    @property
+    def takes_one(self) -> bool:
+        """True if ``publish_one`` may be called: there is nothing to join, limit, place or tell."""
+        return not (
+            self._staged
+            or self.exiting
+            or self._limiter is not None
+            or self.on_append is not None
+            or self.writers.pending
+            or not isinstance(self.queues, OneQueue)
+            or not isinstance(self.log, Log)
+            or not self.log.takes_one
+        )
+
+    def publish_one(self, record: Records) -> None:
+        """Append a message of NSQ by itself: ``stage`` and ``commit``, less what is for several.
+
+        Raises StorageError.
+        """
+        log = self.log
+        assert isinstance(log, Log)
+        offset, timestamp_ns = log.append_offset, self._stamp()
+        first_id = log.id_base + offset
+        frame, _ = record.encode(first_id, timestamp_ns)
+        log.append_one(Batch.of_one(offset, first_id, timestamp_ns, frame))
+        self.message_count += 1
+        self.message_bytes += record.nbytes
+        if self._distributes():
+            self._advance(self.head < offset)
+
     def _append(self, staged: list[Staged]) -> None:
         if not staged:
             return

@@ -107,6 +107,27 @@ class Commits:
             if self._staged % MANY == 0:
                 self.commit()
 
+    def takes_one(self, topic: Topic) -> bool:
+        """True if ``publish_one`` may be called: nobody is there to share a write with."""
+        free = self._at_once_left and not self._dirty and not self._is_held and not self._occupied
+        return bool(free) and topic.takes_one
+
+    def publish_one(self, topic: Topic, record: Records, now: int) -> StorageError | None:
+        """Publish one message of NSQ at once and serve its consumers; the error that it met.
+
+        ``publish`` and ``commit``, less what is for several. ``now`` is of the monotonic clock.
+        """
+        self._at_once_left -= 1
+        error = None
+        try:
+            topic.publish_one(record)
+        except StorageError as failure:
+            error = failure
+        self._note(topic, _WRITE, error)
+        _serve(topic, now)
+        self._sync_if_due(topic, now)
+        return error
+
     def hold(self) -> None:
         """Commit nothing until ``release``: a connection takes all that it has read."""
         self._is_held = True
@@ -165,6 +186,9 @@ class Commits:
             self._sync_soon(topic)
         else:
             _answer(topic, topic.log.next_offset - start, outcomes, error, now)
+        self._sync_if_due(topic, now)
+
+    def _sync_if_due(self, topic: Topic, now: int) -> None:
         if topic.log.unsynced_messages >= self._sync_every and self._rested(topic, now):
             self.sync(topic)
 

@@ -184,6 +184,24 @@ class Log:
         for batch in batches:
             self._tail.append(batch)
 
+    @property
+    def takes_one(self) -> bool:
+        """True if ``append_one`` may be called: an append is written and seen at once."""
+        return self.failure is None and self.options.durability is Durability.WRITE
+
+    def append_one(self, batch: Batch) -> None:
+        """Append a batch of one message, at ``append_offset``; ``append`` without its loops.
+
+        Raises DiskFullError or StorageError, and then the log is unchanged.
+        """
+        segment = self._segment_for(len(batch.raw), batch.first_offset)
+        position = segment.file.size
+        segment.file.append(batch.raw)
+        segment.note(batch, position)
+        self.unsynced_messages += 1
+        self.next_offset = self.append_offset = batch.next_offset
+        self._tail.append(batch)
+
     def _require_writable(self) -> None:
         if self.failure is not None:
             raise ReadOnlyError(f"{self.directory}: read-only after a failed sync: {self.failure}")

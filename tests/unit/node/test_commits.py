@@ -24,7 +24,7 @@ from penstock.core.errors import (
 )
 from penstock.core.units import SECOND
 from penstock.node import commits
-from penstock.node.commits import FEW, MANY, Commits
+from penstock.node.commits import AT_ONCE, FEW, MANY, Commits
 from penstock.node.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
@@ -300,6 +300,68 @@ async def test_a_full_disk_refuses_and_recovers(bench: Bench) -> None:
     assert bench.told[2] == ("c", None)
     assert bench.commits.health is None
     assert offsets == [0, 1]
+
+
+async def alone(bench: Bench) -> None:
+    """Let a pass with one publish be over: the next are committed at once."""
+    bench.publish("first")
+    await bench.until_told(1)
+    assert bench.commits.takes_one(bench.topic)
+
+
+async def test_one_message_goes_straight_to_its_consumer(bench: Bench) -> None:
+    await alone(bench)
+    offsets = bench.consume()
+    assert bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0) is None
+    assert offsets == [0, 1]
+    assert (bench.topic.message_count, bench.topic.message_bytes) == (2, 6)
+
+
+async def test_one_message_that_cannot_be_written_is_refused(bench: Bench) -> None:
+    await alone(bench)
+    offsets = bench.consume()
+    bench.disk.fill()
+    error = bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0)
+    assert isinstance(error, DiskFullError)
+    assert bench.commits.health is error
+    assert (offsets, bench.topic.message_count) == ([0], 1)
+    bench.disk.heal()
+    assert bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0) is None
+    assert bench.commits.health is None
+    assert offsets == [0, 1]
+
+
+async def test_one_message_at_a_time_is_synced_now_and_then(bench: Bench) -> None:
+    bench.commits = Commits(SYSTEM_CLOCK, Durability.WRITE, sync_every=2)
+    await alone(bench)
+    before = bench.disk.sync_count
+    bench.commits.publish_one(bench.topic, Bodies.single(b"x"), SYSTEM_CLOCK.monotonic_ns())
+    await bench.commits.settle()
+    assert bench.disk.sync_count > before
+    assert bench.topic.log.unsynced_messages == 0
+
+
+async def test_one_message_joins_those_that_wait(bench: Bench) -> None:
+    await alone(bench)
+    bench.commits.hold()
+    bench.publish("a")
+    assert not bench.commits.takes_one(bench.topic)
+    bench.commits.release()
+    assert bench.commits.takes_one(bench.topic)
+    bench.commits.occupy(bench.topic)
+    assert not bench.commits.takes_one(bench.topic)
+    bench.commits.vacate(bench.topic)
+    bench.topic.exiting = True
+    assert not bench.commits.takes_one(bench.topic)
+
+
+async def test_one_message_shares_a_write_where_there_are_many(bench: Bench) -> None:
+    assert not bench.commits.takes_one(bench.topic), "nobody knows yet how many there are"
+    await alone(bench)
+    for _ in range(AT_ONCE):
+        assert bench.commits.takes_one(bench.topic)
+        bench.commits.publish_one(bench.topic, Bodies.single(b"x"), 0)
+    assert not bench.commits.takes_one(bench.topic), "the next pass says whether it still is so"
 
 
 async def test_health_is_bad_while_one_topic_is(bench: Bench) -> None:

@@ -46,6 +46,14 @@ def test_what_is_built_is_parsed(bodies: tuple[bytes, ...]) -> None:
     assert parsed.raw == built.raw
 
 
+@pytest.mark.parametrize("body", [b"x", b"x" * 1000])
+def test_a_batch_of_one_is_what_build_makes(body: bytes) -> None:
+    built = make(7, body)
+    one = Batch.of_one(7, built.first_id, built.timestamp_ns, bytes(built.frames))
+    assert bytes(one.raw) == bytes(built.raw)
+    assert fields(one) == fields(built)
+
+
 def test_the_layout_is_as_written_down() -> None:
     raw = bytes(
         Batch.build(

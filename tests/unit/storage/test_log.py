@@ -54,6 +54,37 @@ def test_what_is_appended_is_read(disk: FaultyDisk) -> None:
     assert everything(reopen(disk)[0]) == frames(written)
 
 
+def test_one_by_one_is_the_same_log(disk: FaultyDisk) -> None:
+    log, other_disk = new_log(disk, max_bytes_per_file=1000), new_disk()
+    other = new_log(other_disk, max_bytes_per_file=1000)
+    written = fill(log, *[1] * 40)
+    assert log.takes_one
+    for each in written:
+        other.append_one(each)
+    assert segment_starts(other) == segment_starts(log)
+    assert (other.next_offset, other.append_offset) == (log.next_offset, log.append_offset)
+    assert other.unsynced_messages == log.unsynced_messages
+    assert everything(other) == frames(written)
+    assert everything(reopen(other_disk)[0]) == frames(written)
+
+
+def test_a_full_disk_refuses_one_and_leaves_the_log_unchanged(disk: FaultyDisk) -> None:
+    log = new_log(disk)
+    written = fill(log, 1)
+    disk.fill()
+    with pytest.raises(DiskFullError):
+        log.append_one(batch(log.append_offset))
+    assert (log.next_offset, log.append_offset, log.unsynced_messages) == (1, 1, 1)
+    disk.heal()
+    log.append_one(batch(log.append_offset))
+    assert frames(written).items() < everything(log).items()
+
+
+@pytest.mark.parametrize("level", [Durability.MEMORY, Durability.FSYNC])
+def test_other_levels_take_batches_only(disk: FaultyDisk, level: Durability) -> None:
+    assert not new_log(disk, durability=level).takes_one
+
+
 def test_the_oldest_message_that_is_kept(disk: FaultyDisk) -> None:
     log = new_log(disk, max_bytes_per_file=1000)
     assert log.oldest_ns is None

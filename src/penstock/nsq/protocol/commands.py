@@ -153,6 +153,11 @@ class CommandReader:
         """Bytes held that are part of no event yet."""
         return len(self._data) - self._pos
 
+    @property
+    def is_at_a_command(self) -> bool:
+        """True if all that came is understood, and the next byte begins a command."""
+        return not self._data and self._resume is None
+
     def take_unread(self) -> bytes:
         """Hand over the bytes not understood yet, for instance a TLS greeting after IDENTIFY."""
         rest = bytes(self._data[self._pos :])

@@ -86,6 +86,10 @@ class GuardedSession(Session):
         if event.command == "MPUB" or self._may_publish(event, event.command, event.topic):
             super()._on_publish(event)
 
+    def _publish_lone(self, command: str, name: str, body: bytes) -> bool:
+        is_known = name in self._publishes_to and self.clock.monotonic_ns() < self._expires_ns
+        return is_known and super()._publish_lone(command, name, body)
+
     # --- permissions ---------------------------------------------------------------------------
 
     def _may_publish(self, event: Event, command: str, topic: str) -> bool:

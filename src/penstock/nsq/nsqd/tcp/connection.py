@@ -158,6 +158,14 @@ class Connection(asyncio.Protocol):
         """True if no command may be handled now."""
         return self._held is not None or self._suspended or self._choked
 
+    @property
+    def is_at_a_command(self) -> bool:
+        """True if the next byte begins a command that may be handled at once."""
+        return (
+            not (self._waits or self._ended or self._share.held or self._blocked_since is not None)
+            and self.reader.is_at_a_command
+        )
+
     def _may_hear(self) -> bool:
         """True if the client may be read from."""
         if self._share.waits:

@@ -283,6 +283,16 @@ async def test_and_may_allow_less(
     assert (await nsqd.topic("t"))["message_count"] == 1
 
 
+async def test_lone_publishes_ask_again(nsqd: Running, auth: AuthServer) -> None:
+    client = await authorized(nsqd, auth, granted(), http({"ttl": 60, "authorizations": None}))
+    for _ in range(3):
+        assert await client.ask(pub("t", b"1")) == b"OK"
+    assert len(auth.asked) == 1
+    await expired(nsqd, client)
+    assert await client.error(pub("t", b"2")) == 'E_UNAUTHORIZED AUTH failed for PUB on "t" ""'
+    assert (await nsqd.topic("t"))["message_count"] == 3
+
+
 async def test_or_fail(nsqd: Running, auth: AuthServer, caplog: pytest.LogCaptureFixture) -> None:
     client = await authorized(nsqd, auth, granted(), http(b"", "503 Service Unavailable"))
     assert await client.ask(pub("t", b"1")) == b"OK"

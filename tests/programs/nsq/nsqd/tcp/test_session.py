@@ -125,6 +125,25 @@ async def test_an_ok_goes_before_the_messages_that_one_publishes_to_itself(nsqd:
             assert kinds[:place].count(2) <= kinds[:place].count(0), "a message before its OK"
 
 
+async def test_lone_publishes_are_like_others(nsqd: Running) -> None:
+    consumer = await nsqd.consumer("t", ready=100)
+    client = await nsqd.connect()
+    commands = [pub("t", b"a"), mpub("t", b"b"), dpub("t", 0, b"c"), mpub("t", b"d", b"e")]
+    for command in commands * 3:
+        assert await client.ask(command) == b"OK"
+    bodies = [message.body for message in await consumer.messages(15)]
+    assert bodies == [b"a", b"b", b"c", b"d", b"e"] * 3
+    own = await session_of(nsqd, client)
+    assert own.pub_counts == {"t": 15}
+    assert (await nsqd.topic("t"))["message_count"] == 15
+    # A deleted topic is made again, and a full one refuses.
+    assert (await nsqd.post("/topic/delete?topic=t"))[0] == 200
+    assert await client.ask(pub("t", b"x")) == b"OK"
+    assert (await nsqd.topic("t"))["message_count"] == 1
+    await nsqd.post("/topic/config?topic=t", b'{"max_depth": 1}')
+    assert "full" in await client.error(pub("t", b"x"))
+
+
 async def test_an_error_waits_for_the_answers_before_it(nsqd: Running) -> None:
     client = await nsqd.connect()
     client.send(pub("t", b"x") + b"NONSENSE\n" + pub("t", b"never"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,24 @@ async def test_a_full_disk_refuses_serves_and_recovers(
     await nsqd.publish("t", b"4")
     await nsqd.until(lambda: nsqd.nsqd.node.health == "OK")
     assert (await nsqd.get("/ping"))[0] == 200
+
+
+@pytest.mark.parametrize("publish", [pub, mpub])
+async def test_a_disk_that_fills_up_between_two_lone_publishes(
+    start: Start, monkeypatch: pytest.MonkeyPatch, publish: Callable[[str, bytes], bytes]
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    nsqd = await start(data_path="/data")
+    producer = await nsqd.connect()
+    for _ in range(3):
+        assert await producer.ask(publish("t", b"x")) == b"OK"
+    disk.fill()
+    text = await producer.error(publish("t", b"x"))
+    code = "PUB" if publish is pub else "MPUB"
+    assert text.startswith(f"E_{code}_FAILED {code} failed ")
+    assert await producer.closed()
+    assert (await nsqd.topic("t"))["message_count"] == 3
+    assert (await nsqd.get("/ping"))[0] == 500
 
 
 async def test_a_topic_that_cannot_be_made(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
