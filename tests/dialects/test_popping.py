@@ -33,7 +33,7 @@ def test_popped_messages_are_hidden_until_they_are_acknowledged(both: Both) -> N
     for each in second:
         assert popper.ack(each).code == ResponseCode.SUCCESS
     channel = both.topic("t").channels["G"]
-    assert (channel.depth, channel.in_flight_count, channel.floor()) == (0, 0, 5)
+    assert (channel.state.depth, channel.state.in_flight_count, channel.state.floor()) == (0, 0, 5)
     # The offsets of a popping group are noted for those who ask how far it is.
     both.controller.pops.commit()
     assert both.controller.offsets.of("t", "G") == {
@@ -104,7 +104,7 @@ def test_the_invisible_time_is_changed(both: Both) -> None:
         receipt=" ".join([words[0], ext["popTime"], ext["invisibleTime"], *words[3:]])
     )
     assert popper.ack(renewed).code == ResponseCode.SUCCESS
-    assert both.topic("t").channels["G"].in_flight_count == 1  # the first one, again
+    assert both.topic("t").channels["G"].state.in_flight_count == 1  # the first one, again
 
 
 def test_what_failed_too_often_goes_to_the_dead_letters(both: Both) -> None:
@@ -124,7 +124,7 @@ def test_what_failed_too_often_goes_to_the_dead_letters(both: Both) -> None:
     assert sorted(each.body for each in dead) == [b"bad", b"poison"]
     assert [each.reconsume_times for each in dead] == [2, 2]
     channel = both.topic("t").channels["G"]
-    assert (channel.depth, channel.in_flight_count) == (0, 0)
+    assert (channel.state.depth, channel.state.in_flight_count) == (0, 0)
 
 
 def test_filters_finish_what_is_not_wanted(both: Both) -> None:

@@ -41,11 +41,11 @@ class BeyondMachine(BrokerMachine):
         self.progress_written()
         self.dispatch()
 
-    @precondition(lambda self: any(c.spent.count for c in self.topic.channels.values()))
+    @precondition(lambda self: any(c.state.spent.count for c in self.topic.channels.values()))
     @rule()
     def publish_dead_letters(self) -> None:
         for channel in self.topic.channels.values():
-            if channel.spent.count and channel not in self.parcels:
+            if channel.state.spent.count and channel not in self.parcels:
                 self.begin_move(channel)
 
     @precondition(lambda self: self.parcels)
@@ -166,13 +166,14 @@ class BeyondMachine(BrokerMachine):
     def used(self) -> int:
         """The messages that the topic and its fullest channel hold or will hold, simply counted."""
         end = self.log.append_offset
-        held = [end - c.head + c.unfinished_count for c in self.topic.channels.values()]
+        held = [end - c.state.head + c.state.unfinished_count for c in self.topic.channels.values()]
         return max([*held, end - self.topic.head])
 
     def note_drops(self, max_depth: int) -> None:
         for name, channel in self.topic.channels.items():
             model = self.model.channels[name]
-            needed = {o for first, next_ in channel.needed() for o in range(first, next_)}
+            state = channel.state
+            needed = {o for first, next_ in state.needed() for o in range(first, next_)}
             dropped = model.owed - needed
             assert not dropped & set(model.held)
             other = set(model.held) | set(model.not_before) | set(model.attempts)
@@ -182,8 +183,8 @@ class BeyondMachine(BrokerMachine):
             assert not fresh or not kept or max(fresh) < min(kept), "the oldest go first"
             model.give_up(dropped | (model.may_come - needed))
             if max_depth:
-                waiting = channel.unfinished_count - channel.in_flight_count - channel.spent.count
-                over = channel.unfinished_count + self.log.next_offset - channel.head - max_depth
+                waiting = state.unfinished_count - state.in_flight_count - state.spent.count
+                over = state.unfinished_count + self.log.next_offset - state.head - max_depth
                 assert over <= 0 or not waiting, f"{name} holds {over} too many"
         skipped = set(range(self.model.head, self.topic.head))
         for model in self.model.channels.values():
@@ -212,16 +213,16 @@ class BeyondMachine(BrokerMachine):
         self.progress_written()
         self.dispatch()
 
-    @precondition(lambda self: any(c.deferred_count for c in self.topic.channels.values()))
+    @precondition(lambda self: any(c.state.deferred_count for c in self.topic.channels.values()))
     @rule(data=st.data(), cancel=st.booleans(), every=st.booleans())
     def cancel_or_release(self, data: st.DataObject, cancel: bool, every: bool) -> None:
-        channels = [c for c in self.topic.channels.values() if c.deferred_count]
+        channels = [c for c in self.topic.channels.values() if c.state.deferred_count]
         channel = data.draw(st.sampled_from(channels))
         model = self.model.channels[channel.name]
-        deferred = sorted(o for e in channel.deferred for o in range(e.first, e.next))
+        deferred = sorted(o for e in channel.state.deferred for o in range(e.first, e.next))
         chosen = deferred if every else data.draw(st.lists(st.sampled_from(deferred), max_size=5))
         wanted = None if every else [*chosen, self.log.next_offset, -1]
-        take = channel.cancel_deferred if cancel else channel.release_deferred
+        take = channel.state.cancel_deferred if cancel else channel.release_deferred
         taken = [o for e in take(wanted) for o in range(e.first, e.next)]
         assert sorted(taken) == sorted(set(chosen))
         if cancel:

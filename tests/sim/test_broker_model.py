@@ -391,7 +391,9 @@ class BrokerMachine(RuleBasedStateMachine):
     def note_timeouts(self, now: int) -> None:
         for name, channel in self.topic.channels.items():
             model = self.model.channels[name]
-            still = {o for f in channel._holders() for a, b, _ in f.ranges() for o in range(a, b)}
+            still = {
+                o for f in channel.state.holders() for a, b, _ in f.ranges() for o in range(a, b)
+            }
             for offset, held in list(model.held.items()):
                 if offset in still:
                     assert now < held.deadline + GRAIN_NS, f"{offset} should have timed out"
@@ -678,10 +680,12 @@ class BrokerMachine(RuleBasedStateMachine):
         assert self.log.append_offset == self.model.append_offset
         for name, channel in self.topic.channels.items():
             model = self.model.channels[name]
-            assert channel.in_flight_count == len(model.held), name
-            waiting = channel.depth + channel.deferred_count + channel.in_flight_count
+            assert channel.state.in_flight_count == len(model.held), name
+            waiting = (
+                channel.state.depth + channel.state.deferred_count + channel.state.in_flight_count
+            )
             assert waiting >= len(model.owed), f"{name}: {waiting} of {len(model.owed)}"
-            assert channel.depth >= 0
+            assert channel.state.depth >= 0
 
     @invariant()
     def what_can_be_seen_at_fsync_survives_a_power_cut(self) -> None:

@@ -13,7 +13,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from penstock.broker.channels.channel import Channel
+from penstock.broker.channels.channel_state import ChannelState
 from penstock.storage.batch import Batch
 from penstock.storage.log import BatchRun, ReadableLog
 
@@ -45,10 +45,10 @@ class Stretch(NamedTuple):
     deadline: int | None = None
 
 
-def oldest(channel: Channel, low: int, limit: int) -> list[Stretch]:
+def oldest(state: ChannelState, low: int, limit: int) -> list[Stretch]:
     """The first ``limit`` messages from offset ``low`` on that the channel needs, in order."""
-    deferred = channel.deferred.nearest(low, limit)
-    stretches = [s for s in _stretches(channel) if s.next > low and s.next > s.first]
+    deferred = state.deferred.nearest(low, limit)
+    stretches = [s for s in _stretches(state) if s.next > low and s.next > s.first]
     stretches += [Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline)
                   for e in deferred]  # fmt: skip
     found = []
@@ -61,10 +61,10 @@ def oldest(channel: Channel, low: int, limit: int) -> list[Stretch]:
     return found
 
 
-def newest(channel: Channel, limit: int) -> list[Stretch]:
+def newest(state: ChannelState, limit: int) -> list[Stretch]:
     """The last ``limit`` messages that the channel needs, in order."""
-    deferred = channel.deferred.newest(limit)
-    stretches = [s for s in _stretches(channel) if s.next > s.first]
+    deferred = state.deferred.newest(limit)
+    stretches = [s for s in _stretches(state) if s.next > s.first]
     stretches += [Stretch(e.first, e.next, State.DEFERRED, e.attempts, e.deadline)
                   for e in deferred]  # fmt: skip
     found: list[Stretch] = []
@@ -76,15 +76,15 @@ def newest(channel: Channel, limit: int) -> list[Stretch]:
     return found[::-1]
 
 
-def _stretches(channel: Channel) -> Iterator[Stretch]:
+def _stretches(state: ChannelState) -> Iterator[Stretch]:
     """All but the deferred."""
-    for first, next_, attempts in channel.flying():
+    for first, next_, attempts in state.flying():
         yield Stretch(first, next_, State.IN_FLIGHT, attempts)
-    for entry in channel.requeued:
+    for entry in state.requeued:
         yield Stretch(entry.first, entry.next, State.REQUEUED, entry.attempts)
-    for spent in channel.spent:
+    for spent in state.spent:
         yield Stretch(spent.first, spent.next, State.SPENT, spent.attempts)
-    for first, next_ in channel.backlog():
+    for first, next_ in state.backlog():
         yield Stretch(first, next_, State.WAITING, 0)
 
 

@@ -324,7 +324,7 @@ class Topic:
         needed = RangeSet()
         needed.add(self.head, self.log.next_offset)
         for channel in self.channels.values():
-            for first, next_ in channel.needed():
+            for first, next_ in channel.state.needed():
                 needed.add(first, next_)
         return needed
 
@@ -428,8 +428,8 @@ class Topic:
     def skip_to(self, end: int) -> None:
         """Go on from ``end``, at or behind ``head``; no channel is given what is before it."""
         for channel in self.channels.values():
-            if end > channel.head:
-                channel.skip(channel.head, end)
+            if end > channel.state.head:
+                channel.state.skip(channel.state.head, end)
         self.head = end
         self.journal.changed = True
 
@@ -538,7 +538,7 @@ class Topic:
         return (
             self.journal.is_due
             or self.time.unwritten
-            or any(c.changed and not c.ephemeral for c in self.channels.values())
+            or any(c.state.changed and not c.ephemeral for c in self.channels.values())
         )
 
     def follow_clock(self) -> None:
@@ -558,9 +558,9 @@ class Topic:
             for name, offset in self.groups.items()
         ]
         records += [
-            channel.record(everything=everything)
+            channel.progress.record(everything=everything)
             for channel in self.channels.values()
-            if not channel.ephemeral and (everything or channel.changed)
+            if not channel.ephemeral and (everything or channel.state.changed)
         ]
         return records
 
@@ -586,11 +586,10 @@ class Topic:
         self._deleted = progress.deleted
         for name, record in progress.channels.items():
             channel = self.channels[name] = self._new_channel(name)
-            channel.restore(record, progress.deferred(name))
-            for first, next_ in progress.doubtful(name):
-                channel.owe(first, next_)
+            channel.restore(record, progress.deferred(name), progress.doubtful(name))
             self._apply_attempts(channel)
-            channel.advance(max(channel.head, self.head))  # the older record may be the channel's
+            # The older record may be the channel's.
+            channel.advance(max(channel.state.head, self.head))
         if self._distributes():
             self._advance(backlog=False)
         for channel in self.channels.values():
@@ -602,7 +601,7 @@ class Topic:
         What no channel was given yet is needed too, for a first channel that may come, unless the
         topic has a retention of its own.
         """
-        floors = [*self.groups.values(), *[each.floor() for each in self.channels.values()]]
+        floors = [*self.groups.values(), *[each.state.floor() for each in self.channels.values()]]
         if self.channels or self.retention is None:
             floors.append(self.head)
         if (noted := self.writers.floor) is not None:

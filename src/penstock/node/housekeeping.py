@@ -75,7 +75,7 @@ class Housekeeping:
     def _deadlines(self, now: int) -> None:
         for channel in self._broker.tick(now):
             channel.dispatch(now)
-            if channel.spent.count:
+            if channel.state.spent.count:
                 self._dead_letters.move(channel, now)
 
     def _save(self, now: int) -> None:

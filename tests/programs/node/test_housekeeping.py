@@ -38,7 +38,7 @@ async def test_progress_is_written_down_soon(start: Start, tmp_path: Path) -> No
         consumer.send(b"FIN %s\n" % message.id)
     await consumer.message()
     topic = nsqd.nsqd.node.broker.topics["t"]
-    await nsqd.until(lambda: topic.channels["c"].in_flight_count == 1 and not topic.changed)
+    await nsqd.until(lambda: topic.channels["c"].state.in_flight_count == 1 and not topic.changed)
     shutil.copytree(tmp_path / "topics", tmp_path / "killed" / "topics")
     again = await start(data_path=tmp_path / "killed")
     channel = await again.channel("t")

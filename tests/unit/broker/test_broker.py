@@ -221,7 +221,7 @@ def test_trim_lets_go_of_what_is_consumed() -> None:
     world.broker.trim()
     assert log_of(world.topic).start_offset > 10
     world.restart()
-    assert (world.channel().depth, log_of(world.topic).next_offset) == (0, 20)
+    assert (world.channel().state.depth, log_of(world.topic).next_offset) == (0, 20)
 
 
 def test_trim_keeps_to_the_retention_of_the_options() -> None:
@@ -249,7 +249,7 @@ def test_a_failing_trim_is_a_problem_until_it_works(caplog: pytest.LogCaptureFix
     world.broker.trim()
     assert world.broker.health is None
     world.restart()
-    assert world.channel().depth == 0
+    assert world.channel().state.depth == 0
 
 
 def test_close_and_open_keep_everything(world: World) -> None:
@@ -267,7 +267,7 @@ def test_close_and_open_keep_everything(world: World) -> None:
     topic = world.topic
     channel = topic.channels["c"]
     assert (topic.paused, topic.depth, topic.groups) == (True, 1, {"g": 1})
-    assert (channel.depth, channel.deferred_count) == (3, 1)
+    assert (channel.state.depth, channel.state.deferred_count) == (3, 1)
     reader = Reader(world, channel, 9)
     assert reader.take() == [(1, 2), (2, 1), (3, 1)]
     reader.finish(1, 2, 3)
@@ -291,7 +291,7 @@ def test_close_goes_on_after_a_problem_and_raises_it(
         world.broker.close()
     assert "TOPIC(t): failed to close - " in caplog.text
     world.open()
-    assert [world.broker.topic(name).channels["c"].depth for name in "tz"] == [1, 1]
+    assert [world.broker.topic(name).channels["c"].state.depth for name in "tz"] == [1, 1]
 
 
 def test_a_queue_that_cannot_be_opened_stops_the_start(world: World) -> None:

@@ -27,8 +27,8 @@ def channel(world: World) -> Channel:
     world.topic.empty()
     world.topic.unpause()
     world.fill(4)
-    channel.skips.add(9, 10)
-    channel.spent.add(9, 10, 7)
+    channel.state.skips.add(9, 10)
+    channel.state.spent.add(9, 10, 7)
     return channel
 
 
@@ -51,29 +51,30 @@ ALL = [
 @pytest.mark.parametrize("low", range(11))
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 100])
 def test_the_oldest_from_an_offset_on(channel: Channel, low: int, limit: int) -> None:
-    assert spread(oldest(channel, low, limit)) == [each for each in ALL if each[0] >= low][:limit]
+    expected = [each for each in ALL if each[0] >= low][:limit]
+    assert spread(oldest(channel.state, low, limit)) == expected
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 8, 100])
 def test_the_newest(channel: Channel, limit: int) -> None:
-    assert spread(newest(channel, limit)) == ALL[-limit:]
+    assert spread(newest(channel.state, limit)) == ALL[-limit:]
 
 
 def test_deferred_ones_have_a_deadline(world: World, channel: Channel) -> None:
-    (stretch,) = oldest(channel, 3, 1)
+    (stretch,) = oldest(channel.state, 3, 1)
     assert stretch.deadline == world.now + HOUR
 
 
 def test_nothing_is_taken(world: World, channel: Channel) -> None:
-    before = channel.record(everything=True)
-    oldest(channel, 0, 100)
-    newest(channel, 100)
-    after = channel.record(everything=True)
+    before = channel.progress.record(everything=True)
+    oldest(channel.state, 0, 100)
+    newest(channel.state, 100)
+    after = channel.progress.record(everything=True)
     assert msgspec.structs.replace(after, serial=before.serial) == before
 
 
 def test_an_empty_channel(world: World) -> None:
-    assert oldest(world.channel(), 0, 10) == newest(world.channel(), 10) == []
+    assert oldest(world.channel().state, 0, 10) == newest(world.channel().state, 10) == []
 
 
 def test_a_reader_finds_batches_in_any_order(world: World) -> None:

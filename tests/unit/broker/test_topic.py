@@ -43,10 +43,10 @@ def test_a_failed_commit_changes_nothing_and_everybody_is_told(world: World) -> 
     done, error = topic.commit()
     assert len(done) == 2
     assert isinstance(error, DiskFullError)
-    assert (topic.message_count, topic.depth, channel.depth) == (0, 0, 0)
+    assert (topic.message_count, topic.depth, channel.state.depth) == (0, 0, 0)
     world.disk.heal()
     world.publish(b"c")
-    assert (topic.message_count, channel.depth) == (1, 1)
+    assert (topic.message_count, channel.state.depth) == (1, 1)
     reader = Reader(world, channel, 9)
     assert reader.take() == [(0, 1)]
     assert reader.bodies == {0: b"c"}
@@ -77,10 +77,10 @@ def test_the_first_channel_gets_the_backlog_later_ones_what_comes_after(world: W
     world.fill(3)
     assert (topic.depth, topic.head) == (3, 0)
     first = world.channel("first")
-    assert (topic.depth, first.depth, first.message_count) == (0, 3, 3)
+    assert (topic.depth, first.state.depth, first.message_count) == (0, 3, 3)
     world.fill(2)
     second = world.channel("second")
-    assert (first.depth, second.depth) == (5, 0)
+    assert (first.state.depth, second.state.depth) == (5, 0)
     world.fill(1)
     assert Reader(world, first, 99).offsets() == [0, 1, 2, 3, 4, 5]
     assert Reader(world, second, 99).offsets() == [5]
@@ -96,7 +96,7 @@ def test_channels_made_together_share_the_backlog(world: World) -> None:
     world.fill(2)
     channels = [topic.channel(name) for name in ("a", "b")]
     topic.distribute()
-    assert [channel.depth for channel in channels] == [2, 2]
+    assert [channel.state.depth for channel in channels] == [2, 2]
 
 
 def test_a_gated_topic_waits_for_its_channels(world: World) -> None:
@@ -104,11 +104,11 @@ def test_a_gated_topic_waits_for_its_channels(world: World) -> None:
     topic.gated = True
     early = world.channel("early")
     world.fill(2)
-    assert (early.depth, topic.depth) == (0, 2)
+    assert (early.state.depth, topic.depth) == (0, 2)
     late = world.channel("late")
     topic.gated = False
     topic.distribute()
-    assert (early.depth, late.depth, topic.depth) == (2, 2, 0)
+    assert (early.state.depth, late.state.depth, topic.depth) == (2, 2, 0)
 
 
 def test_what_a_gated_topic_defers_comes_in_its_order(world: World) -> None:
@@ -119,7 +119,7 @@ def test_what_a_gated_topic_defers_comes_in_its_order(world: World) -> None:
     reader = Reader(world, world.channel(), 9)
     world.topic.gated = False
     world.topic.distribute()
-    assert (reader.take(), world.topic.channels["c"].deferred_count) == ([], 3)
+    assert (reader.take(), world.topic.channels["c"].state.deferred_count) == ([], 3)
     world.wait(SECOND)
     assert reader.offsets() == [0, 1, 2]
 
@@ -142,7 +142,7 @@ def test_a_deleted_channel_forgets_what_it_held(world: World) -> None:
     reader.take()
     assert topic.delete_channel("c") is channel
     assert topic.channels == {}
-    assert (channel.depth, channel.in_flight_count) == (0, 0)
+    assert (channel.state.depth, channel.state.in_flight_count) == (0, 0)
     assert reader.finish(0) == [0]
     assert topic.floor() == 3
     with pytest.raises(KeyError):
@@ -167,7 +167,7 @@ def test_a_channel_made_again_starts_anew(world: World) -> None:
     world.fill(1)
     world.restart()
     channel = world.channel()
-    assert channel.deferred_count == 0
+    assert channel.state.deferred_count == 0
     assert Reader(world, channel, 9).offsets() == [3]
 
 
@@ -180,10 +180,10 @@ def test_a_paused_topic_keeps_what_is_published(world: World) -> None:
     world.fill(1)
     topic.pause()
     world.fill(2)
-    assert (topic.depth, channel.depth) == (2, 1)
+    assert (topic.depth, channel.state.depth) == (2, 1)
     assert Reader(world, channel, 9).offsets() == [0]
     topic.unpause()
-    assert (topic.depth, channel.depth) == (0, 2)
+    assert (topic.depth, channel.state.depth) == (0, 2)
 
 
 def test_a_channel_made_while_the_topic_is_paused_gets_what_is_published_then(world: World) -> None:
@@ -191,7 +191,7 @@ def test_a_channel_made_while_the_topic_is_paused_gets_what_is_published_then(wo
     topic.pause()
     world.fill(2)
     channel = world.channel()
-    assert channel.depth == 0
+    assert channel.state.depth == 0
     topic.unpause()
     assert Reader(world, channel, 9).offsets() == [0, 1]
 
@@ -202,11 +202,11 @@ def test_a_pause_survives_a_kill(world: World) -> None:
     world.fill(2)
     world.kill()
     assert world.topic.paused
-    assert (world.topic.depth, world.channel().depth) == (2, 0)
+    assert (world.topic.depth, world.channel().state.depth) == (2, 0)
     world.topic.unpause()
     world.kill()
     assert not world.topic.paused
-    assert (world.topic.depth, world.channel().depth) == (0, 2)
+    assert (world.topic.depth, world.channel().state.depth) == (0, 2)
 
 
 def test_empty_drops_what_no_channel_was_given(world: World) -> None:
@@ -217,7 +217,7 @@ def test_empty_drops_what_no_channel_was_given(world: World) -> None:
     world.fill(3)
     topic.empty()
     topic.empty()
-    assert (topic.depth, channel.depth) == (0, 2)
+    assert (topic.depth, channel.state.depth) == (0, 2)
     topic.unpause()
     world.fill(1)
     assert Reader(world, channel, 9).offsets() == [0, 1, 5]
@@ -237,7 +237,7 @@ def test_empty_leaves_the_channels_what_they_have(world: World) -> None:
     channel = world.channel()
     world.fill(2)
     world.topic.empty()
-    assert channel.depth == 2
+    assert channel.state.depth == 2
 
 
 def test_emptied_messages_stay_dropped_after_a_kill(world: World) -> None:
@@ -293,7 +293,7 @@ def test_channels_of_an_ephemeral_topic_are_bounded() -> None:
     for _ in range(5):
         world.fill(1, topic=topic)
         quick.dispatch(world.now)
-    assert (slow.depth, quick.depth) == (3, 0)
+    assert (slow.state.depth, quick.state.depth) == (3, 0)
     assert reader.offsets() == [0, 1, 2, 3, 4]
     assert Reader(world, slow, 9).offsets() == [0, 1, 2]
 
@@ -309,7 +309,7 @@ def test_an_ephemeral_topics_memory_lets_go_of_what_is_finished() -> None:
         world.publish(*[bytes(100)] * 50, topic=topic)
         reader.finish(*reader.offsets())
     assert topic.log.nbytes < 3000 * 150
-    assert channel.floor() == 0
+    assert channel.state.floor() == 0
     reader.requeue(0)
     assert reader.take() == [(0, 2)]
     assert reader.bodies[0] == b"m0"
@@ -414,7 +414,7 @@ def test_floor_is_what_the_slowest_needs(world: World) -> None:
     world.fill(4)
     reader, other = Reader(world, quick, 9), Reader(world, slow, 9)
     reader.finish(*reader.offsets())
-    assert (quick.floor(), slow.floor(), topic.floor()) == (6, 2, 2)
+    assert (quick.state.floor(), slow.state.floor(), topic.floor()) == (6, 2, 2)
     other.take()
     other.finish(2, 3, 4)
     assert topic.floor() == 5
@@ -475,7 +475,7 @@ def test_with_a_retention_of_its_own_unread_messages_go_as_well() -> None:
     start = topic.log.start_offset
     assert topic.head == start > 0  # and a first channel misses nothing but what is gone
     channel = world.channel()
-    assert (channel.cursor, channel.head) == (start, 20)
+    assert (channel.state.cursor, channel.state.head) == (start, 20)
     world.fill(20)
     world.clock.advance(SECOND + 1)
     assert topic.trim(Retention()) == 0  # a channel waits for it

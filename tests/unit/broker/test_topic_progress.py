@@ -29,7 +29,7 @@ def test_progress_survives_a_restart(world: World) -> None:
     reader.requeue(3)
     world.restart()
     channel = world.channel()
-    assert (channel.depth, channel.in_flight_count, channel.message_count) == (4, 0, 0)
+    assert (channel.state.depth, channel.state.in_flight_count, channel.message_count) == (4, 0, 0)
     assert sorted(Reader(world, channel, 9).take()) == [(1, 2), (3, 2), (4, 1), (5, 1)]
 
 
@@ -52,7 +52,7 @@ def test_messages_published_after_the_last_save_are_distributed_at_the_start(wor
     world.fill(3)
     world.kill()
     assert world.topic.depth == 0
-    assert [world.channel(name).depth for name in "ab"] == [3, 3]
+    assert [world.channel(name).state.depth for name in "ab"] == [3, 3]
 
 
 def test_an_idle_channel_of_a_paused_topic_has_what_it_was_given(world: World) -> None:
@@ -63,7 +63,7 @@ def test_an_idle_channel_of_a_paused_topic_has_what_it_was_given(world: World) -
     world.topic.pause()
     world.fill(1)
     world.kill()
-    assert (world.channel().depth, world.topic.depth) == (3, 1)
+    assert (world.channel().state.depth, world.topic.depth) == (3, 1)
 
 
 def test_changed_tells_whether_there_is_something_to_save(world: World) -> None:
@@ -91,7 +91,7 @@ def test_an_ephemeral_channel_is_not_written_down(world: World) -> None:
     topic.journal.save()
     reader = Reader(world, channel, 1)
     reader.finish(*reader.offsets())
-    assert channel.changed
+    assert channel.state.changed
     assert not topic.changed
 
 
@@ -130,7 +130,7 @@ def test_a_save_that_failed_is_made_good_by_the_next(world: World) -> None:
     world.kill()
     channel = world.channel()
     assert world.topic.groups == {"g": 2}
-    assert channel.deferred_count == 2
+    assert channel.state.deferred_count == 2
     assert Reader(world, channel, 9).take() == [(2, 2), (3, 2)]
 
 
@@ -146,7 +146,7 @@ def test_saves_that_fail_again_and_again(world: World) -> None:
     world.disk.heal()
     topic.journal.save()
     world.kill()
-    assert world.channel().depth == 0
+    assert world.channel().state.depth == 0
 
 
 def test_a_deletion_that_could_not_be_written_is_written_later(
@@ -190,15 +190,15 @@ def test_the_journal_is_compacted(world: World) -> None:
     while len(sizes) < 2 or sizes[-1] >= sizes[-2]:
         world.fill(1)
         for channel in channels:
-            channel.changed = True
+            channel.state.changed = True
         topic.journal.save()
         sizes.append(len(world.disk.content(JOURNAL)))
         assert sizes[-1] < 2 * COMPACT_BYTES_MIN
     assert sizes[-2] > COMPACT_BYTES_MIN
     world.kill()
     assert len(world.topic.channels) == 100
-    assert {channel.deferred_count for channel in world.topic.channels.values()} == {1}
-    assert {channel.depth for channel in world.topic.channels.values()} == {len(sizes)}
+    assert {channel.state.deferred_count for channel in world.topic.channels.values()} == {1}
+    assert {channel.state.depth for channel in world.topic.channels.values()} == {len(sizes)}
     assert world.topic.groups == {"g": 0}
 
 
@@ -258,7 +258,7 @@ def test_delete_removes_the_files_and_what_the_channels_held(world: World) -> No
     topic.delete()
     assert topic.exiting
     assert world.disk.paths() == []
-    assert (channel.depth, channel.in_flight_count) == (0, 0)
+    assert (channel.state.depth, channel.state.in_flight_count) == (0, 0)
     assert world.disk.list("/data/topics") == []
 
 
@@ -285,10 +285,10 @@ def test_a_channel_that_only_a_list_knows_begins_at_the_start(world: World) -> N
     world.channel("known")
     world.fill(3)
     channel = world.topic.listed_channel("lost")
-    assert (channel.cursor, channel.depth) == (0, 3)
+    assert (channel.state.cursor, channel.state.depth) == (0, 3)
     assert "channel lost is not in the journal" in str(world.topic.damage.pending[0])
     world.kill()
-    assert world.topic.channels["lost"].depth == 3
+    assert world.topic.channels["lost"].state.depth == 3
 
 
 @pytest.mark.parametrize("name", ["known", "deleted", "gone#ephemeral"])
@@ -299,7 +299,7 @@ def test_one_that_the_journal_knows_of_begins_where_it_does_always(world: World,
     world.topic.delete_channel("deleted")
     world.restart()
     channel = world.topic.listed_channel(name)
-    assert channel.depth == (3 if name == "known" else 0)
+    assert channel.state.depth == (3 if name == "known" else 0)
     assert world.topic.damage.pending == []
 
 
@@ -307,7 +307,7 @@ def test_a_topic_that_has_given_nothing_out_has_lost_no_channel(world: World) ->
     world.fill(3)
     channel = world.topic.listed_channel("first")
     world.topic.distribute()
-    assert channel.depth == 3
+    assert channel.state.depth == 3
     assert world.topic.damage.pending == []
 
 
@@ -317,10 +317,10 @@ def test_a_full_topic_drops_nothing_while_there_is_damage() -> None:
     world.topic.configure(TopicSettings(max_depth=5, overflow="drop-oldest"))
     spoil(world)
     world.fill(20)
-    assert (world.topic.channels["c"].depth, world.topic.dropped_count) == (20, 0)
+    assert (world.topic.channels["c"].state.depth, world.topic.dropped_count) == (20, 0)
     assert world.topic.accept_damage()
     world.fill(1)
-    assert world.topic.channels["c"].depth == 5
+    assert world.topic.channels["c"].state.depth == 5
 
 
 def test_the_broker_is_not_healthy_until_damage_is_accepted(world: World) -> None:

@@ -38,7 +38,7 @@ def test_channels_get_a_message_when_its_sync_has_ended(world: World) -> None:
     world.publish(b"a")
     begin_sync(topic)
     world.publish(b"b")
-    assert (topic.depth, channel.depth, reader.take()) == (0, 0, [])
+    assert (topic.depth, channel.state.depth, reader.take()) == (0, 0, [])
     topic.end_sync(None)
     assert reader.take() == [(0, 1)]
     sync(topic)
@@ -50,7 +50,7 @@ def test_a_failed_sync_shows_nothing(world: World) -> None:
     world.publish(b"a")
     begin_sync(topic)
     topic.end_sync(StorageError("broken"))
-    assert (topic.depth, channel.depth) == (0, 0)
+    assert (topic.depth, channel.state.depth) == (0, 0)
     topic.empty()
     assert topic.head == 0
 
@@ -75,9 +75,9 @@ def test_deferred_messages_are_deferred_from_their_arrival(world: World) -> None
     reader = Reader(world, channel, 9)
     world.publish(b"late", delay=5 * SECOND)
     world.publish(b"now")
-    assert channel.deferred_count == 0
+    assert channel.state.deferred_count == 0
     sync(topic)
-    assert channel.deferred_count == 1
+    assert channel.state.deferred_count == 1
     assert reader.take() == [(1, 1)]
     reader.finish(1)
     world.wait(5 * SECOND)
@@ -123,7 +123,7 @@ def test_bounds_count_what_waits_for_its_sync(world: World, overflow: str) -> No
             done(None)
     sync(topic)
     refused = sum(error is not None for error in outcomes)
-    assert (refused, channel.depth) == ((1, 4) if overflow == "refuse" else (0, 5))
+    assert (refused, channel.state.depth) == ((1, 4) if overflow == "refuse" else (0, 5))
 
 
 def test_a_split_while_messages_wait_for_their_sync(world: World) -> None:

@@ -105,9 +105,9 @@ async def test_a_pause_ends_with_what_has_waited(bench: Bench) -> None:
     registry.pause_topic(topic, True)
     bench.commits.publish(topic, Bodies.single(b"x"), 0, lambda error: None)
     bench.commits.commit()
-    assert (topic.depth, channel.depth) == (1, 0)
+    assert (topic.depth, channel.state.depth) == (1, 0)
     registry.pause_topic(topic, False)
-    assert (topic.depth, channel.depth) == (0, 1)
+    assert (topic.depth, channel.state.depth) == (0, 1)
     for paused in (True, False):
         registry.pause_channel(channel, paused)
         assert channel.paused is paused

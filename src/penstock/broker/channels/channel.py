@@ -1,8 +1,8 @@
 """A channel: every message of its topic, delivered until one of its consumers finishes it.
 
-What it owes and in which state that is stands in ``holdings``. Delivery hands a consumer a slice of
-a batch, as many messages as it has room for; finishing gives back a range. Only requeues,
-time-outs, touches, deferrals and sampling look at single messages.
+Its ``ChannelState`` says which messages it still owes. Delivery hands a consumer a slice of a
+batch, as many messages as it has room for; finishing gives back a range. Only requeues, time-outs,
+touches, deferrals and sampling look at single messages.
 
 Times named ``now`` are monotonic nanoseconds.
 """
@@ -10,11 +10,16 @@ Times named ``now`` are monotonic nanoseconds.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.channels.alarms import Alarms
-from penstock.broker.channels.channel_state import ChannelOptions, Holdings
+from penstock.broker.channels.channel_progress import ChannelProgress
+from penstock.broker.channels.channel_state import ChannelState
 from penstock.broker.channels.consumer import Consumer, Delivery
+from penstock.broker.channels.deferred import DeferredRange
+from penstock.broker.channels.latency import Latency
 from penstock.broker.channels.spent import (
     MOVE_BYTES_MAX,
     MOVE_MESSAGES_MAX,
@@ -22,15 +27,15 @@ from penstock.broker.channels.spent import (
     SpentRange,
 )
 from penstock.broker.dead_letters import Origins, Parcel, are_letters
+from penstock.broker.progress import ChannelRecord, Deferral, Range
 from penstock.broker.retrieval import retrieve
 from penstock.broker.runs import Offsets, runs
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
+from penstock.core.names import is_ephemeral
 from penstock.storage.batch import Batch
 from penstock.storage.log import ReadableLog
-
-__all__ = ["Channel", "ChannelOptions", "NotInFlightError"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +52,22 @@ class NotInFlightError(Exception):
     """The message is not in flight, or not to this consumer; the text is NSQ's."""
 
 
-class Channel(Holdings):
+@dataclass(slots=True)
+class ChannelOptions:
+    """Bounds of a channel: messages, and nanoseconds.
+
+    ``max_attempts`` (0: any number) and ``dead_letter_topic`` (``%s``: the topic's name) hold for
+    the channels that have no setting of their own.
+    """
+
+    mem_queue_size: int = 10_000
+    max_msg_timeout_ns: int = 900 * 10**9
+    latency_window_ns: int = 0  # over which latencies are measured; 0: they are not
+    max_attempts: int = 0
+    dead_letter_topic: str = "%s.dead"
+
+
+class Channel:
     """A named cursor over a topic queue's log, with acknowledgement of each message."""
 
     def __init__(
@@ -63,16 +83,32 @@ class Channel(Holdings):
         topic_name: str = "",
         bounded: bool = False,
     ) -> None:
-        super().__init__(name, log, cursor, clock=clock, alarms=alarms, options=options,
-                         topic_name=topic_name, bounded=bounded)  # fmt: skip
+        self.name = name
+        self.topic_name = topic_name
+        self.log = log
+        self.ephemeral = is_ephemeral(name)
+        self.state = ChannelState(cursor, options.mem_queue_size, bounded=bounded or self.ephemeral)
+        self.progress = ChannelProgress(name, log, self.state, clock)
+        self.latency: Latency | None = None
+        if options.latency_window_ns:
+            self.latency = Latency(options.latency_window_ns, clock, self.state.in_flight)
+        self.consumers: list[Consumer] = []
         self.paused = False
+        self.max_attempts = 0  # 0: any number
+        self.dead_letter_topic = ""
+        self.message_count = 0
         self.requeue_count = 0
         self.timeout_count = 0
         self.dead_letter_count = 0
         self.delivered_counts = [0, 0, 0]  # by Locality
-        self.dead_letter_topic = ""
+        self.wake_at: int | None = None
         self._hungry: tuple[Hungry, Hungry, Hungry] = ({}, {}, {})  # by Locality
+        self._backlog_end = 0
+        self._backlog_since_ns = 0  # monotonic
+        self._clock = clock
         self._chance = chance
+        self._alarms = alarms
+        self._max_msg_timeout_ns = options.max_msg_timeout_ns
 
     @property
     def delivered_count(self) -> int:
@@ -83,29 +119,33 @@ class Channel(Holdings):
 
     def advance(self, head: int, backlog: bool = False) -> None:
         """The topic has distributed its log up to ``head``; ``backlog``: what had waited in it."""
-        self.message_count += head - self.head
-        self.head = head
+        state = self.state
+        self.message_count += head - state.head
+        state.head = head
         if backlog:
-            self.backlog_end = head
-            self.backlog_since_ns = self._clock.monotonic_ns()
-        if self.bounded:
+            self._backlog_end = head
+            self._backlog_since_ns = self._clock.monotonic_ns()
+        if state.bounded:
             room = sum([max(0, c.room()) for hungry in self._hungry for c in hungry])
-            surplus = self.depth - self._options.mem_queue_size - room
-            if surplus > 0:
-                self._drop_newest(surplus)
+            state.drop_surplus(room)
+
+    def defer(self, first: int, next_: int, delay_ns: int, now: int) -> None:
+        """``[first, next_)`` of what comes or has come is to wait before its first delivery."""
+        self.state.skips.add(max(first, self.state.cursor), next_)
+        self._defer(now + delay_ns, first, next_, 0)
 
     # --- consumers -----------------------------------------------------------------------------
 
     def add_consumer(self, consumer: Consumer) -> None:
         self.consumers.append(consumer)
+        self.state.flights.append(consumer.flights)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """The consumer is gone; what it had in flight waits for its time-out."""
         self.consumers.remove(consumer)
         consumer.ready = 0  # whatever is still heard of it, nothing is given to it any more
         self._hungry[consumer.locality].pop(consumer, None)
-        if consumer.flights.count:
-            self._departed.append(consumer.flights)
+        self.state.leave(consumer.flights)
 
     def refresh(self, consumer: Consumer) -> None:
         """The consumer's room has changed: RDY, a finish, or its connection can be written
@@ -134,7 +174,7 @@ class Channel(Holdings):
                     latency.finished(offset, offset + 1)
         if flights.count < before:
             consumer.finish_count += before - flights.count
-            self.changed = True
+            self.state.changed = True
             self.refresh(consumer)
         return failed
 
@@ -165,7 +205,7 @@ class Channel(Holdings):
         if odd is None:
             raise NotInFlightError(self.why_not(offset))
         if timeout_ns is None:
-            latest = odd.delivered + self._options.max_msg_timeout_ns
+            latest = odd.delivered + self._max_msg_timeout_ns
             deadline = min(now + consumer.flights.timeout_ns, latest)
         else:
             deadline = now + timeout_ns
@@ -174,7 +214,7 @@ class Channel(Holdings):
 
     def why_not(self, offset: int) -> str:
         """Why a message cannot be finished, requeued or touched by a consumer that has it not."""
-        owned = any(offset in flights for flights in self._holders())
+        owned = any(offset in flights for flights in self.state.holders())
         return "client does not own message" if owned else "ID not in flight"
 
     # --- delivery ------------------------------------------------------------------------------
@@ -207,9 +247,10 @@ class Channel(Holdings):
     def _deliverable(self) -> int:
         if self.paused:
             return 0
-        self._border()  # requeued messages wait for the cursor, skips at it do not hold it back
-        fresh = self.head - self.cursor - len(self.skips)
-        return fresh + self.requeued.eligible(self.cursor)
+        state = self.state
+        state.border()  # requeued messages wait for the cursor, skips at it do not hold it back
+        fresh = state.head - state.cursor - len(state.skips)
+        return fresh + state.requeued.eligible(state.cursor)
 
     def _serve(self, consumer: Consumer, room: int, now: int) -> bool:
         deliveries: list[Delivery] = []
@@ -227,24 +268,25 @@ class Channel(Holdings):
             if self.latency is not None:
                 self.latency.delivered(deliveries)
             consumer.deliver(deliveries)
-            self.changed = True
+            self.state.changed = True
         return bool(deliveries)
 
     def _serve_requeued(
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> int:
+        state = self.state
         served = 0
         budget = SERVE_BYTES_MAX
         deadline = now + consumer.flights.timeout_ns
         while served < room and budget > 0:
-            entry = self.requeued.take(self.cursor, min(room - served, _REQUEUED_AT_ONCE))
+            entry = state.requeued.take(state.cursor, min(room - served, _REQUEUED_AT_ONCE))
             if entry is None:
                 break
             attempts = (entry.attempts + 1) & 0xFFFF  # u16 on the wire, wraps as in Go
             self._alarms.wake(self, deadline)
             rest = entry.first
             try:
-                for batch, first, next_ in retrieve(self.log, entry.first, entry.next, self._lose):
+                for batch, first, next_ in retrieve(self.log, entry.first, entry.next, state.lose):
                     deliveries.append(Delivery(batch, first, next_, attempts))
                     budget -= (next_ - first) * (len(batch.frames) // batch.count)
                     for offset in range(first, next_):
@@ -252,41 +294,42 @@ class Channel(Holdings):
                     served += next_ - first
                     rest = next_
             except StorageError:
-                self.requeued.put_back(entry._replace(first=rest))
+                state.requeued.put_back(entry._replace(first=rest))
                 raise
         return served
 
     def _serve_fresh(
         self, consumer: Consumer, room: int, now: int, deliveries: list[Delivery]
     ) -> None:
+        state = self.state
         budget = SERVE_BYTES_MAX
-        while room > 0 and budget > 0 and (border := self._border()) > self.cursor:
-            batches, place = self.log.batches_at(self.cursor)
+        while room > 0 and budget > 0 and (border := state.border()) > state.cursor:
+            batches, place = self.log.batches_at(state.cursor)
             if place >= len(batches):
-                self._step_to(border)  # nothing readable is left before the head
+                state.step_to(border)  # nothing readable is left before the head
                 continue
-            while place < len(batches) and room > 0 and budget > 0 and self.cursor < border:
+            while place < len(batches) and room > 0 and budget > 0 and state.cursor < border:
                 batch = batches[place]
                 place += 1
-                if batch.first_offset > self.cursor:
-                    self._step_to(min(border, batch.first_offset))
-                if self.cursor >= border or (
+                if batch.first_offset > state.cursor:
+                    state.step_to(min(border, batch.first_offset))
+                if state.cursor >= border or (
                     batch.delay_ns and self._defer_late(batch, border, now)
                 ):
                     break
                 frame_bytes = len(batch.frames) // batch.count
                 fitting = min(room, budget // frame_bytes + 1)
-                last = min(batch.next_offset, border, self.cursor + fitting)
-                budget -= (last - self.cursor) * frame_bytes
+                last = min(batch.next_offset, border, state.cursor + fitting)
+                budget -= (last - state.cursor) * frame_bytes
                 if consumer.sample_rate:
                     room -= self._sample(consumer, batch, last, now, deliveries)
                 else:
-                    deliveries.append(Delivery(batch, self.cursor, last, 1))
-                    self._launch(consumer, self.cursor, last, now)
-                    room -= last - self.cursor
-                self.cursor = last
-        if self.skips:
-            self.skips.discard_below(self.cursor)
+                    deliveries.append(Delivery(batch, state.cursor, last, 1))
+                    self._launch(consumer, state.cursor, last, now)
+                    room -= last - state.cursor
+                state.cursor = last
+        if state.skips:
+            state.skips.discard_below(state.cursor)
 
     def _launch(self, consumer: Consumer, first: int, last: int, now: int) -> None:
         deadline = consumer.flights.add(first, last, now)
@@ -298,51 +341,64 @@ class Channel(Holdings):
     ) -> int:
         """Deliver about ``sample_rate`` percent up to ``last``; the others vanish here."""
         kept = 0
-        for offset in range(self.cursor, last):
+        for offset in range(self.state.cursor, last):
             if self._chance.below(100) < consumer.sample_rate:
                 deliveries.append(Delivery(batch, offset, offset + 1, 1))
                 self._launch(consumer, offset, offset + 1, now)
                 kept += 1
         return kept
 
-    def _step_to(self, next_: int) -> None:
-        """Offsets up to ``next_`` are damaged in the log: step over them and count them."""
-        self._lose(next_ - self.cursor)
-        self.cursor = next_
-
     def _defer_late(self, batch: Batch, border: int, now: int) -> bool:
         """Defer a batch of the backlog whose time has not come.
 
         It is counted from the publish or, as in NSQ, from when the topic gave it to the channel.
         """
-        if batch.first_offset < self.backlog_end:
-            deadline = self.backlog_since_ns + batch.delay_ns
+        if batch.first_offset < self._backlog_end:
+            deadline = self._backlog_since_ns + batch.delay_ns
         else:
-            deadline = batch.timestamp_ns + batch.delay_ns - self._wall_ahead_ns()
+            deadline = batch.timestamp_ns + batch.delay_ns - self.progress.wall_ahead_ns()
         wait = min(deadline - now, batch.delay_ns)  # the wall clock may have been set back since
         if wait <= 0:
             return False
-        self.defer(self.cursor, min(batch.next_offset, border), wait, now)
+        self.defer(self.state.cursor, min(batch.next_offset, border), wait, now)
         return True
 
     # --- time ----------------------------------------------------------------------------------
 
     def tick(self, now: int) -> None:
         """Requeue what has timed out and what was deferred until now; then sleep again."""
-        for flights in self._holders():
+        state = self.state
+        for flights in state.holders():
             for first, next_, attempts in flights.expire(now):
                 self.timeout_count += next_ - first
                 self._requeue(first, next_, attempts)
-        self._departed = [flights for flights in self._departed if flights.count]
-        for _, first, next_, attempts in self.deferred.due(now):
+        state.departed = [flights for flights in state.departed if flights.count]
+        for _, first, next_, attempts in state.deferred.due(now):
             self._requeue(first, next_, attempts)
         for consumer in self.consumers:
             self.refresh(consumer)
-        deadlines = [flights.next_deadline() for flights in self._holders()]
-        deadlines.append(self.deferred.next_deadline())
-        waiting = [deadline for deadline in deadlines if deadline is not None]
-        if waiting:
-            self._alarms.wake(self, min(waiting))
+        self._sleep()
+
+    def _sleep(self) -> None:
+        """Wake up for the next deadline at the latest."""
+        deadline = self.state.next_deadline()
+        if deadline is not None:
+            self._alarms.wake(self, deadline)
+
+    def _defer(self, deadline: int, first: int, next_: int, attempts: int) -> None:
+        self.state.deferred.add(deadline, first, next_, attempts)
+        self.state.changed = True
+        self._alarms.wake(self, deadline)
+
+    def _requeue(self, first: int, next_: int, attempts: int) -> None:
+        """Deliver again, unless these messages have had all their attempts."""
+        state = self.state
+        state.changed = True
+        if self.max_attempts and attempts >= self.max_attempts:
+            state.spent.add(first, next_, attempts)
+            self._alarms.wake(self, self._clock.monotonic_ns())
+        else:
+            state.requeue(first, next_, attempts)
 
     # --- dead letters --------------------------------------------------------------------------
 
@@ -350,9 +406,9 @@ class Channel(Holdings):
         """Deliver a message at most so often (0: without end), then move it to that topic."""
         self.max_attempts = most
         self.dead_letter_topic = dead_letter_topic
-        again = self.spent.take(None)
+        again = self.state.spent.take(None)
         if most:
-            again += [SpentRange(*e[:3]) for e in self.requeued.take_spent(most)]
+            again += [SpentRange(*e[:3]) for e in self.state.requeued.take_spent(most)]
         for first, next_, attempts in again:
             self._requeue(first, next_, attempts)
 
@@ -362,7 +418,8 @@ class Channel(Holdings):
         One that is a dead letter already is not moved again, or it might go round in circles: it is
         delivered on.
         """
-        entries = self.spent.take(MOVE_MESSAGES_MAX)
+        state = self.state
+        entries = state.spent.take(MOVE_MESSAGES_MAX)
         if not entries:
             return None
         parcel = Parcel([], [], Origins(self.topic_name, self.name, [], []))
@@ -370,9 +427,9 @@ class Channel(Holdings):
         while entries and budget > 0:
             first, next_, attempts = entries.pop(0)
             try:
-                for batch, low, high in retrieve(self.log, first, next_, self._lose):
+                for batch, low, high in retrieve(self.log, first, next_, state.lose):
                     if are_letters(batch):
-                        self._requeue_again(low, high, attempts)
+                        state.requeue(low, high, attempts)
                     else:
                         budget -= parcel.add(batch, low, high, attempts, self.log.id_base)
                     first = high
@@ -386,19 +443,20 @@ class Channel(Holdings):
                 budget = 0
             if first < next_:
                 entries.insert(0, SpentRange(first, next_, attempts))
-        self.spent.put_back(entries)
-        self.spent.move(parcel.move)
-        self.changed = True
+        state.spent.put_back(entries)
+        state.spent.move(parcel.move)
+        state.changed = True
         return parcel if parcel.move else None
 
     def settle(self, parcel: Parcel, now: int, *, moved: bool) -> None:
         """The parcel is in the dead-letter topic, or it could not be: then once more, later."""
-        if not self.spent.end(parcel.move, moved):
+        state = self.state
+        if not state.spent.end(parcel.move, moved):
             return  # emptied meanwhile
         if moved:
             self.dead_letter_count += len(parcel.frames)
-        self.changed = True
-        if self.spent.count:
+        state.changed = True
+        if state.spent.count:
             self._alarms.wake(self, now if moved else now + MOVE_RETRY_NS)
 
     # --- administration ------------------------------------------------------------------------
@@ -411,6 +469,37 @@ class Channel(Holdings):
         self.paused = False
 
     def empty(self) -> None:
-        super().empty()
+        """Forget all: waiting, deferred and in flight. Later finishes of those fail."""
+        self.state.empty()
+        if self.latency is not None:
+            self.latency.emptied()
         for consumer in self.consumers:
             self.refresh(consumer)
+
+    def seek(self, offset: int, head: int) -> None:
+        """Forget all and go on from ``offset`` of the log, further back or ahead.
+
+        What the log holds from there up to the topic's ``head`` is delivered (again), whatever was
+        done about it before.
+        """
+        self.empty()
+        self.state.cursor = offset
+        self.state.head = max(head, offset)
+
+    def release_deferred(self, offsets: Iterable[int] | None) -> list[DeferredRange]:
+        """Deliver these deferred messages, or all, now in the order of their deadlines; returns
+        those that were deferred.
+        """
+        taken = sorted(self.state.cancel_deferred(offsets))
+        for _, first, next_, attempts in taken:
+            self._requeue(first, next_, attempts)
+        return taken
+
+    def restore(
+        self, record: ChannelRecord, deferred: list[Deferral], doubtful: Iterable[Range] = ()
+    ) -> None:
+        """Go on from a record, and deliver the messages of whose state there is doubt."""
+        self.progress.restore(record, deferred)
+        for first, next_ in doubtful:
+            self.progress.owe(first, next_)
+        self._sleep()

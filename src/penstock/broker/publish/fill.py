@@ -11,6 +11,7 @@ from penstock.broker.publish.bounds import Bounds
 
 if TYPE_CHECKING:
     from penstock.broker.channels.channel import Channel
+    from penstock.broker.channels.channel_state import ChannelState
     from penstock.storage.log import Log
     from penstock.storage.memory_log import MemoryLog
 
@@ -41,7 +42,7 @@ class Filled(Protocol):
 def fill_of(topic: Filled) -> Fill:
     """The fill of a topic: of its fullest channel, or of what waits in the topic itself."""
     size = mean_bytes(topic.log)
-    fills = [fill_of_channel(topic.log, channel, size) for channel in topic.channels.values()]
+    fills = [fill_of_channel(topic.log, channel.state, size) for channel in topic.channels.values()]
     fills.append(fill_waiting(topic))
     return Fill(max(fill.messages for fill in fills), max(fill.nbytes for fill in fills))
 
@@ -51,13 +52,13 @@ def fill_waiting(topic: Filled) -> Fill:
     return Fill(topic.log.append_offset - topic.head, topic.log.bytes_from(topic.head))
 
 
-def fill_of_channel(log: Log | MemoryLog, channel: Channel, mean_bytes: float) -> Fill:
+def fill_of_channel(log: Log | MemoryLog, state: ChannelState, mean_bytes: float) -> Fill:
     """Messages that one channel needs, with those that wait in the topic for it."""
-    skipped = len(channel.skips)
-    ahead = log.append_offset - channel.cursor
-    behind = channel.unfinished_count - (channel.head - channel.cursor - skipped)
+    skipped = len(state.skips)
+    ahead = log.append_offset - state.cursor
+    behind = state.unfinished_count - (state.head - state.cursor - skipped)
     share = (ahead - skipped) / ahead if ahead else 0
-    nbytes = log.bytes_from(channel.cursor) * share + behind * mean_bytes
+    nbytes = log.bytes_from(state.cursor) * share + behind * mean_bytes
     return Fill(ahead - skipped + behind, int(nbytes))
 
 

@@ -130,9 +130,8 @@ class Limiter:
         size = mean_bytes(topic.log)
         dropped = 0
         for channel in topic.channels.values():
-            dropped += channel.drop_oldest(
-                fill_of_channel(topic.log, channel, size).surplus(self.bounds)
-            )
+            surplus = fill_of_channel(topic.log, channel.state, size).surplus(self.bounds)
+            dropped += channel.state.drop_oldest(surplus)
         surplus = min(fill_waiting(topic).surplus(self.bounds), topic.depth)
         if surplus:
             topic.skip_to(topic.head + surplus)

@@ -42,7 +42,9 @@ async def test_what_was_finished_stays_finished_what_was_not_counts_on(start: St
     consumer = await nsqd.consumer("t", ready=3)
     first, second, third = await consumer.messages(3)
     consumer.send(b"RDY 2\nFIN %s\nREQ %s 0\n" % (second.id, third.id))
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 2)
+    await nsqd.until(
+        lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.in_flight_count == 2
+    )
     nsqd = await restarted(nsqd, start)
     channel = await nsqd.channel("t")
     assert (channel["depth"], channel["in_flight_count"], channel["message_count"]) == (3, 0, 0)
@@ -192,7 +194,9 @@ async def test_a_full_disk_does_not_keep_it_from_ending(
     await nsqd.publish("t", b"1", b"2")
     message = await consumer.message()
     consumer.send(b"FIN %s\n" % message.id)
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.until(
+        lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.in_flight_count == 1
+    )
     disk.fail("append", within="journal", times=-1, code=errno.ENOSPC)
     disk.fail("replace", times=-1, code=errno.ENOSPC)
     await nsqd.stop()

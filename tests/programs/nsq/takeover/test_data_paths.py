@@ -34,7 +34,7 @@ async def consume(nsqd: Running, topic: str, channel: str, count: int) -> Listed
     got = await client.messages(count)
     client.send(b"".join([b"FIN %b\n" % message.id for message in got]))
     await nsqd.until(
-        lambda: nsqd.nsqd.node.broker.topics[topic].channels[channel].in_flight_count == 0
+        lambda: nsqd.nsqd.node.broker.topics[topic].channels[channel].state.in_flight_count == 0
     )
     client.writer.close()
     return sorted([m.timestamp, m.attempts, m.body.decode("latin-1")] for m in got)

@@ -10,8 +10,7 @@ import pytest
 from penstock.broker.channels.channel import READ_RETRY_NS, SERVE_BYTES_MAX, NotInFlightError
 from penstock.broker.progress import ChannelRecord
 from penstock.core.units import MILLISECOND, SECOND
-from penstock.nsq.protocol.bodies import Bodies
-from tests.unit.broker.conftest import TIMEOUT, Reader, World, ignore
+from tests.unit.broker.conftest import TIMEOUT, Reader, World
 
 GRAIN = 10 * MILLISECOND
 NOT_IN_FLIGHT = "^ID not in flight$"
@@ -40,7 +39,7 @@ def test_ready_is_a_level_not_a_budget(world: World) -> None:
     world.fill(6)
     reader = Reader(world, channel, 2)
     assert reader.offsets() == [0, 1]
-    assert (channel.depth, channel.in_flight_count) == (4, 2)
+    assert (channel.state.depth, channel.state.in_flight_count) == (4, 2)
     reader.finish(0)
     assert reader.offsets() == [2]
     reader.ready(4)
@@ -60,10 +59,10 @@ def test_counts(world: World) -> None:
     reader.finish(0)
     reader.requeue(1)
     assert (channel.message_count, channel.delivered_count) == (5, 3)
-    assert (channel.requeue_count, channel.timeout_count, channel.lost_count) == (1, 0, 0)
+    assert (channel.requeue_count, channel.timeout_count, channel.state.lost_count) == (1, 0, 0)
     consumer = reader.consumer
     assert (consumer.message_count, consumer.finish_count, consumer.requeue_count) == (3, 1, 1)
-    assert (consumer.in_flight, channel.in_flight_count, channel.depth) == (1, 1, 3)
+    assert (consumer.in_flight, channel.state.in_flight_count, channel.state.depth) == (1, 1, 3)
 
 
 def test_a_paused_channel_delivers_nothing_but_takes_finishes(world: World) -> None:
@@ -74,7 +73,7 @@ def test_a_paused_channel_delivers_nothing_but_takes_finishes(world: World) -> N
     channel.pause()
     assert reader.finish(0) == []
     assert reader.offsets() == []
-    assert channel.depth == 2
+    assert channel.state.depth == 2
     channel.unpause()
     assert reader.offsets() == [1]
 
@@ -83,9 +82,9 @@ def test_backend_depth_is_what_the_memory_queue_does_not_hold() -> None:
     world = World(memory=3)
     channel = world.channel()
     world.fill(2)
-    assert (channel.depth, channel.backend_depth) == (2, 0)
+    assert (channel.state.depth, channel.state.backend_depth) == (2, 0)
     world.fill(3)
-    assert (channel.depth, channel.backend_depth) == (5, 2)
+    assert (channel.state.depth, channel.state.backend_depth) == (5, 2)
 
 
 @pytest.mark.parametrize(("messages", "shares"), [(9, [3, 3, 3]), (10, [4, 3, 3]), (2, [1, 1, 0])])
@@ -155,7 +154,7 @@ def test_a_round_of_redelivered_messages_is_bounded_too(world: World) -> None:
     reader.stop_after = 1
     got = reader.offsets()
     assert 0 < len(got) * size <= SERVE_BYTES_MAX + 16 * size
-    assert channel.depth == 40 - len(got)
+    assert channel.state.depth == 40 - len(got)
 
 
 def test_a_message_larger_than_a_round_is_delivered(world: World) -> None:
@@ -173,9 +172,9 @@ def test_sampling_keeps_what_the_dice_say() -> None:
     reader = Reader(world, channel, 100, sample=50)
     assert reader.offsets() == [0, 3, 4]
     assert world.draws.left == []
-    assert (channel.depth, channel.in_flight_count) == (0, 3)
+    assert (channel.state.depth, channel.state.in_flight_count) == (0, 3)
     assert reader.finish(0, 3, 4) == []
-    assert channel.floor() == 6
+    assert channel.state.floor() == 6
 
 
 def test_sampled_out_messages_take_no_room() -> None:
@@ -195,7 +194,7 @@ def test_a_round_that_samples_all_away_is_not_the_end() -> None:
         world.publish(bytes(SERVE_BYTES_MAX // 5))
     reader = Reader(world, channel, 5, sample=1)
     assert reader.take() == []
-    assert (channel.depth, channel.floor()) == (0, 20)
+    assert (channel.state.depth, channel.state.floor()) == (0, 20)
 
 
 def test_sampling_does_not_touch_redelivered_messages() -> None:
@@ -217,13 +216,13 @@ def test_finish_in_order_and_out_of_order(world: World) -> None:
     reader = Reader(world, channel, 8)
     reader.take()
     assert reader.finish(0, 1, 2) == []
-    assert channel.floor() == 3
+    assert channel.state.floor() == 3
     assert reader.finish(7, 5) == []
-    assert channel.floor() == 3
+    assert channel.state.floor() == 3
     assert reader.finish(4, 3) == []
-    assert channel.floor() == 6
+    assert channel.state.floor() == 6
     assert reader.finish(6) == []
-    assert (channel.floor(), channel.in_flight_count) == (8, 0)
+    assert (channel.state.floor(), channel.state.in_flight_count) == (8, 0)
     assert reader.consumer.finish_count == 8
 
 
@@ -256,11 +255,11 @@ def test_finish_makes_room_and_changes_the_channel(world: World) -> None:
     reader = Reader(world, channel, 1)
     reader.take()
     world.broker.save()
-    assert not channel.changed
+    assert not channel.state.changed
     reader.finish(77)
-    assert not channel.changed
+    assert not channel.state.changed
     reader.finish(0)
-    assert channel.changed
+    assert channel.state.changed
     assert reader.offsets() == [1]
 
 
@@ -303,14 +302,14 @@ def test_requeue_with_a_delay_waits(world: World) -> None:
     reader = Reader(world, channel, 1)
     reader.take()
     reader.requeue(0, 3 * SECOND)
-    assert (channel.deferred_count, channel.requeue_count) == (1, 1)
+    assert (channel.state.deferred_count, channel.requeue_count) == (1, 1)
     assert reader.offsets() == [1]
     reader.finish(1)
     world.wait(3 * SECOND - 1)
     assert reader.take() == []
     world.wait(1)
     assert reader.take() == [(0, 2)]
-    assert channel.deferred_count == 0
+    assert channel.state.deferred_count == 0
     assert channel.timeout_count == 0
 
 
@@ -367,9 +366,9 @@ def test_a_damaged_gap_is_stepped_over_and_counted(
     reader = Reader(world, channel, 10)
     with caplog.at_level(logging.CRITICAL):
         assert reader.offsets() == [0, 1, 4, 5]
-    assert (channel.lost_count, channel.depth) == (2, 0)
+    assert (channel.state.lost_count, channel.state.depth) == (2, 0)
     reader.finish(0, 1, 4, 5)
-    assert channel.floor() == 6
+    assert channel.state.floor() == 6
 
 
 def test_damage_at_the_end_is_stepped_over(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -380,7 +379,7 @@ def test_damage_at_the_end_is_stepped_over(world: World, caplog: pytest.LogCaptu
     reader = Reader(world, channel, 10)
     with caplog.at_level(logging.CRITICAL):
         assert reader.offsets() == [0, 1, 2]
-    assert channel.lost_count == 1
+    assert channel.state.lost_count == 1
     world.fill(1)
     assert reader.offsets() == [4]
 
@@ -397,7 +396,8 @@ def test_a_requeued_message_that_was_damaged_is_counted_too(
     reader = Reader(world, channel, 10)
     with caplog.at_level(logging.CRITICAL):
         assert reader.take() == [(0, 2), (2, 2)]
-    assert (channel.lost_count, channel.depth, channel.requeued.count) == (1, 0, 0)
+    state = channel.state
+    assert (state.lost_count, state.depth, state.requeued.count) == (1, 0, 0)
 
 
 def test_a_failed_read_loses_nothing_and_is_tried_again(
@@ -410,7 +410,7 @@ def test_a_failed_read_loses_nothing_and_is_tried_again(
     world.disk.fail("read")
     assert reader.take() == []
     assert "CHANNEL(c): failed to read from the log - " in caplog.text
-    assert (channel.depth, channel.lost_count) == (3, 0)
+    assert (channel.state.depth, channel.state.lost_count) == (3, 0)
     world.wait(READ_RETRY_NS - 1)
     assert reader.rounds == []
     world.wait(1)
@@ -429,7 +429,7 @@ def test_a_failed_read_of_requeued_messages_loses_nothing(
     world.disk.fail("read")
     with caplog.at_level(logging.CRITICAL):
         assert reader.take() == []
-    assert channel.depth == 3
+    assert channel.state.depth == 3
     world.wait(READ_RETRY_NS)
     assert reader.take() == [(0, 2), (1, 2), (2, 2)]
 
@@ -448,7 +448,7 @@ def test_a_failed_read_in_the_middle_delivers_nothing_twice(
     with caplog.at_level(logging.CRITICAL):
         before = reader.take()
     assert 0 < len(before) < 6
-    assert channel.depth == 6 - len(before)
+    assert channel.state.depth == 6 - len(before)
     world.disk.heal()
     world.wait(READ_RETRY_NS)
     assert before + reader.take() == [(offset, 2) for offset in range(6)]
@@ -468,8 +468,9 @@ def test_empty_forgets_all(world: World) -> None:
     gone.leave()
     reader.requeue(0)
     channel.empty()
-    assert (channel.depth, channel.in_flight_count, channel.deferred_count) == (0, 0, 0)
-    assert channel.floor() == 7
+    state = channel.state
+    assert (state.depth, state.in_flight_count, state.deferred_count) == (0, 0, 0)
+    assert channel.state.floor() == 7
     assert reader.finish(1) == [1]
     assert channel.why_not(1) == "ID not in flight"
     world.wait(10 * TIMEOUT)
@@ -488,82 +489,3 @@ def test_empty_makes_room(world: World) -> None:
     world.fill(1)
     channel.dispatch(world.now)
     assert reader.take() == first_tries(1)
-
-
-# --- what is needed and what is written down -----------------------------------------------------
-
-
-def test_needed_is_all_that_is_not_finished(world: World) -> None:
-    channel = world.channel()
-    world.fill(3)
-    world.publish(b"late", delay=SECOND)  # 3
-    world.fill(2)
-    reader = Reader(world, channel, 3)
-    reader.take()
-    reader.finish(1)
-    reader.requeue(2)
-    offsets = [o for first, next_ in channel.needed() for o in range(first, next_)]
-    assert sorted(offsets) == [0, 2, 3, 4, 5]
-    assert channel.floor() == 0
-
-
-def test_record_and_restore(world: World) -> None:
-    channel = world.channel()
-    world.fill(6)
-    world.publish(b"late", delay=SECOND)  # 6
-    world.fill(1)
-    reader = Reader(world, channel, 4)
-    reader.take()
-    reader.finish(0, 2)
-    reader.requeue(3)
-    record = channel.record(everything=True)
-    assert not channel.changed
-    assert (record.name, record.cursor, record.head) == ("c", 4, 8)
-    assert sorted(record.unfinished) == [(1, 2, 1), (3, 4, 1)]
-    assert record.skips == [(6, 7)]
-    assert record.deferred == [(world.clock.wall_ns() + SECOND, 6, 7, 0)]
-    other = world.topic.channel("other")
-    other.restore(record, record.deferred)
-    heir = Reader(world, other, 10)
-    assert sorted(heir.take()) == [(1, 2), (3, 2), (4, 1), (5, 1), (7, 1)]
-    world.wait(SECOND)
-    assert heir.take() == first_tries(6)
-
-
-def test_restore_keeps_within_the_log(world: World) -> None:
-    """After a power cut a record may know more than the log, after a trim less."""
-    world.fill(5)
-    channel = world.topic.channel("c")
-    wall = world.clock.wall_ns()
-    record = ChannelRecord("c", 8, 9, [(0, 1, 1), (4, 7, 2), (7, 8, 1)], [(6, 9)], True, [], [])
-    channel.restore(record, [(wall, 3, 12, 1), (wall, 5, 6, 0)])
-    assert (channel.cursor, channel.head, len(channel.skips)) == (5, 5, 0)
-    assert [(e.first, e.next) for e in channel.requeued] == [(0, 1), (4, 5)]
-    assert [(e.first, e.next) for e in channel.deferred] == [(3, 5)]
-    reader = Reader(world, channel, 10)
-    assert reader.take() == [(0, 2), (4, 3)]
-
-
-def test_what_a_record_adds_is_only_what_is_new(world: World) -> None:
-    channel = world.channel()
-    world.publish(b"a", delay=SECOND)
-    assert len(channel.record(everything=False).deferred) == 1
-    world.publish(b"b", delay=2 * SECOND)
-    world.wait(SECOND)
-    record = channel.record(everything=False)
-    assert (record.reset, record.undeferred) == (False, [0])
-    assert [entry[1:] for entry in record.deferred] == [(1, 2, 0)]
-    assert len(channel.record(everything=True).deferred) == 1
-
-
-def test_a_full_channel_drops_on_both_sides_of_what_is_deferred() -> None:
-    world = World(memory=1)
-    channel = world.channel("c#ephemeral")
-    for bodies, delay in (([b"0", b"1"], 0), ([b"2"], SECOND), ([b"3", b"4", b"5"], 0)):
-        world.topic.stage(Bodies.from_list(bodies), delay, ignore)
-    world.topic.commit()
-    assert (channel.depth, channel.deferred_count) == (1, 1)
-    reader = Reader(world, channel, 10)
-    assert reader.offsets() == [0]
-    world.wait(2 * SECOND)
-    assert reader.offsets() == [2]

@@ -141,7 +141,8 @@ def test_a_touched_message_can_be_finished(world: World) -> None:
     reader.touch(1)
     assert reader.finish(0, 1, 2) == []
     world.wait(TIMEOUT_MAX)
-    assert (channel.timeout_count, channel.in_flight_count, channel.floor()) == (0, 0, 3)
+    state = channel.state
+    assert (channel.timeout_count, state.in_flight_count, state.floor()) == (0, 0, 3)
 
 
 def test_a_departed_consumers_messages_wait_for_their_time_out(world: World) -> None:
@@ -153,8 +154,8 @@ def test_a_departed_consumers_messages_wait_for_their_time_out(world: World) -> 
     heir.ready(10)
     assert heir.offsets() == [2]
     heir.finish(2)
-    assert channel.in_flight_count == 2
-    assert channel.floor() == 0
+    assert channel.state.in_flight_count == 2
+    assert channel.state.floor() == 0
     assert channel.why_not(0) == "client does not own message"
     world.wait(TIMEOUT - 1)
     assert heir.take() == []
@@ -171,7 +172,7 @@ def test_a_departed_consumer_is_given_nothing_more(world: World) -> None:
     world.fill(1)
     assert gone.take() == []
     assert channel.consumers == []
-    assert channel.depth == 1
+    assert channel.state.depth == 1
 
 
 def test_a_departed_consumer_may_still_finish(world: World) -> None:
@@ -181,9 +182,9 @@ def test_a_departed_consumer_may_still_finish(world: World) -> None:
     gone.take()
     gone.leave()
     assert gone.finish(0) == []
-    assert channel.in_flight_count == 1
+    assert channel.state.in_flight_count == 1
     world.wait(TIMEOUT)
-    assert (channel.in_flight_count, channel.timeout_count) == (0, 1)
+    assert (channel.state.in_flight_count, channel.timeout_count) == (0, 1)
 
 
 # --- deferral ------------------------------------------------------------------------------------
@@ -195,15 +196,15 @@ def test_a_message_published_with_a_delay_waits(world: World) -> None:
     world.publish(b"late", b"later", delay=2 * SECOND)
     world.publish(b"b")
     reader = Reader(world, channel, 10)
-    assert (channel.depth, channel.deferred_count, channel.message_count) == (2, 2, 4)
+    assert (channel.state.depth, channel.state.deferred_count, channel.message_count) == (2, 2, 4)
     assert reader.offsets() == [0, 3]
     reader.finish(0, 3)
-    assert channel.floor() == 1
+    assert channel.state.floor() == 1
     world.wait(2 * SECOND - 1)
     assert reader.take() == []
     world.wait(1)
     assert reader.take() == first_tries(1, 2)
-    assert (channel.depth, channel.deferred_count) == (0, 0)
+    assert (channel.state.depth, channel.state.deferred_count) == (0, 0)
 
 
 def test_delays_of_a_backlog_count_from_its_distribution(world: World) -> None:
@@ -214,7 +215,7 @@ def test_delays_of_a_backlog_count_from_its_distribution(world: World) -> None:
     reader = Reader(world, channel, 10)
     assert reader.offsets() == [1]
     reader.finish(1)
-    assert channel.deferred_count == 1
+    assert channel.state.deferred_count == 1
     world.wait(5 * SECOND - 1)
     assert reader.take() == []
     world.wait(1)
@@ -280,7 +281,7 @@ def test_no_delay_grows_when_the_clock_is_set_back_before_a_start(
     world.publish(b"late", delay=30 * SECOND)
     if is_saved:
         world.broker.save()
-        assert channel.deferred_count == 1
+        assert channel.state.deferred_count == 1
     world.clock.set_wall(world.clock.wall_ns() - 5 * DAY)
     world.kill()
     reader = Reader(world, world.channel(), 1)
@@ -297,7 +298,7 @@ def test_deadlines_of_two_clocks_are_not_mixed(world: World) -> None:
     world.clock.set_wall(world.clock.wall_ns() - 5 * DAY)
     world.fill(1)
     world.broker.save()
-    assert channel.deferred_count == 1
+    assert channel.state.deferred_count == 1
     world.kill()
     reader = Reader(world, world.channel(), 2)
     assert reader.offsets() == [1]
@@ -324,7 +325,7 @@ def test_delays_run_on_while_the_broker_is_down(world: World) -> None:
     world.open()
     channel = world.channel()
     reader = Reader(world, channel, 10)
-    assert (reader.take(), channel.deferred_count, channel.depth) == ([], 2, 0)
+    assert (reader.take(), channel.state.deferred_count, channel.state.depth) == ([], 2, 0)
     world.wait(10 * SECOND - 1)
     assert reader.take() == []
     world.wait(1)
@@ -352,7 +353,7 @@ def test_an_ephemeral_channel_drops_the_newest_it_has_no_room_for() -> None:
     world = World(memory=3)
     channel = world.channel("c#ephemeral")
     world.fill(5)
-    assert (channel.depth, channel.backend_depth, channel.message_count) == (3, 0, 5)
+    assert (channel.state.depth, channel.state.backend_depth, channel.message_count) == (3, 0, 5)
     reader = Reader(world, channel, 2)
     assert reader.offsets() == [0, 1]
     world.fill(3)  # offsets 5 to 7: two fit
@@ -365,9 +366,9 @@ def test_an_ephemeral_channel_counts_the_room_of_its_consumers() -> None:
     channel = world.channel("c#ephemeral")
     reader = Reader(world, channel, 4)
     world.publish(*[b"x"] * 9)
-    assert channel.depth == 7
+    assert channel.state.depth == 7
     assert reader.offsets() == [0, 1, 2, 3]
-    assert channel.depth == 3
+    assert channel.state.depth == 3
 
 
 def test_deferred_messages_take_no_room_of_a_bounded_channel() -> None:
@@ -376,7 +377,7 @@ def test_deferred_messages_take_no_room_of_a_bounded_channel() -> None:
     world.fill(1)
     world.publish(*[b"x"] * 4, delay=SECOND)  # 1 to 4
     world.fill(2)  # 5 fits, 6 does not
-    assert (channel.depth, channel.deferred_count) == (2, 4)
+    assert (channel.state.depth, channel.state.deferred_count) == (2, 4)
     reader = Reader(world, channel, 10)
     assert reader.offsets() == [0, 5]
     world.wait(SECOND)
@@ -390,10 +391,10 @@ def test_a_full_channel_drops_around_what_is_deferred() -> None:
     topic.pause()
     world.fill(3)
     topic.unpause()
-    assert channel.depth == 1
+    assert channel.state.depth == 1
     world.publish(b"x", delay=SECOND)
     world.fill(2)
-    assert (channel.depth, channel.deferred_count) == (1, 1)
+    assert (channel.state.depth, channel.state.deferred_count) == (1, 1)
     reader = Reader(world, channel, 10)
     assert reader.offsets() == [0]
 
@@ -402,5 +403,5 @@ def test_a_durable_channel_drops_nothing() -> None:
     world = World(memory=3)
     channel = world.channel()
     world.fill(9)
-    assert channel.depth == 9
+    assert channel.state.depth == 9
     assert Reader(world, channel, 20).offsets() == list(range(9))

@@ -65,7 +65,8 @@ def test_after_the_last_attempt_a_message_is_spent(world: World) -> None:
     reader = give_up(world, 2, count=2)
     channel = reader.channel
     assert reader.take() == []
-    assert (channel.spent.count, channel.depth, channel.requeued.count) == (2, 2, 0)
+    state = channel.state
+    assert (state.spent.count, state.depth, state.requeued.count) == (2, 2, 0)
     parcel = channel.take_spent(world.now)
     assert parcel is not None
     base = world.topic.log.id_base
@@ -73,8 +74,8 @@ def test_after_the_last_attempt_a_message_is_spent(world: World) -> None:
     assert [bytes(frame)[34:] for frame in parcel.frames] == [b"m0", b"m1"]
     assert channel.take_spent(world.now) is None
     channel.settle(parcel, world.now, moved=True)
-    assert (channel.spent.count, channel.dead_letter_count, channel.depth) == (0, 2, 0)
-    assert channel.floor() == 2
+    assert (channel.state.spent.count, channel.dead_letter_count, channel.state.depth) == (0, 2, 0)
+    assert channel.state.floor() == 2
 
 
 def test_time_outs_are_attempts_too(world: World) -> None:
@@ -83,7 +84,7 @@ def test_time_outs_are_attempts_too(world: World) -> None:
     world.fill(1)
     assert Reader(world, channel, 1).offsets() == [0]
     world.wait(TIMEOUT)
-    assert (channel.timeout_count, channel.spent.count) == (1, 1)
+    assert (channel.timeout_count, channel.state.spent.count) == (1, 1)
     assert channel.wake_at == world.now, "the shell is told at once"
 
 
@@ -93,7 +94,7 @@ def test_what_cannot_be_published_is_kept_and_asked_for_again(world: World) -> N
     assert parcel is not None
     world.broker.tick(world.now)
     channel.settle(parcel, world.now, moved=False)
-    assert (channel.spent.count, channel.dead_letter_count) == (1, 0)
+    assert (channel.state.spent.count, channel.dead_letter_count) == (1, 0)
     world.clock.advance(SECOND)
     assert channel in world.broker.tick(world.now)
     assert channel.take_spent(world.now) is not None
@@ -105,7 +106,7 @@ def test_a_move_that_ends_after_the_channel_was_emptied(world: World) -> None:
     assert parcel is not None
     channel.empty()
     channel.settle(parcel, world.now, moved=True)
-    assert (channel.spent.count, channel.dead_letter_count) == (0, 0)
+    assert (channel.state.spent.count, channel.dead_letter_count) == (0, 0)
 
 
 @pytest.mark.parametrize("restart", [World.restart, World.kill])
@@ -115,9 +116,9 @@ def test_spent_messages_survive_a_restart_as_such(world: World, restart: object)
     assert callable(restart)
     restart(world)
     channel = world.topic.channels["c"]
-    assert channel.requeued.count == 1, "this time the channel has no limit"
+    assert channel.state.requeued.count == 1, "this time the channel has no limit"
     channel.limit_attempts(2, "t.dead")
-    assert (channel.requeued.count, channel.spent.count) == (0, 1)
+    assert (channel.state.requeued.count, channel.state.spent.count) == (0, 1)
 
 
 def test_a_limit_that_is_lifted_lets_them_come_again(world: World) -> None:
@@ -148,10 +149,10 @@ def test_a_dead_letter_is_not_moved_again(world: World) -> None:
 
 def test_a_damaged_message_is_lost_not_moved_for_ever(world: World) -> None:
     channel = give_up(world, 1).channel
-    channel.spent.add(500, 501, 1)  # nothing is there
+    channel.state.spent.add(500, 501, 1)  # nothing is there
     first = channel.take_spent(world.now)
     assert first is not None
     assert len(first.frames) == 1
     channel.settle(first, world.now, moved=True)
     assert channel.take_spent(world.now) is None
-    assert (channel.spent.count, channel.lost_count) == (0, 1)
+    assert (channel.state.spent.count, channel.state.lost_count) == (0, 1)

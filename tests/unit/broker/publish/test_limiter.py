@@ -93,12 +93,13 @@ def test_the_oldest_are_dropped_but_not_what_is_in_flight(world: World) -> None:
     reader = Reader(world, channel, 1)
     assert reader.offsets() == [0]
     assert offer(topic, 4) == [None]
-    assert (channel.depth, channel.in_flight_count, channel.dropped_count) == (4, 1, 2)
+    state = channel.state
+    assert (state.depth, state.in_flight_count, state.dropped_count) == (4, 1, 2)
     reader.ready(9)
     assert reader.offsets() == [3, 4, 5, 6]
     assert topic.dropped_count == 2
     assert offer(topic, 3) == [None]
-    assert channel.unfinished_count == 5, "nothing but what is in flight is left"
+    assert channel.state.unfinished_count == 5, "nothing but what is in flight is left"
 
 
 def test_requeued_ones_are_the_oldest_and_deferred_ones_go_last(world: World) -> None:
@@ -112,10 +113,11 @@ def test_requeued_ones_are_the_oldest_and_deferred_ones_go_last(world: World) ->
     reader.requeue(0)
     topic.configure(TopicSettings(4, None, "drop-oldest"))
     offer(topic, 2)
-    assert (channel.requeued.count, channel.depth, channel.deferred_count) == (0, 2, 2)
+    state = channel.state
+    assert (state.requeued.count, state.depth, state.deferred_count) == (0, 2, 2)
     topic.configure(TopicSettings(1, None, "drop-oldest"))
     offer(topic, 1, delay=HOUR)
-    assert (channel.depth, channel.deferred_count) == (0, 1)
+    assert (channel.state.depth, channel.state.deferred_count) == (0, 1)
 
 
 def test_a_topic_without_channels_drops_its_own_oldest(world: World) -> None:
@@ -133,7 +135,7 @@ def test_a_paused_topic_drops_too(world: World) -> None:
     topic.pause()
     topic.configure(TopicSettings(3, None, "drop-oldest"))
     offer(topic, 4)
-    assert (channel.depth, topic.depth) == (0, 3)
+    assert (channel.state.depth, topic.depth) == (0, 3)
     topic.unpause()
     assert Reader(world, channel, 9).offsets() == [3, 4, 5]
 

@@ -139,7 +139,7 @@ def delivered(disk: Disk, data_path: str = DATA) -> Delivered:
             channel.add_consumer(consumer)
             channel.refresh(consumer)
             channel.dispatch(NOW)
-            assert channel.depth == 0
+            assert channel.state.depth == 0
             found[name][channel.name] = sorted(collected, key=lambda m: (m.body, m.attempts))
     return found
 

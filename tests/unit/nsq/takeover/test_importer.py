@@ -116,9 +116,9 @@ def test_depths_and_pauses_are_those_of_go() -> None:
     assert {n: (t.paused, t.depth) for n, t in topics.items()} == {
         "t": (False, 0), "u": (False, 3), "v": (True, 2),
     }  # fmt: skip
-    depths = {name: channel.depth for name, channel in topics["t"].channels.items()}
+    depths = {name: channel.state.depth for name, channel in topics["t"].channels.items()}
     assert depths == {"a": 45, "b": 27, "idle": 5}
-    assert topics["v"].channels["c"].depth == 1
+    assert topics["v"].channels["c"].state.depth == 1
 
 
 def test_the_second_start_has_nothing_to_do() -> None:

@@ -112,9 +112,9 @@ class BrowseApi:
         topic, channel = existing_channel(self._topics, query)
         page = _Page(query, topic)
         if page.newest:
-            stretches = browse.newest(channel, page.limit)
+            stretches = browse.newest(channel.state, page.limit)
         else:  # one more, to see whether there is another page
-            stretches = browse.oldest(channel, page.low, page.limit + 1)
+            stretches = browse.oldest(channel.state, page.low, page.limit + 1)
         found = (
             Found(offset, state.value, attempts, deadline)
             for first, next_, state, attempts, deadline in stretches
@@ -130,16 +130,16 @@ class BrowseApi:
         query = Query.parse(request.query)
         topic, channel = existing_channel(self._topics, query)
         page = _Page(query, topic, by_deadline=True)
-        entries = channel.deferred.soonest(page.limit + 1, page.after)
+        entries = channel.state.deferred.soonest(page.limit + 1, page.after)
         found = (Found(e.first, State.DEFERRED.value, e.attempts, e.deadline) for e in entries)
         page.fill(found, self._clock)
-        return {"topic": topic.name, "channel": channel.name, "count": channel.deferred_count,
+        return {"topic": topic.name, "channel": channel.name, "count": channel.state.deferred_count,
                 **page.answer()}  # fmt: skip
 
     def _cancel(self, request: Request) -> Any:
         topic, channel = existing_channel(self._topics, Query.parse(request.query))
         offsets = _wanted(request, topic)
-        return self._settled(topic, offsets, channel.cancel_deferred(offsets), "cancelled")
+        return self._settled(topic, offsets, channel.state.cancel_deferred(offsets), "cancelled")
 
     def _release(self, request: Request) -> Any:
         topic, channel = existing_channel(self._topics, Query.parse(request.query))

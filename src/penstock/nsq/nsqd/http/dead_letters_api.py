@@ -43,4 +43,4 @@ def _left(topic: Topic) -> int:
     channel = topic.channels.get(CHANNEL)
     if channel is None:
         return topic.log.next_offset - topic.log.start_offset
-    return channel.unfinished_count
+    return channel.state.unfinished_count

@@ -73,7 +73,8 @@ def _rows(topics: Sequence[Topic], channels: Sequence[Channel]) -> bytes:
         flat += (topic.depth, topic.backend_depth, 0, 0, topic.message_count, 0, 0, 0,
                  topic.paused)  # fmt: skip
     for each in channels:
-        flat += (each.depth, each.backend_depth, each.in_flight_count, each.deferred_count,
+        state = each.state
+        flat += (state.depth, state.backend_depth, state.in_flight_count, state.deferred_count,
                  each.message_count, each.requeue_count, each.timeout_count, len(each.consumers),
                  each.paused)  # fmt: skip
     return struct.pack(f"<{len(flat)}q", *flat)

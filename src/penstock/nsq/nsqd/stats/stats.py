@@ -158,15 +158,15 @@ def _topic(
 def _channel(
     channel: Channel, percentiles: Sequence[float], sessions: Sessions | None
 ) -> dict[str, Any]:
-    clients = None
+    clients, state = None, channel.state
     if sessions is not None:
         clients = [_client(session) for session in sessions.get(channel, ())]
     stats = {
         "channel_name": channel.name,
-        "depth": channel.depth,
-        "backend_depth": channel.backend_depth,
-        "in_flight_count": channel.in_flight_count,
-        "deferred_count": channel.deferred_count,
+        "depth": state.depth,
+        "backend_depth": state.backend_depth,
+        "in_flight_count": state.in_flight_count,
+        "deferred_count": state.deferred_count,
         "message_count": channel.message_count,
         **_delivered(channel),
         "requeue_count": channel.requeue_count,
@@ -178,8 +178,8 @@ def _channel(
     }
     if channel.dead_letter_count:
         stats["dead_letter_count"] = channel.dead_letter_count
-    if channel.lost_count:
-        stats["lost_count"] = channel.lost_count
+    if state.lost_count:
+        stats["lost_count"] = state.lost_count
     return stats
 
 

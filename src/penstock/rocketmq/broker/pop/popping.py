@@ -138,7 +138,7 @@ class PopRequest:
             "popTime": str(self._controller.now_ms),
             "invisibleTime": str(self._invisible_ms),
             "reviveQid": str(_REVIVE_QUEUE),
-            "restNum": str(self._channel.channel.depth),
+            "restNum": str(self._channel.channel.state.depth),
             **_places(popped),
         }
 

@@ -146,8 +146,8 @@ class Pops:
         channel = found.channel
         if channel.paused:
             return []
-        again = [(each.first, each.next, each.attempts) for each in channel.requeued]
-        return sorted([*again, *((first, next_, 0) for first, next_ in channel.backlog())])
+        again = [(each.first, each.next, each.attempts) for each in channel.state.requeued]
+        return sorted([*again, *((first, next_, 0) for first, next_ in channel.state.backlog())])
 
     def peek(self, topic: str, group: str, count: int) -> tuple[list[Popped], int]:
         """The first messages that wait, and how many wait behind them. Raises StorageError."""
@@ -194,7 +194,7 @@ class Pops:
         found, config = self.find(topic, group), self._tables.topics.get(topic)
         if found is None or config is None:
             return
-        floor = found.channel.floor()
+        floor = found.channel.state.floor()
         for queue in range(config.read_queues):
             offset = found.topic.queues.search(queue, floor)
             if self._tables.offsets.query(topic, group, queue) != offset:

@@ -189,7 +189,9 @@ async def test_deferrals_of_a_year_and_of_any_length(start: Start, longest: int)
     await nsqd.publish("t", b"requeued")
     consumer.send(b"REQ %b %d\n" % ((await consumer.message()).id, ms))
     assert "E_INVALID" in await client.error(dpub("t", ms + 1, b"too long"))
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].deferred_count == 2)
+    await nsqd.until(
+        lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.deferred_count == 2
+    )
     await nsqd.stop()
     again = await start()
     page = await again.json(DEFERRED)

@@ -57,7 +57,7 @@ async def test_latencies(start: Start) -> None:
     await nsqd.publish("t", b"x")
     consumer.send(b"FIN %s\n" % (await consumer.message()).id)
     channel = nsqd.nsqd.node.broker.topics["t"].channels["c"]
-    await nsqd.until(lambda: channel.in_flight_count == 0)
+    await nsqd.until(lambda: channel.state.in_flight_count == 0)
     topic = await nsqd.topic("t")
     expected = [
         [each["quantile"], each["value"]] for each in topic["e2e_processing_latency"]["percentiles"]

@@ -214,7 +214,7 @@ async def test_latencies(start: Start) -> None:
     for message in await consumer.messages(2):
         consumer.send(b"FIN %s\n" % message.id)
     channel = nsqd.nsqd.node.broker.topics["t"].channels["c"]
-    await nsqd.until(lambda: channel.in_flight_count == 0)
+    await nsqd.until(lambda: channel.state.in_flight_count == 0)
     found = await metrics(nsqd)
     of_channel = found["nsqd_channel_e2e_latency_seconds"]
     assert of_channel.value("_count", topic="t", channel="c") == 2

@@ -33,7 +33,9 @@ async def test_counts(nsqd: Running) -> None:
     consumer = await nsqd.consumer("t", ready=2)
     first, _ = await consumer.messages(2)
     consumer.send(b"RDY 1\nFIN %s\n" % first.id)
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.until(
+        lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.in_flight_count == 1
+    )
     topic = await nsqd.topic("t")
     assert (topic["depth"], topic["message_count"], topic["message_bytes"]) == (0, 3, 6)
     channel = topic["channels"][0]
@@ -110,7 +112,7 @@ async def finish_one(nsqd: Running, topic: str, channel: str) -> None:
     consumer = await nsqd.consumer(topic, channel)
     consumer.send(b"FIN %s\n" % (await consumer.message()).id)
     found = nsqd.nsqd.node.broker.topics[topic].channels[channel]
-    await nsqd.until(lambda: found.in_flight_count == 0)
+    await nsqd.until(lambda: found.state.in_flight_count == 0)
 
 
 async def test_latencies_of_channels_and_their_topic(start: Start) -> None:

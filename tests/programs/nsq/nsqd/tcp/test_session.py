@@ -416,7 +416,7 @@ async def test_sampling(nsqd: Running) -> None:
     await client.subscribe("t", ready=2500)
     producer = await nsqd.connect()
     assert await producer.ask(mpub("t", *[b"x"] * 2000)) == b"OK"
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].depth == 0)
+    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.depth == 0)
     assert 120 <= (await nsqd.channel("t"))["in_flight_count"] <= 290
 
 

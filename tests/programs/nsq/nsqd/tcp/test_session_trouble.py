@@ -287,7 +287,9 @@ async def test_a_restart_delivers_what_was_in_flight_again(start: Start, tmp_pat
     consumer = await nsqd.consumer("t", ready=2)
     first, second = await consumer.messages(2)
     consumer.send(b"FIN %s\n" % first.id)
-    await nsqd.until(lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].in_flight_count == 1)
+    await nsqd.until(
+        lambda: nsqd.nsqd.node.broker.topics["t"].channels["c"].state.in_flight_count == 1
+    )
     await nsqd.stop()
     nsqd = await start(data_path=tmp_path, msg_timeout=SECOND)
     consumer = await nsqd.consumer("t", ready=2)

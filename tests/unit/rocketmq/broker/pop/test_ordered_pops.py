@@ -287,7 +287,7 @@ async def test_from_out_of_order_to_in_order_and_back(
     topic.pops.commit()
     assert topic.offsets.query("T", "G", 0) == 3, "the channel has no say"
     channel = popper(topic)
-    rest: Callable[[], int] = lambda: channel.channel.depth  # noqa: E731
+    rest: Callable[[], int] = lambda: channel.channel.state.depth  # noqa: E731
     assert rest() == 1
 
 

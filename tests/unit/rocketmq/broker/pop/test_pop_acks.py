@@ -39,7 +39,7 @@ def fields(controller: Controller, offset: int = 0, **changes: Any) -> dict[str,
 
 
 def in_flight(controller: Controller) -> int:
-    return popper(controller).channel.in_flight_count
+    return popper(controller).channel.state.in_flight_count
 
 
 async def test_one(topic: Controller) -> None:
@@ -127,7 +127,7 @@ async def test_another_time(topic: Controller, clock: FakeClock) -> None:
     clock.advance(2000 * MILLISECOND)
     channel = popper(topic).channel
     channel.tick(clock.monotonic_ns())
-    assert (channel.in_flight_count, channel.depth) == (1, 2)
+    assert (channel.state.in_flight_count, channel.state.depth) == (1, 2)
     later = fields(topic, 2, extraInfo=f"0 {topic.now_ms - 2000} 9000 0 0 broker-a 1 2")
     ack(topic, PEER, request(RequestCode.ACK_MESSAGE, **later))
     assert in_flight(topic) == 0

@@ -59,9 +59,9 @@ async def test_only_what_is_wanted(topic: Controller) -> None:
     channel.wait(other, 1000)
     await settled()
     assert other.bodies == [b"3", b"5"]
-    assert channel.channel.in_flight_count == 3
+    assert channel.channel.state.in_flight_count == 3
     assert channel.finish([1, 3, 5, 0]) == [0]  # that one is done already
-    assert channel.channel.floor() == 6
+    assert channel.channel.state.floor() == 6
 
 
 async def test_what_comes_again_says_so(topic: Controller, clock: FakeClock) -> None:
@@ -114,7 +114,7 @@ async def test_who_gives_up_gets_nothing(topic: Controller) -> None:
     channel.give_up(staying)  # between the delivery and the answer
     await settled()
     assert (staying.answers, leaving.answers) == (0, 0)
-    assert (channel.channel.depth, channel.channel.in_flight_count) == (1, 0)
+    assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (1, 0)
 
 
 async def test_a_channel_that_is_emptied_in_between(topic: Controller) -> None:
@@ -125,7 +125,7 @@ async def test_a_channel_that_is_emptied_in_between(topic: Controller) -> None:
     channel.give_up(request)
     channel.channel.empty()
     await settled()
-    assert (channel.channel.depth, channel.channel.in_flight_count) == (0, 0)
+    assert (channel.channel.state.depth, channel.channel.state.in_flight_count) == (0, 0)
 
 
 async def test_an_index_that_cannot_be_read(
@@ -142,7 +142,7 @@ async def test_an_index_that_cannot_be_read(
     channel.wait(request, 1000)
     await settled()
     assert "failed to read what was popped - disk on fire" in caplog.text
-    assert (request.answers, channel.channel.in_flight_count) == (0, 1)  # it will come again
+    assert (request.answers, channel.channel.state.in_flight_count) == (0, 1)  # it will come again
 
 
 async def test_so_many_different_times(topic: Controller) -> None:

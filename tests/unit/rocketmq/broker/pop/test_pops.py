@@ -30,15 +30,15 @@ async def fill(controller: Controller) -> None:
 
 async def test_where_a_group_begins(topic: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(topic)
-    assert popper(topic, "start").channel.cursor == 0
-    assert popper(topic, "young", from_end=True).channel.cursor == 0
+    assert popper(topic, "start").channel.state.cursor == 0
+    assert popper(topic, "young", from_end=True).channel.state.cursor == 0
     monkeypatch.setattr(pops, "YOUNG_BYTES_MAX", 10)
-    assert popper(topic, "end", from_end=True).channel.cursor == 4
+    assert popper(topic, "end", from_end=True).channel.state.cursor == 4
     topic.offsets.commit("T", "pulled", 0, 2)
     topic.offsets.commit("T", "pulled", 1, 1)
-    assert popper(topic, "pulled").channel.cursor == 3
+    assert popper(topic, "pulled").channel.state.cursor == 3
     topic.offsets.commit("T", "half", 1, 2)
-    assert popper(topic, "half").channel.cursor == 0
+    assert popper(topic, "half").channel.state.cursor == 0
     assert popper(topic, "start") is popper(topic, "start", from_end=True)
 
 
@@ -72,7 +72,7 @@ async def test_a_channel_that_nsq_made_is_shared(topic: Controller) -> None:
     made.channel("G")
     made.distribute()
     assert popper(topic, from_end=True).channel is made.channels["G"]
-    assert made.channels["G"].cursor == 0  # where it was
+    assert made.channels["G"].state.cursor == 0  # where it was
 
 
 async def test_too_often(topic: Controller, clock: FakeClock) -> None:
@@ -93,8 +93,8 @@ async def test_too_often(topic: Controller, clock: FakeClock) -> None:
     assert (dead.body, dead.reconsume_times) == (b"poison", 1)
     found = properties.parse(dead.properties)
     assert (found["RETRY_TOPIC"], found["TAGS"]) == ("T", "t")
-    assert channel.channel.floor() == 1
-    assert channel.channel.in_flight_count == 0
+    assert channel.channel.state.floor() == 1
+    assert channel.channel.state.in_flight_count == 0
 
 
 async def test_looking(topic: Controller) -> None:
