@@ -128,7 +128,7 @@ class BeyondMachine(BrokerMachine):
         outcomes: list[StorageError | None] = []
         for bodies in groups:
             self.topic.stage(Bodies.from_list(bodies), delay, outcomes.append)
-        bounds = self.topic.bounds
+        bounds = self.topic.config.bounds
         refuses = bounds and bounds.overflow.value == "refuse"
         used = self.used()
         before = self.log.append_offset
@@ -158,7 +158,7 @@ class BeyondMachine(BrokerMachine):
     def show(self, end: int) -> None:
         arrives = end > self.model.next_offset
         self.model.show(end)
-        bounds = self.topic.bounds
+        bounds = self.topic.config.bounds
         if arrives and bounds and bounds.overflow.value != "refuse":
             self.note_drops(bounds.max_depth)
         self.dispatch()

@@ -10,6 +10,7 @@ from functools import partial
 from penstock.broker.channels.alarms import Alarms
 from penstock.broker.channels.channel import Channel, ChannelOptions
 from penstock.broker.dialects import queue_offset
+from penstock.broker.publish.append_observer import AppendObserver
 from penstock.broker.publish.bounds import Bounds
 from penstock.broker.steady_time import SteadyTime
 from penstock.broker.topic import Topic
@@ -59,6 +60,7 @@ class Broker:
         self._chance = chance
         self._options = options
         self._time = SteadyTime(clock)
+        self._observers: list[AppendObserver] = []
         for name, _queue in store.queues():
             self.topic(name)
         self._resume()
@@ -94,7 +96,12 @@ class Broker:
     ) -> Topic:
         return Topic(name, log, journal, clock=self._clock, chance=self._chance,
                      alarms=self.alarms, options=self._options.channel,
-                     bounds=self._options.bounds, queues=queues)  # fmt: skip
+                     bounds=self._options.bounds, queues=queues,
+                     observers=self._observers)  # fmt: skip
+
+    def observe(self, observer: AppendObserver) -> None:
+        """Tell it of what is appended to any topic from now on."""
+        self._observers.append(observer)
 
     def split(self, topic: Topic, queues: int, spread: int) -> None:
         """Give a topic this number of queues; publishes that name none use the first ``spread``.

@@ -12,13 +12,12 @@ after them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
 from penstock.broker.channels.alarms import Alarms
 from penstock.broker.channels.channel import Channel, ChannelOptions
-from penstock.broker.dead_letters import dead_letter_topic
 from penstock.broker.group_ages import GroupAges
 from penstock.broker.progress import (
     ChannelSettings,
@@ -30,13 +29,15 @@ from penstock.broker.progress import (
     TopicSettings,
     WriterRecord,
 )
-from penstock.broker.publish.bounds import Bounds, Overflow
+from penstock.broker.publish.append_observer import AppendObserver
+from penstock.broker.publish.bounds import Bounds
 from penstock.broker.publish.commit import Commit
 from penstock.broker.publish.limiter import Limiter
-from penstock.broker.publish.records import Placed, Records
+from penstock.broker.publish.records import Records
 from penstock.broker.publish.staging import Outcome, Staged, batches_of
 from penstock.broker.publish.writers import Writers
 from penstock.broker.steady_time import SteadyTime
+from penstock.broker.topic_config import TopicConfig
 from penstock.broker.topic_journal import TopicJournal
 from penstock.core.chance import Chance
 from penstock.core.clock import Clock
@@ -58,20 +59,15 @@ _NO_BOUNDS: Final = Bounds()
 _QUEUE = attrgetter("queue")
 
 
-OnAppend = Callable[["Topic", list[Batch]], None]
-"""Called with the batches that became visible, once for each commit or sync."""
-
-
 class Topic:
     """A named log with its channels and groups. ``journal`` is None for an ephemeral topic."""
 
     # Slots: CPython finds more than 30 attributes in a dict much slower, and each publish asks.
-    __slots__ = ("__weakref__", "_alarms", "_bounds", "_chance", "_clock", "_deleted",
-                 "_last_queue", "_limiter", "_options", "_staged", "_unseen", "channel_settings",
-                 "channels", "dropped_count", "ephemeral", "exiting", "gated", "group_ages",
-                 "groups", "head", "journal", "log", "message_bytes", "message_count", "name",
-                 "on_append", "paused", "placed", "queues", "refused_count", "retention",
-                 "settings", "spread", "time", "writers")  # fmt: skip
+    __slots__ = ("__weakref__", "_alarms", "_chance", "_clock", "_deleted", "_last_queue",
+                 "_limiter", "_observers", "_options", "_staged", "_unseen", "channels", "config",
+                 "dropped_count", "ephemeral", "exiting", "gated", "group_ages", "groups", "head",
+                 "journal", "log", "message_bytes", "message_count", "name", "paused", "queues",
+                 "refused_count", "retention", "spread", "time", "writers")  # fmt: skip
 
     def __init__(
         self,
@@ -85,13 +81,12 @@ class Topic:
         options: ChannelOptions,
         bounds: Bounds = _NO_BOUNDS,
         queues: Queues | None = None,
+        observers: Sequence[AppendObserver] = (),
     ) -> None:
         self.name = name
         self.log = log
         self.queues = queues or OneQueue(log)
         self.spread = 1  # a publish that names no queue goes to the next one of so many
-        self.placed: Placed | None = None
-        self.on_append: OnAppend | None = None
         self.channels: dict[str, Channel] = {}
         self.groups: dict[str, int] = {}
         self.group_ages = GroupAges(clock)
@@ -105,10 +100,9 @@ class Topic:
         self.refused_count = 0  # messages of publishes for which a full topic had no room
         self.dropped_count = 0  # messages that were let go for want of room
         self.exiting = False
-        self.settings = TopicSettings()
+        self.config = TopicConfig(name, bounds, options)
         self.retention: Retention | None = None  # its own: unread messages are not kept longer
-        self.channel_settings: dict[str, ChannelSettings] = {}
-        self._bounds = bounds
+        self._observers = observers
         self._limiter: Limiter | None = None
         self._staged: list[Staged] = []
         self._unseen: dict[int, int] = {}  # number of messages waiting for a sync, by queue
@@ -174,7 +168,7 @@ class Topic:
             self._staged
             or self.exiting
             or self._limiter is not None
-            or self.on_append is not None
+            or self._observers
             or self.writers.pending
             or not isinstance(self.queues, OneQueue)
             or not isinstance(self.log, Log)
@@ -206,7 +200,7 @@ class Topic:
             staged = sorted(staged, key=_QUEUE)
         unseen = dict(self._unseen)
         batches = batches_of(staged, self.queues, self.log.append_offset, self.log.id_base,
-                             self._stamp(), self.placed, unseen)  # fmt: skip
+                             self._stamp(), self._observers, unseen)  # fmt: skip
         self._store(batches, unseen)
 
     def _stamp(self) -> int:
@@ -294,8 +288,8 @@ class Topic:
             self.writers.show(self.log.next_offset)
         for batch in batches:
             self.queues.append(batch)
-        if self.on_append is not None:
-            self.on_append(self, batches)
+        for observer in self._observers:
+            observer.appended(self.name, batches)
         self._distribute(batches)
         if self._limiter is not None:
             self._limiter.arrived(batches)
@@ -357,7 +351,7 @@ class Topic:
     def delete_channel(self, name: str) -> Channel:
         """Forget a channel and all it held. Raises KeyError."""
         channel = self.channels.pop(name)
-        self.channel_settings.pop(name, None)
+        self.config.channels.pop(name, None)
         channel.empty()
         self._alarms.cancel(channel)  # else its time-outs would keep it for a minute
         if not channel.ephemeral:
@@ -394,7 +388,7 @@ class Topic:
         channel = Channel(name, self.log, self.head, clock=self._clock, chance=self._chance,
                           alarms=self._alarms, options=self._options, topic_name=self.name,
                           bounded=self.ephemeral)  # fmt: skip
-        self._apply_attempts(channel)
+        channel.limit_attempts(*self.config.attempts(name))
         return channel
 
     # --- administration ------------------------------------------------------------------------
@@ -466,7 +460,7 @@ class Topic:
 
     def configure(self, settings: TopicSettings) -> None:
         """Bound the topic; what is None is as the flags say. Written down at once."""
-        self.settings = settings
+        self.config.own = settings
         self._apply_bounds()
         self.journal.note(settings)
         self.journal.save_now()
@@ -477,34 +471,15 @@ class Topic:
         Raises KeyError.
         """
         channel = self.channels[settings.name]
-        self.channel_settings[channel.name] = settings
-        self._apply_attempts(channel)
+        self.config.channels[channel.name] = settings
+        channel.limit_attempts(*self.config.attempts(channel.name))
         if not channel.ephemeral:
             self.journal.note(settings)
             self.journal.save_now()
 
-    @property
-    def bounds(self) -> Bounds:
-        """The bounds in force: the topic's settings, or else the defaults."""
-        own, default = self.settings, self._bounds
-        return Bounds(
-            default.max_depth if own.max_depth is None else own.max_depth,
-            default.max_bytes if own.max_bytes is None else own.max_bytes,
-            default.overflow if own.overflow is None else Overflow(own.overflow),
-        )
-
     def _apply_bounds(self) -> None:
-        bounds = self.bounds
+        bounds = self.config.bounds
         self._limiter = Limiter(self, bounds, self._clock) if bounds else None
-
-    def _apply_attempts(self, channel: Channel) -> None:
-        own = self.channel_settings.get(channel.name, ChannelSettings(channel.name))
-        most = self._options.max_attempts if own.max_attempts is None else own.max_attempts
-        pattern = own.dead_letter_topic or self._options.dead_letter_topic
-        target = dead_letter_topic(pattern, self.name)
-        if target == self.name:  # a topic does not take its own dead letters
-            most = 0
-        channel.limit_attempts(most, target)
 
     # --- groups --------------------------------------------------------------------------------
 
@@ -548,7 +523,7 @@ class Topic:
 
     def _records(self, everything: bool) -> list[Record]:
         """The records of the topic for its journal: all that count, or all but what stays."""
-        records: list[Record] = self._settings() if everything else []
+        records: list[Record] = self.config.records() if everything else []
         records += self.writers.records(self.log.next_offset, everything=everything)
         records.append(TopicRecord(self.head, self.paused))
         if self.time.unwritten or (everything and self.time.is_uneven):
@@ -564,10 +539,6 @@ class Topic:
         ]
         return records
 
-    def _settings(self) -> list[Record]:
-        own = [each for each in self.channel_settings.values() if not is_ephemeral(each.name)]
-        return [self.settings, *own] if self.settings != TopicSettings() else [*own]
-
     def _saved(self) -> None:
         self.writers.written()
         self.time.unwritten = False
@@ -581,13 +552,13 @@ class Topic:
         self.groups = progress.groups
         for name, age_s in progress.group_ages.items():
             self.group_ages.restore(name, age_s * SECOND)
-        self.settings = progress.settings
-        self.channel_settings = progress.channel_settings
+        self.config.own = progress.settings
+        self.config.channels = progress.channel_settings
         self._deleted = progress.deleted
         for name, record in progress.channels.items():
             channel = self.channels[name] = self._new_channel(name)
             channel.restore(record, progress.deferred(name), progress.doubtful(name))
-            self._apply_attempts(channel)
+            channel.limit_attempts(*self.config.attempts(name))
             # The older record may be the channel's.
             channel.advance(max(channel.state.head, self.head))
         if self._distributes():

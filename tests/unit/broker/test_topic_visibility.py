@@ -9,7 +9,6 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import StorageError
 from penstock.core.units import SECOND
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
 from tests.unit.broker.conftest import Reader, World, ignore, log_of
 
@@ -53,21 +52,6 @@ def test_a_failed_sync_shows_nothing(world: World) -> None:
     assert (topic.depth, channel.state.depth) == (0, 0)
     topic.empty()
     assert topic.head == 0
-
-
-def test_who_is_told_of_new_messages_is_told_after_the_sync(world: World) -> None:
-    topic = world.topic
-    told: list[tuple[int, int]] = []
-
-    def appended(topic: Topic, batches: list[Batch]) -> None:
-        told.append((batches[-1].next_offset, topic.log.next_offset))
-
-    topic.on_append = appended
-    world.publish(b"a")
-    world.publish(b"b", b"c")
-    assert told == []
-    sync(topic)
-    assert told == [(3, 3)]
 
 
 def test_deferred_messages_are_deferred_from_their_arrival(world: World) -> None:

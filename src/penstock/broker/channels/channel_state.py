@@ -36,9 +36,9 @@ class ChannelState:
         self.deferred = Deferred()
         self.spent = Spent()
         self.flights: list[Flights] = []
-        """What is in flight, to each of the consumers."""
+        """Messages in flight, by consumer."""
         self.departed: list[Flights] = []
-        """What is in flight to consumers that are gone."""
+        """Messages in flight to consumers that are gone."""
         self.mem_queue_size = mem_queue_size
         self.bounded = bounded
         self.changed = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.storage.batch import Buffer, Positions
@@ -50,9 +49,3 @@ class PlacedRecords(Records, Protocol):
 
     queue_offset: int
     """Of the first message."""
-
-
-Placed = Callable[[Sequence[tuple[PlacedRecords, int]], int], None]
-"""Told of all records of a commit that got their places, each with the id of its first message, and
-of the commit's time (ns), before they are encoded one after the other.
-"""

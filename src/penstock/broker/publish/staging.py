@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import numpy as np
 from msgspec import Struct
 
-from penstock.broker.publish.records import Placed, PlacedRecords, Records
+from penstock.broker.publish.append_observer import AppendObserver
+from penstock.broker.publish.records import PlacedRecords, Records
 from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch, Buffer, Positions
 from penstock.storage.queues.queue_index import Queues
@@ -34,7 +35,7 @@ def batches_of(
     first_offset: int,
     id_base: int,
     timestamp_ns: int,
-    placed: Placed | None = None,
+    observers: Sequence[AppendObserver] = (),
     ahead: dict[int, int] | None = None,
 ) -> list[Batch]:
     """The batches that hold these publishes in their order, the first at ``first_offset``.
@@ -58,8 +59,9 @@ def batches_of(
         taken[queue] = before + count
         first_offset += count
         start += len(group)
-    if placed is not None and places:
-        placed(places, timestamp_ns)
+    if places:
+        for observer in observers:
+            observer.placed(places, timestamp_ns)
     return [_batch(group, first_offset, id_base, timestamp_ns) for group, first_offset in groups]
 
 

@@ -169,11 +169,11 @@ def test_drops_are_logged_once_in_a_while(world: World, caplog: pytest.LogCaptur
 def test_settings_survive_restarts_and_can_be_taken_back(world: World) -> None:
     world.topic.configure(TopicSettings(5, 0, "drop-oldest"))
     world.kill()
-    assert world.topic.settings == TopicSettings(5, 0, "drop-oldest")
-    assert world.topic.bounds.max_depth == 5
+    assert world.topic.config.own == TopicSettings(5, 0, "drop-oldest")
+    assert world.topic.config.bounds.max_depth == 5
     world.topic.configure(TopicSettings())
     world.kill()
-    assert not world.topic.bounds
+    assert not world.topic.config.bounds
     assert offer(world.topic, 50) == [None]
 
 

@@ -96,7 +96,7 @@ class SettingsApi:
         return self._shown_topic(topic)
 
     def _shown_topic(self, topic: Topic) -> dict[str, Any]:
-        bounds, own = topic.bounds, topic.settings
+        bounds, own = topic.config.bounds, topic.config.own
         fill = fill_of(topic)
         return {
             "topic": topic.name,
@@ -112,7 +112,7 @@ class SettingsApi:
 
 
 def _shown_channel(topic: Topic, channel: Channel) -> dict[str, Any]:
-    own = topic.channel_settings.get(channel.name, ChannelSettings(channel.name))
+    own = topic.config.of_channel(channel.name)
     return {
         "topic": topic.name,
         "channel": channel.name,

@@ -61,7 +61,13 @@ class Slice(Struct, frozen=True, gc=False):
 
 
 class MessageStore:
-    """The messages of all topics. Listeners are called with each append and each deletion."""
+    """The messages of all topics, which it observes.
+
+    Listeners are called with each append and each deletion.
+    """
+
+    placed = staticmethod(encode_together)
+    """Called by the broker with records that got their places."""
 
     def __init__(self, node: Node, topics: TopicTable, address: ids.Host) -> None:
         """Raises StorageError."""
@@ -76,6 +82,7 @@ class MessageStore:
         self._bases: dict[str, int] = {}
         for topic in node.broker.topics.values():
             self.adopt(topic)
+        node.broker.observe(self)
 
     # --- topics --------------------------------------------------------------------------------
 
@@ -89,9 +96,7 @@ class MessageStore:
         return topic
 
     def adopt(self, topic: Topic) -> None:
-        """Look after a topic: be told of its batches, give it its queues. Raises StorageError."""
-        topic.placed = encode_together
-        topic.on_append = self._appended
+        """Look after a topic: give it its serial number and queues. Raises StorageError."""
         self._bases[topic.name] = self.serials.physical(topic.name, 0) - topic.log.id_base
         self.configured(topic.name)
 
@@ -122,12 +127,13 @@ class MessageStore:
         for listener in self.deleted:
             listener(name)
 
-    def _appended(self, topic: Topic, batches: list[Batch]) -> None:
+    def appended(self, topic: str, batches: Sequence[Batch]) -> None:
+        """Batches of a topic can be read: tell the listeners. Called by the broker."""
         for listener in self.on_append:
             try:
-                listener(topic.name, batches)
+                listener(topic, batches)
             except Exception:  # the messages are stored; whatever failed must not deny that
-                _log.exception("TOPIC(%s): failed to tell of new messages", topic.name)
+                _log.exception("TOPIC(%s): failed to tell of new messages", topic)
 
     def base(self, name: str) -> int:
         """The difference between the physical offsets of a topic and the ids of its messages."""
