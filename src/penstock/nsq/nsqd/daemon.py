@@ -28,6 +28,7 @@ from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.nsqd.stats.statsd_push import StatsdPush
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
+from penstock.nsq.nsqd.tcp.connection import Connection
 from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.version import NSQ_VERSION, version_line
@@ -91,15 +92,18 @@ class Nsqd(Observer):
         self.node.housekeeping.ticks.append(self.staged_parts.tick)
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
-        await self.ports.open(self._session, self._plain_http, https)
+        await self.ports.open(self._connection, self._plain_http, https)
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.gc_pauses.start()
         self.statsd.start()
 
-    def _session(self) -> Session:
+    def _connection(self) -> Connection:
+        return Connection(self.context, self._session)
+
+    def _session(self, connection: Connection) -> Session:
         if self.auth_servers is None:
-            return Session(self.context, self.sessions)
-        return GuardedSession(self.context, self.sessions, self.auth_servers)
+            return Session(connection, self.sessions)
+        return GuardedSession(connection, self.sessions, self.auth_servers)
 
     # --- what the registry tells ---------------------------------------------------------------
 
@@ -134,14 +138,14 @@ class Nsqd(Observer):
         """Close its consumers, and forget it at nsqlookupd."""
         for session in list(self.sessions):
             if session.channel is channel:
-                session.close()
+                session.connection.close()
         self.lookup.unregister(topic.name, channel.name)
 
     def channel_paused(self, channel: Channel) -> None:
         """Send its consumers what is buffered for them, as nothing more follows."""
         for session in self.sessions:
             if session.channel is channel:
-                session.outbox.flush()
+                session.connection.outbox.flush()
 
     # --- what nsqlookupd is told ---------------------------------------------------------------
 
@@ -168,7 +172,7 @@ class Nsqd(Observer):
         await self.statsd.close()
         await self.node.commits.settle()
         for session in list(self.sessions):
-            session.close()
+            session.connection.close()
         for server in {self._http, self._plain_http}:
             server.close_connections()
         await self.lookup.close()

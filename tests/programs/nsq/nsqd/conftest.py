@@ -18,7 +18,7 @@ from penstock.net.http.client.once import request
 from penstock.nsq.nsqd import data_path
 from penstock.nsq.nsqd.daemon import Nsqd
 from penstock.nsq.nsqd.options import NsqdOptions
-from penstock.nsq.nsqd.tcp.session import Session
+from penstock.nsq.nsqd.tcp.connection import Connection as Served
 from penstock.nsq.protocol.commands import MAGIC_V2
 from penstock.testing.disk import FaultyDisk, FaultyFile
 from tests import nsqds
@@ -266,17 +266,33 @@ def consume_all(nsqd: Running) -> None:
     topic.channels["gone"].empty()
 
 
-def beat_quickly(own: Session, ms: int = BEAT_MS) -> None:
+def beat_quickly(own: Served, ms: int = BEAT_MS) -> None:
     """Heartbeats faster than IDENTIFY allows."""
     own.identity = dataclasses.replace(own.identity, heartbeat_interval=ms * MILLISECOND)
     own._schedule_beat(ms * MILLISECOND)
 
 
-async def session_of(running: Running, client: Client) -> Session:
-    port = client.writer.get_extra_info("sockname")[1]
-    await running.until(lambda: any(s.remote_address.endswith(f":{port}")
-                                    for s in running.nsqd.sessions))  # fmt: skip
-    return next(s for s in running.nsqd.sessions if s.remote_address.endswith(f":{port}"))
+async def served(running: Running, client: Client) -> Served:
+    """The other end of a client's connection."""
+    end = f":{client.writer.get_extra_info('sockname')[1]}"
+
+    def found() -> list[Served]:
+        ours = [session.connection for session in running.nsqd.sessions]
+        return [each for each in ours if each.remote_address.endswith(end)]
+
+    await running.until(lambda: bool(found()))
+    return found()[0]
+
+
+async def blocked(running: Running) -> Served:
+    """The connection whose client has stopped to read."""
+
+    def found() -> list[Served]:
+        ours = [session.connection for session in running.nsqd.sessions]
+        return [each for each in ours if each._blocked_since is not None]
+
+    await running.until(lambda: bool(found()))
+    return found()[0]
 
 
 def slow_disk(

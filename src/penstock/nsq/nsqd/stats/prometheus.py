@@ -126,9 +126,9 @@ class Metrics:
         sessions = self._sources.sessions
         yield _single("nsqd_connections", "Open TCP connections.", len(sessions))
         yield _single("nsqd_tls_connections", "Those of them that use TLS.",
-                      sum(session.is_tls for session in sessions))  # fmt: skip
+                      sum(session.connection.is_tls for session in sessions))  # fmt: skip
         compressed = Metric("nsqd_compressed_connections", "gauge", "Those that are compressed.")
-        compressions = [session.compression for session in sessions]
+        compressions = [session.connection.compression for session in sessions]
         for kind in ("snappy", "deflate"):
             compressed.add(compressions.count(kind), labels({"compression": kind}))
         yield compressed

@@ -192,30 +192,31 @@ def _delivered(channel: Channel) -> dict[str, int]:
 
 def _client(session: Session, topic: str = "") -> dict[str, Any]:
     """A connection; its publish counts only of ``topic``, if that is given."""
-    identity, consumer = session.identity, session.consumer
+    connection, consumer = session.connection, session.consumer
+    identity = connection.identity
     counts = [{"topic": name, "count": count} for name, count in session.pub_counts.items()
               if topic in ("", name)]  # fmt: skip
     client: dict[str, Any] = {
         "client_id": identity.client_id,
         "hostname": identity.hostname,
         "version": "V2",
-        "remote_address": session.remote_address,
-        "state": int(session.reader.state),
+        "remote_address": connection.remote_address,
+        "state": int(connection.reader.state),
         "ready_count": consumer.ready if consumer else 0,
         "in_flight_count": consumer.in_flight if consumer else 0,
         "message_count": consumer.message_count if consumer else 0,
         "finish_count": consumer.finish_count if consumer else 0,
         "requeue_count": consumer.requeue_count if consumer else 0,
-        "connect_ts": session.connected_ns // SECOND,
+        "connect_ts": connection.connected_ns // SECOND,
         "sample_rate": identity.sample_rate,
-        "deflate": session.compression == "deflate",
-        "snappy": session.compression == "snappy",
+        "deflate": connection.compression == "deflate",
+        "snappy": connection.compression == "snappy",
         "user_agent": identity.user_agent,
         **_authorized(session),
         "topology_zone": identity.topology_zone,
         "topology_region": identity.topology_region,
         "pub_counts": counts,
-        **tls_fields(session.tls),
+        **tls_fields(connection.tls),
     }
     if not counts:
         del client["pub_counts"]

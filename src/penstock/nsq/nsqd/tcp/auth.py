@@ -17,8 +17,7 @@ from penstock.core.quote import quote
 from penstock.net.address import host_of
 from penstock.net.tasks import spawn
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
-from penstock.nsq.nsqd.tcp.connection import Handlers
-from penstock.nsq.nsqd.tcp.context import Context
+from penstock.nsq.nsqd.tcp.connection import Connection, Handlers
 from penstock.nsq.nsqd.tcp.session import Session
 from penstock.nsq.protocol.auth import Credentials, auth_answer
 from penstock.nsq.protocol.authorizations import Authorizations
@@ -37,12 +36,12 @@ Granted = Callable[[Authorizations | None], None]
 
 
 class GuardedSession(Session):
-    """A client's connection, and what the auth servers let it do."""
+    """A client, and what the auth servers let it do."""
 
     def __init__(
-        self, context: Context, sessions: dict[Session, None], servers: AuthServers
+        self, connection: Connection, sessions: dict[Session, None], servers: AuthServers
     ) -> None:
-        super().__init__(context, sessions)
+        super().__init__(connection, sessions)
         self._servers = servers
         self._secret = b""
         self._expires_ns = 0
@@ -53,25 +52,26 @@ class GuardedSession(Session):
 
     def _on_auth(self, event: Auth) -> None:
         if self.authorizations is not None:
-            self._fail("E_INVALID AUTH already set")
+            self.connection.fail("E_INVALID AUTH already set")
         elif len(event.body) > SECRET_BYTES_MAX:
             logger.warning("PROTOCOL(V2): [%s] AUTH failed the secret has %d bytes, more than %d",
-                           self.remote_address, len(event.body), SECRET_BYTES_MAX)  # fmt: skip
-            self._fail(_FAILED)
+                           self.connection.remote_address, len(event.body),
+                           SECRET_BYTES_MAX)  # fmt: skip
+            self.connection.fail(_FAILED)
         else:
             self._secret = event.body
             self._ask(self._on_first_answer)
 
     def _on_first_answer(self, granted: Authorizations | None) -> None:
         if granted is None:
-            self._fail(_FAILED)
+            self.connection.fail(_FAILED)
         elif not granted.entries:
             self._servers.denial_count += 1
-            self._fail("E_UNAUTHORIZED AUTH no authorizations found")
+            self.connection.fail("E_UNAUTHORIZED AUTH no authorizations found")
         else:
             self._take(granted)
-            self.outbox.send(response(auth_answer(granted)))
-            self.resume()
+            self._outbox.send(response(auth_answer(granted)))
+            self.connection.resume()
 
     def _on_subscribe(self, event: Subscribe) -> None:
         if self._may(event, "SUB", event.topic, event.channel):
@@ -86,14 +86,16 @@ class GuardedSession(Session):
         if event.command == "MPUB" or self._may_publish(event, event.command, event.topic):
             super()._on_publish(event)
 
-    def _publish_lone(self, command: str, name: str, body: bytes) -> bool:
-        is_known = name in self._publishes_to and self.clock.monotonic_ns() < self._expires_ns
-        return is_known and super()._publish_lone(command, name, body)
+    def publish_lone(self, command: str, name: str, body: bytes) -> bool:
+        """Publish to a topic that the client may publish to at present."""
+        now = self.connection.clock.monotonic_ns()
+        is_known = name in self._publishes_to and now < self._expires_ns
+        return is_known and super().publish_lone(command, name, body)
 
     # --- permissions ---------------------------------------------------------------------------
 
     def _may_publish(self, event: Event, command: str, topic: str) -> bool:
-        if topic in self._publishes_to and self._heard_ns < self._expires_ns:
+        if topic in self._publishes_to and self.connection.heard_ns < self._expires_ns:
             return True
         allowed = self._may(event, command, topic, "")
         if allowed:
@@ -105,50 +107,54 @@ class GuardedSession(Session):
     def _may(self, event: Event, command: str, topic: str, channel: str) -> bool:
         """True if a command may go on; otherwise it has failed, or will be handled again later."""
         if self.authorizations is None:
-            self._fail_in_turn(f"E_AUTH_FIRST AUTH required before {command}")
-        elif self._heard_ns >= self._expires_ns:
+            self.connection.fail_in_turn(f"E_AUTH_FIRST AUTH required before {command}")
+        elif self.connection.heard_ns >= self._expires_ns:
             self._ask(self._on_later_answer, event)
         elif self.authorizations.allows(topic, channel):
             return True
         else:
             self._servers.denial_count += 1
             names = f"{quote(topic)} {quote(channel)}"
-            self._fail_in_turn(f"E_UNAUTHORIZED AUTH failed for {command} on {names}")
+            self.connection.fail_in_turn(f"E_UNAUTHORIZED AUTH failed for {command} on {names}")
         return False
 
     def _on_later_answer(self, granted: Authorizations | None) -> None:
         if granted is None:
-            self._held = Failure("E_AUTH_FAILED", _FAILED, True, "AUTH")
+            self.connection.resume(Failure("E_AUTH_FAILED", _FAILED, True, "AUTH"))
         else:
             self._take(granted)
-        self.resume()
+            self.connection.resume()
 
     def _take(self, granted: Authorizations) -> None:
         self.authorizations = granted
-        self._expires_ns = self.clock.monotonic_ns() + granted.ttl_ns
+        self._expires_ns = self.connection.clock.monotonic_ns() + granted.ttl_ns
         self._publishes_to.clear()
 
     # --- asking --------------------------------------------------------------------------------
 
     def _ask(self, then: Granted, again: Event | None = None) -> None:
         """Suspend the connection until the auth servers have answered, or failed to."""
-        self.suspend(again)
-        peer = self.transport.get_extra_info("peername")
-        credentials = Credentials(self._secret, host_of(peer), self.is_tls, self.tls_common_name)
-        query = self._servers.ask(credentials, self.remote_address)
-        self._query = spawn(query, f"auth of {self.remote_address}")
+        connection = self.connection
+        connection.suspend(again)
+        peer = connection.transport.get_extra_info("peername")
+        credentials = Credentials(
+            self._secret, host_of(peer), connection.is_tls, connection.tls_common_name
+        )
+        query = self._servers.ask(credentials, connection.remote_address)
+        self._query = spawn(query, f"auth of {connection.remote_address}")
         self._query.add_done_callback(partial(self._asked, then))
 
     def _asked(self, then: Granted, query: asyncio.Task[Authorizations | None]) -> None:
         self._query = None
-        if not self._ended:
+        if not self.connection.has_ended:
             failed = query.cancelled() or query.exception() is not None
             then(None if failed else query.result())
 
-    def _leave(self) -> None:
+    def ended(self) -> None:
+        """Give the channel back, and wait for no answer."""
         if self._query is not None:
             self._query.cancel()
-        super()._leave()
+        super().ended()
 
     handlers: ClassVar[Handlers] = {
         **Session.handlers,

@@ -1,9 +1,9 @@
 """One TCP connection of nsqd, as far as it is about bytes and time: reading, flow, heartbeats, end.
 
-Commands are taken one by one from the reader and handed to the handlers that ``Session`` adds. A
-command may have to wait: until the publishes before it have their answers, which leave in the order
-of the commands, or until its handler, having suspended the connection, says so. What the client
-sends meanwhile is held, and when that is much it is not read from the socket any more.
+Commands are taken one by one from the reader and handed to the connection's session. A command may
+have to wait: until the publishes before it have their answers, which leave in the order of the
+commands, or until its handler, having suspended the connection, says so. What the client sends
+meanwhile is held, and when that is much it is not read from the socket any more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from penstock.core.units import SECOND, format_duration
 from penstock.net.address import show_address
@@ -21,6 +21,7 @@ from penstock.net.tls.layered import LayeredTransport
 from penstock.net.tls.layers import LayerError
 from penstock.net.tls.tls_layer import TlsLayer
 from penstock.nsq.nsqd.tcp.context import Context
+from penstock.nsq.nsqd.tcp.lone_publishes import LonePublishes
 from penstock.nsq.nsqd.tcp.outbox import Outbox
 from penstock.nsq.protocol.commands import CommandReader
 from penstock.nsq.protocol.events import Event, Failure, MpubLine, Nop, Publish, Ready
@@ -42,29 +43,55 @@ _NEVER_ANSWERED = frozenset((MpubLine, Publish, Ready, Nop))
 Handlers = dict[type, Callable[[Any, Any], None]]
 
 
+class Effects(Protocol):
+    """The effects of a connection's commands, and of its ups and downs."""
+
+    handlers: ClassVar[Handlers]
+    """The function for each type of event. It is called with this object and the event."""
+
+    def publish_lone(self, command: str, name: str, body: bytes) -> bool:
+        """Publish a message that the parser has not looked at; False if it must."""
+        ...
+
+    def set_writable(self, writable: bool) -> None:
+        """The client reads what it is sent, or has stopped to."""
+        ...
+
+    def ended(self) -> None:
+        """Neither commands nor messages from now on; what is written may still go out."""
+        ...
+
+    def lost(self) -> None:
+        """The socket is closed."""
+        ...
+
+
 class Connection(asyncio.Protocol):
-    """A client's connection; a subclass says what its commands do."""
+    """A client's connection. ``session`` makes its session once it is made."""
 
-    handlers: ClassVar[Handlers] = {}
-    """By type of event, what handles it."""
+    session: Effects
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, session: Callable[[Connection], Effects]) -> None:
         self.context = context
+        self._make_session = session
         self.clock = context.node.clock
         self.reader = CommandReader(
             context.limits, expect_magic=True, tls_required=context.tls_required
         )
+        self.lone = LonePublishes(context.limits.max_msg_size, context.limits.max_body_size)
         self.tls: TlsLayer | None = None
         self.compression = ""  # or "snappy", "deflate"
         self.connected_ns = self.clock.wall_ns()
-        self._heard_ns = self.clock.monotonic_ns()
+        self.heard_ns = self.clock.monotonic_ns()
+        """The time of the newest commands."""
         self._greeted = False
-        self._owed = 0  # publishes that are not answered yet
+        self.owed = 0
+        """Publishes that are not answered yet."""
         self._held: Event | None = None  # the next to be handled
         self._suspended = False
         self._choked = False  # the client does not read its answers
         self._eof = False
-        self._ended = False
+        self.has_ended = False
         self._blocked_since: int | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._share = TurnShare(context.node.turns, self._on_turn, self._on_late)
@@ -83,6 +110,7 @@ class Connection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         patience_s = self.context.options.magic_timeout / SECOND
         self._beat = loop.call_later(patience_s, self._on_no_magic)
+        self.session = self._make_session(self)
 
     def layered(self) -> LayeredTransport:
         """The connection's transport with room for layers; from now on all goes through it."""
@@ -106,7 +134,10 @@ class Connection(asyncio.Protocol):
         self.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._ended:
+        lone = self.lone.find(data)
+        if lone is not None and self._is_at_a_command and self.session.publish_lone(*lone):
+            return
+        if self.has_ended:
             return
         self.reader.receive_data(data)
         if not self._waits:
@@ -120,7 +151,7 @@ class Connection(asyncio.Protocol):
         A connection of which nothing is left, neither unread nor unsent, has nothing to weigh.
         """
         unread = self.reader.unread
-        if (unread or self._share.held) and not self._ended:
+        if (unread or self._share.held) and not self.has_ended:
             self._share.hold(unread)
         if not self._may_hear():
             self.transport.pause_reading()
@@ -129,9 +160,10 @@ class Connection(asyncio.Protocol):
         self._eof = True
         self._end_if_over()
         # Keep the way back open for what is owed.
-        return (self._owed > 0 or self._waits) and not self._ended
+        return (self.owed > 0 or self._waits) and not self.has_ended
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.session.lost()
         if not self._greeted:
             logger.error("failed to read protocol version - %s", exc or "EOF")
         self._end()
@@ -141,11 +173,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._blocked_since = self.clock.monotonic_ns()
-        self._set_writable(False)
+        self.session.set_writable(False)
 
     def resume_writing(self) -> None:
         self._blocked_since = None
-        self._set_writable(True)
+        self.session.set_writable(True)
         if self._choked:
             self._choked = False
             if not self._waits:
@@ -159,12 +191,10 @@ class Connection(asyncio.Protocol):
         return self._held is not None or self._suspended or self._choked
 
     @property
-    def is_at_a_command(self) -> bool:
+    def _is_at_a_command(self) -> bool:
         """True if the next byte begins a command that may be handled at once."""
-        return (
-            not (self._waits or self._ended or self._share.held or self._blocked_since is not None)
-            and self.reader.is_at_a_command
-        )
+        is_slow = self._blocked_since is not None or self._share.held
+        return not (self._waits or self.has_ended or is_slow) and self.reader.is_at_a_command
 
     def _may_hear(self) -> bool:
         """True if the client may be read from."""
@@ -179,7 +209,7 @@ class Connection(asyncio.Protocol):
 
     def _on_turn(self) -> None:
         """Resume reading, as it is the client's turn to use the memory for requests."""
-        if not self._ended and self._may_hear():
+        if not self.has_ended and self._may_hear():
             self.transport.resume_reading()
 
     def _on_late(self) -> None:
@@ -192,7 +222,7 @@ class Connection(asyncio.Protocol):
         if failure is None:
             self.close()
         else:
-            self._fail(failure.text)
+            self.fail(failure.text)
 
     def _is_overfull(self) -> bool:
         """True if many bytes wait, of the client's commands or of answers that it does not read."""
@@ -208,19 +238,20 @@ class Connection(asyncio.Protocol):
             event = self.reader.next_event()
         if not self._greeted and self.reader.greeted:
             self._greeted = True
-            self._heard_ns = self.clock.monotonic_ns()
+            self.heard_ns = self.clock.monotonic_ns()
             self._schedule_beat(self.identity.heartbeat_interval)
         if event is None:
             return
-        self._heard_ns = self.clock.monotonic_ns()
-        handlers, next_event = self.handlers, self.reader.next_event
+        self.heard_ns = self.clock.monotonic_ns()
+        session, next_event = self.session, self.reader.next_event
+        handlers = session.handlers
         while event is not None:
             kind = type(event)
-            if self._suspended or (self._owed and kind not in _NEVER_ANSWERED):
+            if self._suspended or (self.owed and kind not in _NEVER_ANSWERED):
                 self._held = event
                 return
-            handlers[kind](self, event)
-            if self._ended or self._suspended or self._held is not None:
+            handlers[kind](session, event)
+            if self.has_ended or self._suspended or self._held is not None:
                 return
             if self._blocked_since is not None and self._is_overfull():
                 self._choked = True
@@ -240,16 +271,20 @@ class Connection(asyncio.Protocol):
         self._suspended = True
         self._held = again
 
-    def resume(self) -> None:
-        """Go on after ``suspend``. Call it from the loop, not from within the handler."""
-        if self._ended or not self._suspended:
+    def resume(self, instead: Event | None = None) -> None:
+        """Go on after ``suspend``, with an event in the place of what waits if one is given.
+
+        Call it from the loop, not from within the handler.
+        """
+        if self.has_ended or not self._suspended:
             return
         self._suspended = False
+        self._held = instead or self._held
         self._go_on()
 
-    def _answered(self) -> None:
+    def answered(self) -> None:
         """An owed answer was given: go on when it was the last and a command waited for it."""
-        if self._owed or self._suspended:
+        if self.owed or self._suspended:
             return
         if self._held is not None:
             self._go_on()
@@ -259,41 +294,35 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         if self._held is not None or self.reader.unread:
             self._read()
-        if self._share.held and not self._ended:
+        if self._share.held and not self.has_ended:
             self._share.hold(self.reader.unread)
-        if not self._waits and not self._ended:
+        if not self._waits and not self.has_ended:
             self._hear()
         self._end_if_over()
 
     def _end_if_over(self) -> None:
         """End a connection whose client sends no more, once it has all its answers."""
-        if not self._eof or self._owed or self._waits or self._ended:
+        if not self._eof or self.owed or self._waits or self.has_ended:
             return
         failure = self.reader.eof()
         if failure is not None:
-            self._fail(failure.text)
+            self.fail(failure.text)
         else:
             self.transport.close()
 
-    def _set_writable(self, writable: bool) -> None:
-        """The client reads what it is sent, or has stopped to."""
-
     # --- the end -------------------------------------------------------------------------------
 
-    def fail(self, text: str) -> None:
-        """For what goes on outside of the handlers: end a connection as ``_fail`` does."""
-        if not self._ended:
-            self._fail(text)
-
-    def _fail_in_turn(self, text: str) -> None:
-        """Fail like ``_fail``, but after the answers that are owed."""
-        if self._owed:
+    def fail_in_turn(self, text: str) -> None:
+        """Fail, but after the answers that are owed."""
+        if self.owed:
             self._held = Failure(text.partition(" ")[0], text, True, "")
         else:
-            self._fail(text)
+            self.fail(text)
 
-    def _fail(self, text: str) -> None:
-        """An error that ends the connection: its frame goes out, then both sides close."""
+    def fail(self, text: str) -> None:
+        """End the connection with an error: its frame goes out, then both sides close."""
+        if self.has_ended:
+            return
         logger.error("client(%s) - %s", self.remote_address, text)
         self._end()
         self.outbox.send(error(text))
@@ -307,25 +336,22 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection without a word: the channel is deleted, or nsqd stops."""
-        if not self._ended:
+        if not self.has_ended:
             self._end()
             self.outbox.flush()
             self.transport.close()
 
     def _end(self) -> None:
         """Neither commands nor messages from now on; by force if the client does not read."""
-        if self._ended:
+        if self.has_ended:
             return
-        self._ended = True
+        self.has_ended = True
         self._held = None
         self.reader.forget()
         self._share.close()
         self._schedule_beat(0)
         self._beat = asyncio.get_running_loop().call_later(ABORT_S, self.transport.abort)
-        self._leave()
-
-    def _leave(self) -> None:
-        """The connection ended."""
+        self.session.ended()
 
     # --- heartbeats ----------------------------------------------------------------------------
 
@@ -342,8 +368,8 @@ class Connection(asyncio.Protocol):
         self._schedule_beat(0)
 
     def resume_heartbeats(self) -> None:
-        """Send them again."""
-        if not self._ended:
+        """Send them again, or at another interval."""
+        if not self.has_ended:
             self._schedule_beat(self.identity.heartbeat_interval)
 
     def _on_beat(self) -> None:
@@ -354,7 +380,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
             return
         waits = self._waits or self._share.waits
-        if not waits and now - self._heard_ns >= 2 * interval and not self._beats_late():
+        if not waits and now - self.heard_ns >= 2 * interval and not self._beats_late():
             self._time_out()
             return
         self.outbox.send(HEARTBEAT_FRAME)
@@ -369,7 +395,7 @@ class Connection(asyncio.Protocol):
     def _time_out(self) -> None:
         failure = self.reader.eof()
         if failure is not None:
-            self._fail(failure.text)
+            self.fail(failure.text)
         else:
             logger.error("client(%s) - heartbeat timeout", self.remote_address)
             self.close()

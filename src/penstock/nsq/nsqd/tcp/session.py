@@ -6,7 +6,6 @@ is answered when its pass of the loop has committed it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from typing import ClassVar
@@ -21,9 +20,7 @@ from penstock.core.errors import StorageError
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import format_duration
 from penstock.nsq.nsqd.tcp.connection import Connection, Handlers
-from penstock.nsq.nsqd.tcp.context import Context
 from penstock.nsq.nsqd.tcp.delivery import frames_of
-from penstock.nsq.nsqd.tcp.lone_publishes import LonePublishes
 from penstock.nsq.nsqd.tcp.topology import locality
 from penstock.nsq.nsqd.tcp.upgrade import Layering
 from penstock.nsq.protocol.authorizations import Authorizations
@@ -55,43 +52,54 @@ logger = logging.getLogger(__name__)
 _UINT64 = (1 << 64) - 1
 
 
-class Session(Connection):
-    """A client's connection, and what it is to the broker."""
+class Session:
+    """A client as the broker sees it: its subscription, and its publishes that wait for answers."""
 
-    authorizations: Authorizations | None = None
-    """The answer of the auth servers; None before AUTH, or without such servers."""
-
-    def __init__(self, context: Context, sessions: dict[Session, None]) -> None:
-        """While it is connected it is among the ``sessions``."""
-        super().__init__(context)
-        self._sessions = sessions
-        self._registry = context.node.registry
-        self._topics = context.node.broker.topics
-        self._commits = context.node.commits
-        self.reader.announce_mpub = True
+    def __init__(self, connection: Connection, sessions: dict[Session, None]) -> None:
+        """While its connection is open it is among the ``sessions``."""
+        self.connection = connection
+        self.authorizations: Authorizations | None = None
+        """The answer of the auth servers; None before AUTH, or without such servers."""
         self.topic: Topic | None = None
         self.channel: Channel | None = None
         self.consumer: Consumer | None = None
-        self._lone = LonePublishes(context.limits.max_msg_size, context.limits.max_body_size)
         self.pub_counts: dict[str, int] = {}
+        node = connection.context.node
+        self._context = connection.context
+        self._outbox = connection.outbox
+        self._sessions = sessions
+        self._registry = node.registry
+        self._topics = node.broker.topics
+        self._commits = node.commits
         self._told = 0  # number of publishes answered
         self._early: dict[int, tuple[str, StorageError | None]] = {}  # outcomes too early to send
         self._mpub_topic: Topic | None = None  # of the MPUB whose body is read
         self._log_limit: LogLimit | None = None
         self._behind: list[Buffer] = []  # messages that wait for an answer that is owed
+        connection.reader.announce_mpub = True
+        sessions[self] = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._sessions[self] = None
+    # --- the connection's ups and downs --------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
-        lone = self._lone.find(data)
-        if lone is None or not self._publish_lone(*lone):
-            super().data_received(data)
+    def set_writable(self, writable: bool) -> None:
+        """Give a client messages only while it reads them."""
+        if self.consumer is not None and self.channel is not None:
+            self.consumer.writable = writable
+            self.channel.refresh(self.consumer)
+            if writable:
+                self.channel.dispatch(self.connection.clock.monotonic_ns())
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def ended(self) -> None:
+        """Give the channel back."""
+        if self.channel is not None and self.consumer is not None:
+            assert self.topic is not None
+            channel, self.channel = self.channel, None
+            channel.remove_consumer(self.consumer)
+            self._registry.consumer_left(self.topic, channel)
+
+    def lost(self) -> None:
+        """Forget the session, with a last line about those that were not logged."""
         self._tell_kept_back()
-        super().connection_lost(exc)
         self._sessions.pop(self, None)
 
     # --- commands ------------------------------------------------------------------------------
@@ -106,38 +114,40 @@ class Session(Connection):
             topic = self._make_topic(name, event.command)
             if topic is None:
                 return
-        if bodies.count == 1 and not self._owed:
-            self._lone.expect(event.command, name)
+        if bodies.count == 1 and not self.connection.owed:
+            self.connection.lone.expect(event.command, name)
         self._stage(topic, event.command, bodies, event.delay_ns)
 
     def _stage(self, topic: Topic, command: str, bodies: Bodies, delay_ns: int) -> None:
         """Publish with this pass of the loop."""
-        self._owed += 1
+        connection = self.connection
+        connection.owed += 1
         self.pub_counts[topic.name] = self.pub_counts.get(topic.name, 0) + bodies.count
-        done = partial(self._published, command, self._told + self._owed)
+        done = partial(self._published, command, self._told + connection.owed)
         self._commits.publish(topic, bodies, delay_ns, done)
 
-    def _publish_lone(self, command: str, name: str, body: bytes) -> bool:
-        """Publish a message that the parser need not look at; False if it must.
+    def publish_lone(self, command: str, name: str, body: bytes) -> bool:
+        """Publish a message that the parser has not looked at; False if it must.
 
         With nobody to share a write with, this is the straight line from bytes to OK: without an
         event, a place in the order of answers, and a callback.
         """
         topic = self._topics.get(name)
-        if topic is None or not self.is_at_a_command:
+        if topic is None:
             return False
-        self._heard_ns = now = self.clock.monotonic_ns()
+        connection = self.connection
+        connection.heard_ns = now = connection.clock.monotonic_ns()
         bodies = Bodies.single(body)
-        if self._owed or not self._commits.takes_one(topic):
+        if connection.owed or not self._commits.takes_one(topic):
             self._stage(topic, command, bodies, 0)
             return True
         self._told += 1
         self.pub_counts[name] += 1
         failure = self._commits.publish_one(topic, bodies, now)
         if failure is None:
-            self.outbox.send(OK_FRAME)
+            self._outbox.send(OK_FRAME)
         else:
-            self._fail(f"E_{command}_FAILED {command} failed {failure}")
+            connection.fail(f"E_{command}_FAILED {command} failed {failure}")
         return True
 
     def _on_mpub_line(self, event: MpubLine) -> None:
@@ -152,7 +162,7 @@ class Session(Connection):
         try:
             return self._registry.topic(name)
         except StorageError as failure:
-            self._fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
+            self.connection.fail_in_turn(f"E_{command}_FAILED {command} failed {failure}")
             return None
 
     def _published(self, command: str, turn: int, failure: StorageError | None) -> None:
@@ -164,18 +174,19 @@ class Session(Connection):
         if turn != self._told + 1:
             self._early[turn] = command, failure
             return
+        connection = self.connection
         while True:
             self._told = turn
-            self._owed -= 1
-            if not self._ended:
+            connection.owed -= 1
+            if not connection.has_ended:
                 if failure is None:
-                    self.outbox.answer(OK_FRAME, self._owed > 0)
+                    self._outbox.answer(OK_FRAME, connection.owed > 0)
                     if self._behind:
                         frames, self._behind = self._behind, []
                         self._send_messages(frames)
                 else:
-                    self._fail(f"E_{command}_FAILED {command} failed {failure}")
-                self._answered()
+                    connection.fail(f"E_{command}_FAILED {command} failed {failure}")
+                connection.answered()
             turn += 1
             if turn not in self._early:
                 return
@@ -195,26 +206,26 @@ class Session(Connection):
             self._complain("FIN", message_id, channel.why_not(offset))
         for message_id in event.raw:
             self._complain("FIN", message_id, "ID not in flight")
-        channel.dispatch(self._heard_ns)
+        channel.dispatch(self.connection.heard_ns)
 
     def _on_requeue(self, event: Requeue) -> None:
         _, channel, consumer = self._subscribed()
-        longest = self.context.limits.max_req_timeout
+        longest = self._context.limits.max_req_timeout
         delay = max(0, min(event.delay_ns, longest))
         if delay != event.delay_ns and self._may_log():
             logger.info("PROTOCOL(V2): [%s] REQ timeout %s out of range 0-%s. Setting to %s",
-                        self.remote_address, format_duration(event.delay_ns),
+                        self.connection.remote_address, format_duration(event.delay_ns),
                         format_duration(longest), format_duration(delay))  # fmt: skip
         try:
-            channel.requeue(consumer, self._offset(event.id), delay, self._heard_ns)
+            channel.requeue(consumer, self._offset(event.id), delay, self.connection.heard_ns)
         except NotInFlightError as failure:
             self._complain("REQ", event.id, str(failure))
-        channel.dispatch(self._heard_ns)
+        channel.dispatch(self.connection.heard_ns)
 
     def _on_touch(self, event: Touch) -> None:
         _, channel, consumer = self._subscribed()
         try:
-            channel.touch(consumer, self._offset(event.id), self._heard_ns)
+            channel.touch(consumer, self._offset(event.id), self.connection.heard_ns)
         except NotInFlightError as failure:
             self._complain("TOUCH", event.id, str(failure))
 
@@ -223,72 +234,76 @@ class Session(Connection):
         consumer.ready = event.count
         channel.refresh(consumer)
         if consumer.room() <= 0:
-            self.outbox.flush()
-        channel.dispatch(self._heard_ns)
+            self._outbox.flush()
+        channel.dispatch(self.connection.heard_ns)
 
     def _on_subscribe(self, event: Subscribe) -> None:
         try:
             topic = self._registry.topic(event.topic)
         except StorageError as failure:
-            self._fail(f"E_SUB_FAILED SUB failed {failure}")
+            self.connection.fail(f"E_SUB_FAILED SUB failed {failure}")
             return
         if topic.exiting:  # a channel made now would go with it at once
-            self._fail("E_SUB_FAILED SUB failed exiting")
+            self.connection.fail("E_SUB_FAILED SUB failed exiting")
             return
         channel = self._registry.channel(topic, event.channel)
-        limit = self.context.options.max_channel_consumers
+        limit = self._context.options.max_channel_consumers
         if limit and len(channel.consumers) >= limit:
-            self._fail(f"E_SUB_FAILED SUB failed consumers for {topic.name}:{channel.name} "
-                       f"exceeds limit of {limit}")  # fmt: skip
+            name = f"{topic.name}:{channel.name}"
+            self.connection.fail(
+                f"E_SUB_FAILED SUB failed consumers for {name} exceeds limit of {limit}"
+            )
             return
-        self.consumer = Consumer(self._deliver, self.identity.msg_timeout,
-                                 self.identity.sample_rate,
-                                 locality(self.identity, self.context.options))  # fmt: skip
+        identity = self.connection.identity
+        self.consumer = Consumer(self._deliver, identity.msg_timeout, identity.sample_rate,
+                                 locality(identity, self._context.options))  # fmt: skip
         channel.add_consumer(self.consumer)
         self.topic, self.channel = topic, channel
-        self.reader.state = State.SUBSCRIBED
-        self.outbox.send(OK_FRAME)
+        self.connection.reader.state = State.SUBSCRIBED
+        self._outbox.send(OK_FRAME)
 
     def _on_identify(self, event: Identify) -> None:
+        connection, context = self.connection, self._context
         try:
-            self.identity = identify(event.body, self.context.limits, self.identity)
-            outcome = negotiate(self.identity, self.context.features, self.context.limits)
+            identity = identify(event.body, context.limits, connection.identity)
+            connection.identity = identity
+            outcome = negotiate(identity, context.features, context.limits)
         except ProtocolError as failure:
-            self._fail(failure.text)
+            connection.fail(failure.text)
             return
-        self.reader.heartbeats_disabled = not self.identity.heartbeat_interval
-        self.outbox.size = self.identity.output_buffer_size
-        self.outbox.timeout = self.identity.output_buffer_timeout
-        self._schedule_beat(self.identity.heartbeat_interval)
-        self.outbox.send(response(outcome.response))
+        connection.reader.heartbeats_disabled = not identity.heartbeat_interval
+        self._outbox.size = identity.output_buffer_size
+        self._outbox.timeout = identity.output_buffer_timeout
+        connection.resume_heartbeats()
+        self._outbox.send(response(outcome.response))
         if outcome.tls_v1 or outcome.deflate or outcome.snappy:
-            Layering(self, outcome, self.context.tls).begin()
+            Layering(connection, outcome, context.tls).begin()
 
     def _on_auth(self, event: Auth) -> None:
-        self._fail("E_AUTH_DISABLED AUTH disabled")
+        self.connection.fail("E_AUTH_DISABLED AUTH disabled")
 
     def _on_close(self, event: Close) -> None:
         _, channel, consumer = self._subscribed()
         consumer.ready = 0
         channel.refresh(consumer)
-        self.reader.state = State.CLOSING
-        self.outbox.send(CLOSE_WAIT_FRAME)
+        self.connection.reader.state = State.CLOSING
+        self._outbox.send(CLOSE_WAIT_FRAME)
 
     def _on_nop(self, event: Nop) -> None:
         """A sign of life, and that is noted already."""
 
     def _on_failure(self, event: Failure) -> None:
-        self._fail(event.text)
+        self.connection.fail(event.text)
 
     def _on_drop(self, event: Drop) -> None:
-        logger.error("client(%s) - command line too long", self.remote_address)
-        self.close()
+        logger.error("client(%s) - command line too long", self.connection.remote_address)
+        self.connection.close()
 
     # --- out -----------------------------------------------------------------------------------
 
     def _deliver(self, deliveries: list[Delivery]) -> None:
         frames: list[Buffer] = [frames_of(delivery) for delivery in deliveries]
-        if self._owed:  # one that publishes too gets its OK first, as from Go's nsqd
+        if self.connection.owed:  # one that publishes too gets its OK first, as from Go's nsqd
             self._behind += frames
         else:
             self._send_messages(frames)
@@ -296,20 +311,20 @@ class Session(Connection):
     def _send_messages(self, frames: list[Buffer]) -> None:
         assert self.consumer is not None
         nbytes = sum([len(frame) for frame in frames])
-        self.outbox.buffer(frames, nbytes, self.consumer.room() > 0)
+        self._outbox.buffer(frames, nbytes, self.consumer.room() > 0)
 
     def _complain(self, command: str, message_id: bytes, reason: str) -> None:
         """An error that the connection survives."""
         shown = message_id.decode("utf-8", "surrogateescape")
         text = f"E_{command}_FAILED {command} {shown} failed {reason}"
         if self._may_log():
-            logger.error("[%s] - %s - %s", self.remote_address, text, reason)
-        self.outbox.answer(error(text), more_owed=True)
+            logger.error("[%s] - %s - %s", self.connection.remote_address, text, reason)
+        self._outbox.answer(error(text), more_owed=True)
 
     def _may_log(self) -> bool:
         """True if a line that clients can cause at will may be written now."""
         limit = self._log_limit = self._log_limit or LogLimit()
-        if not limit.allows(self._heard_ns):
+        if not limit.allows(self.connection.heard_ns):
             return False
         self._tell_kept_back()
         return True
@@ -317,21 +332,7 @@ class Session(Connection):
     def _tell_kept_back(self) -> None:
         if self._log_limit is not None and (count := self._log_limit.take_kept_back()):
             logger.error("[%s] - %d more lines about its commands were left out",
-                         self.remote_address, count)  # fmt: skip
-
-    def _set_writable(self, writable: bool) -> None:
-        if self.consumer is not None and self.channel is not None:
-            self.consumer.writable = writable
-            self.channel.refresh(self.consumer)
-            if writable:
-                self.channel.dispatch(self.clock.monotonic_ns())
-
-    def _leave(self) -> None:
-        if self.channel is not None and self.consumer is not None:
-            assert self.topic is not None
-            channel, self.channel = self.channel, None
-            channel.remove_consumer(self.consumer)
-            self._registry.consumer_left(self.topic, channel)
+                         self.connection.remote_address, count)  # fmt: skip
 
     # --- looking -------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ async def session_of(running: Running, client: Client) -> GuardedSession:
 
     def found() -> list[GuardedSession]:
         sessions = [each for each in running.nsqd.sessions if isinstance(each, GuardedSession)]
-        return [each for each in sessions if each.remote_address.endswith(f":{port}")]
+        return [each for each in sessions if each.connection.remote_address.endswith(f":{port}")]
 
     await running.until(lambda: bool(found()))
     return found()[0]
@@ -299,10 +299,11 @@ async def test_or_fail(nsqd: Running, auth: AuthServer, caplog: pytest.LogCaptur
     own = await expired(nsqd, client)
     assert await client.error(pub("t", b"2")) == "E_AUTH_FAILED AUTH failed"
     lines = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    address = own.connection.remote_address
     assert lines == [
-        f"PROTOCOL(V2): [{own.remote_address}] AUTH failed to auth against {auth.address}"
+        f"PROTOCOL(V2): [{address}] AUTH failed to auth against {auth.address}"
         ' - got response 503 ""',
-        f"client({own.remote_address}) - E_AUTH_FAILED AUTH failed",
+        f"client({address}) - E_AUTH_FAILED AUTH failed",
     ]
 
 
@@ -324,7 +325,7 @@ async def test_owed_answers_come_before_the_failure_of_a_later_query(
     client.send(pub("t", b"1") + pub("u", b"2"))
     assert await client.frame() == (0, b"OK")
     assert await client.error() == "E_AUTH_FAILED AUTH failed"
-    assert own._ended
+    assert own.connection.has_ended
 
 
 async def test_a_consumer_goes_on_when_its_time_is_over(nsqd: Running, auth: AuthServer) -> None:

@@ -18,32 +18,36 @@ from tests.programs.nsq.nsqd.conftest import (
     beat_quickly,
     identify,
     pub,
-    session_of,
+    served,
 )
 
 
 class Waiting:
-    """A session whose AUTH waits until it is told to go on, and whose SUB comes again."""
+    """A connection whose AUTH waits until it is told to go on, and whose SUB comes again."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, served: connection.Connection) -> None:
+        self.served = served
         self.asked: list[str] = []
-        session.handlers = {**Session.handlers, Auth: self.on_auth, Subscribe: self.on_subscribe}
+        served.session.handlers = {
+            **Session.handlers,
+            Auth: self.on_auth,
+            Subscribe: self.on_subscribe,
+        }
 
     def on_auth(self, session: Session, event: Auth) -> None:
         self.asked.append("AUTH")
-        session.suspend()
+        self.served.suspend()
 
     def on_subscribe(self, session: Session, event: Subscribe) -> None:
         self.asked.append("SUB")
         if self.asked.count("SUB") == 1:
-            session.suspend(event)
+            self.served.suspend(event)
         else:
             session._on_subscribe(event)
 
     def go_on(self, answer: bytes = b"done") -> None:
-        self.session.outbox.send(response_frame(answer))
-        self.session.resume()
+        self.served.outbox.send(response_frame(answer))
+        self.served.resume()
 
 
 AUTH = b"AUTH\n\x00\x00\x00\x01s"
@@ -56,7 +60,7 @@ async def client(nsqd: Running) -> Client:
 
 @pytest.fixture
 async def waiting(nsqd: Running, client: Client) -> Waiting:
-    return Waiting(await session_of(nsqd, client))
+    return Waiting(await served(nsqd, client))
 
 
 async def test_nothing_is_handled_until_the_handler_goes_on(
@@ -76,8 +80,8 @@ async def test_nothing_is_handled_until_the_handler_goes_on(
 async def test_a_command_can_come_again(nsqd: Running, client: Client, waiting: Waiting) -> None:
     client.send(b"SUB t c\nRDY 1\n")
     await nsqd.until(lambda: waiting.asked == ["SUB"])
-    waiting.session.resume()
-    waiting.session.resume()  # nothing waits any more
+    waiting.served.resume()
+    waiting.served.resume()  # nothing waits any more
     assert await client.frame() == (0, b"OK")
     assert waiting.asked == ["SUB", "SUB"]
     await nsqd.publish("t", b"x")
@@ -89,7 +93,7 @@ async def test_a_client_that_sends_no_more_is_still_answered(
 ) -> None:
     client.send(AUTH + pub("t", b"x"))
     client.writer.write_eof()
-    await nsqd.until(lambda: waiting.session._eof)
+    await nsqd.until(lambda: waiting.served._eof)
     waiting.go_on()
     assert [await client.frame() for _ in range(2)] == [(0, b"done"), (0, b"OK")]
     assert await client.closed()
@@ -101,10 +105,10 @@ async def test_a_lost_connection_goes_on_to_nothing(
     client.send(AUTH + pub("t", b"x"))
     await nsqd.until(lambda: waiting.asked == ["AUTH"])
     client.transport.abort()
-    waiting.session.transport.abort()
-    await nsqd.until(lambda: waiting.session not in nsqd.nsqd.sessions)
-    waiting.session.resume()
-    waiting.session.fail("E_AUTH_FAILED AUTH failed")
+    waiting.served.transport.abort()
+    await nsqd.until(lambda: waiting.served.session not in nsqd.nsqd.sessions)
+    waiting.served.resume()
+    waiting.served.fail("E_AUTH_FAILED AUTH failed")
     assert "t" not in nsqd.nsqd.node.broker.topics
 
 
@@ -118,7 +122,7 @@ async def test_what_comes_meanwhile_is_bounded(
         await asyncio.sleep(0)
     await nsqd.until(lambda: waiting.asked == ["AUTH"])
     await asyncio.sleep(0.05)
-    assert waiting.session.reader.unread < 1 << 20  # of 2 MB
+    assert waiting.served.reader.unread < 1 << 20  # of 2 MB
     client.send(pub("t", b"x"))
     waiting.go_on()
     assert [await client.frame() for _ in range(2)] == [(0, b"done"), (0, b"OK")]
@@ -129,7 +133,7 @@ async def test_waiting_is_no_silence_of_the_client(
 ) -> None:
     client.send(AUTH)
     await nsqd.until(lambda: waiting.asked == ["AUTH"])
-    beat_quickly(waiting.session, 20)
+    beat_quickly(waiting.served, 20)
     for _ in range(5):
         assert await client.frame() == (0, b"_heartbeat_")
     waiting.go_on()
@@ -155,6 +159,6 @@ async def test_an_error_in_turn_follows_what_is_owed(
 
 async def test_without_layers_the_transport_is_the_bare_one(nsqd: Running, client: Client) -> None:
     await client.ask(identify(feature_negotiation=True))
-    session = await session_of(nsqd, client)
-    assert not isinstance(session.transport, LayeredTransport)
-    assert (session.is_tls, session.tls_common_name, session.compression) == (False, "", "")
+    ours = await served(nsqd, client)
+    assert not isinstance(ours.transport, LayeredTransport)
+    assert (ours.is_tls, ours.tls_common_name, ours.compression) == (False, "", "")

@@ -28,7 +28,7 @@ from tests.programs.nsq.nsqd.conftest import (
     mpub,
     options,
     pub,
-    session_of,
+    served,
     slow_disk,
 )
 
@@ -133,7 +133,7 @@ async def test_lone_publishes_are_like_others(nsqd: Running) -> None:
         assert await client.ask(command) == b"OK"
     bodies = [message.body for message in await consumer.messages(15)]
     assert bodies == [b"a", b"b", b"c", b"d", b"e"] * 3
-    own = await session_of(nsqd, client)
+    (own,) = (session for session in nsqd.nsqd.sessions if session.pub_counts)
     assert own.pub_counts == {"t": 15}
     assert (await nsqd.topic("t"))["message_count"] == 15
     # A deleted topic is made again, and a full one refuses.
@@ -213,7 +213,7 @@ async def test_heartbeats_come_and_silence_is_the_end(start: Start) -> None:
     nsqd = await start(clock)
     client = await nsqd.connect()
     assert await client.ask(pub("t", b"x")) == b"OK"
-    beat_quickly(await session_of(nsqd, client))
+    beat_quickly(await served(nsqd, client))
     beats = 0
     with contextlib.suppress(asyncio.IncompleteReadError):
         while beats < 20:
@@ -228,13 +228,13 @@ async def test_any_command_keeps_the_connection(start: Start) -> None:
     nsqd = await start(clock)
     client = await nsqd.connect()
     assert await client.ask(pub("t", b"x")) == b"OK"
-    own = await session_of(nsqd, client)
+    own = await served(nsqd, client)
     beat_quickly(own)
     for _ in range(6):
         assert await client.frame() == HEARTBEAT
         clock.advance(BEAT_MS * MILLISECOND)
         client.send(b"NOP\n")
-        await nsqd.until(lambda: own._heard_ns == clock.monotonic_ns())
+        await nsqd.until(lambda: own.heard_ns == clock.monotonic_ns())
     assert await client.frame() == HEARTBEAT
 
 
@@ -245,7 +245,7 @@ def test_nsqd_held_up_itself_does_not_take_it_for_silence(loops: Any, tmp_path: 
         nsqd = Running(await nsqds.start(options(tmp_path), clock))
         client = await nsqd.connect()
         assert await client.ask(pub("t", b"x")) == b"OK"
-        beat_quickly(await session_of(nsqd, client))
+        beat_quickly(await served(nsqd, client))
         for _ in range(2):
             stand_still(clock, 3 * BEAT_MS)
             assert await client.frame() == HEARTBEAT
@@ -260,7 +260,7 @@ def test_nsqd_held_up_itself_does_not_take_it_for_silence(loops: Any, tmp_path: 
 async def test_a_body_that_trickles_is_cut_off_with_an_error(nsqd: Running) -> None:
     client = await nsqd.connect()
     assert await client.ask(pub("t", b"x")) == b"OK"
-    beat_quickly(await session_of(nsqd, client))
+    beat_quickly(await served(nsqd, client))
     client.send(b"PUB t\n" + struct.pack(">i", 1000))
 
     async def trickle() -> None:
@@ -292,7 +292,7 @@ async def test_identify_answers_and_sets_the_interval(nsqd: Running) -> None:
 async def test_without_heartbeats_no_subscription(nsqd: Running) -> None:
     client = await nsqd.connect()
     assert await client.ask(identify(heartbeat_interval=-1)) == b"OK"
-    assert (await session_of(nsqd, client))._beat is None
+    assert (await served(nsqd, client))._beat is None
     assert await client.error(b"SUB t c\n") == "E_INVALID cannot SUB with heartbeats disabled"
 
 

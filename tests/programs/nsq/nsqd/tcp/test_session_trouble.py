@@ -21,10 +21,11 @@ from tests.programs.nsq.nsqd.conftest import (
     Running,
     Start,
     beat_quickly,
+    blocked,
     faulty_disk,
     mpub,
     pub,
-    session_of,
+    served,
     slow_disk,
 )
 
@@ -47,8 +48,7 @@ async def test_a_slow_consumer_gets_no_more_and_others_go_on(nsqd: Running) -> N
         producer = await nsqd.connect()
         for _ in range(30):
             assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
-        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
-        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        slow = await blocked(nsqd)
         unsent = slow.transport.get_write_buffer_size()
         assert unsent < 8 << 20  # of 30 MB
         other = await nsqd.consumer("t", ready=5)
@@ -67,7 +67,7 @@ async def test_a_consumer_that_reads_again_goes_on(nsqd: Running) -> None:
     producer = await nsqd.connect()
     for _ in range(20):
         assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
-    await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
+    await blocked(nsqd)
     consumer.transport.resume_reading()
     assert await consumer.frame() == (0, b"OK")
     assert len(await consumer.messages(200)) == 200
@@ -84,8 +84,7 @@ async def test_what_timed_out_is_not_poured_out_at_once_either(start: Start) -> 
     sock = non_reading(nsqd.nsqd.ports.tcp)
     try:
         sock.sendall(b"  V2SUB t c\nRDY 2500\n")
-        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
-        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        slow = await blocked(nsqd)
         assert slow.transport.get_write_buffer_size() < 8 << 20  # of 20 MB
     finally:
         sock.close()
@@ -98,10 +97,9 @@ async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
         producer = await nsqd.connect()
         for _ in range(20):
             assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
-        await nsqd.until(lambda: any(s._blocked_since is not None for s in nsqd.nsqd.sessions))
-        slow = next(s for s in nsqd.nsqd.sessions if s._blocked_since is not None)
+        slow = await blocked(nsqd)
         beat_quickly(slow)
-        await nsqd.until(lambda: slow not in nsqd.nsqd.sessions)
+        await nsqd.until(lambda: slow.session not in nsqd.nsqd.sessions)
     finally:
         sock.close()
 
@@ -111,7 +109,7 @@ async def test_a_client_that_reads_no_answers_is_heard_no_more(
 ) -> None:
     monkeypatch.setattr(connection, "_UNSENT_BYTES_MAX", 20_000)
     client = await nsqd.connect()
-    own = await session_of(nsqd, client)
+    own = await served(nsqd, client)
     own.transport.set_write_buffer_limits(high=10_000)
     own.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     client.transport.pause_reading()
@@ -142,7 +140,7 @@ async def test_commands_behind_a_slow_sync_are_bounded(
     disk, gate = slow_disk(monkeypatch)
     nsqd = await start(durability=Durability.FSYNC, data_path="/data")
     client = await nsqd.connect()
-    own = await session_of(nsqd, client)
+    own = await served(nsqd, client)
     gate.clear()
     client.send(pub("t", b"first") + b"SUB t c\n")
     await nsqd.until(lambda: own._held is not None)

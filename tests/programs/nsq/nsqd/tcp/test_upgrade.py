@@ -571,5 +571,6 @@ async def test_the_name_in_the_certificate_is_known(
     await connection.send(MAGIC_V2)
     await client.upgrade("client", tls_v1=True)
     (session,) = nsqd.nsqd.sessions
-    assert (session.is_tls, session.tls_common_name) == (True, COMMON_NAME)
+    ours = session.connection
+    assert (ours.is_tls, ours.tls_common_name) == (True, COMMON_NAME)
     connection.close()
