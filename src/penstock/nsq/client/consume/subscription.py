@@ -8,6 +8,7 @@ one waits, is the matter of the two shells: they fill in the methods under "What
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Generic, NamedTuple, Never, TypeVar
@@ -59,7 +60,7 @@ class BackoffState(NamedTuple):
     is awaited."""
 
 
-class Subscription(Generic[LinkT]):
+class Subscription(ABC, Generic[LinkT]):
     """Everything about a consumer but its sockets."""
 
     def __init__(
@@ -151,17 +152,17 @@ class Subscription(Generic[LinkT]):
 
     # --- what a shell does -----------------------------------------------------------------------
 
+    @abstractmethod
     def _dial(self, address: str) -> None:
         """Connect; tell ``_joined`` or ``_failed``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _ask(self, url: str) -> None:
         """Ask an nsqlookupd; tell ``_answered`` or ``_not_answered``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _soon(self, flush: Callable[[], None]) -> None:
         """Call it at the end of this pass of the loop."""
-        raise NotImplementedError
 
     def _arrived(self, count: int) -> None:
         """Let ``count`` of those who wait look again."""

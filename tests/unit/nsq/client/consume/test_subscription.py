@@ -44,8 +44,18 @@ class Node(FakeLink):
         self.in_flight += count
 
 
+class Bare(Subscription[Node]):
+    """A shell that does nothing."""
+
+    def _dial(self, address: str) -> None: ...
+
+    def _ask(self, url: str) -> None: ...
+
+    def _soon(self, flush: Callable[[], None]) -> None: ...
+
+
 class Shell(Subscription[Node]):
-    """Writes down what it is to do."""
+    """A shell that writes down what it is to do."""
 
     def __init__(self, *addresses: str, lookupds: tuple[str, ...] = (), **more: Any) -> None:
         self.dialled: list[str] = []
@@ -101,21 +111,20 @@ def found(*addresses: str) -> bytes:
 
 def test_bad_arguments() -> None:
     with pytest.raises(BadTopic):
-        Subscription("no topic", "c")
+        Bare("no topic", "c")
     with pytest.raises(BadChannel):
-        Subscription("t", "no channel")
+        Bare("t", "no channel")
     with pytest.raises(ConfigError):
-        Subscription("t", "c", config=Config(heartbeat_interval=90))
+        Bare("t", "c", config=Config(heartbeat_interval=90))
     with pytest.raises(ValueError, match="missing port"):
-        Subscription("t", "c", lookupd_http_addresses=["nowhere"])
+        Bare("t", "c", lookupd_http_addresses=["nowhere"])
     with pytest.raises(ValueError, match="port"):
-        Subscription("t", "c", nsqd_tcp_addresses=["nowhere"])
+        Bare("t", "c", nsqd_tcp_addresses=["nowhere"])
 
 
 def test_a_shell_has_its_duties() -> None:
-    bare: Subscription[Node] = Subscription("t", "c", nsqd_tcp_addresses=["n:1"])
-    with pytest.raises(NotImplementedError):
-        bare._tick()
+    with pytest.raises(TypeError, match="_ask, _dial, _soon"):
+        Subscription("t", "c", nsqd_tcp_addresses=["n:1"])  # type: ignore[abstract]
 
 
 def test_there_must_be_somebody_to_ask() -> None:
