@@ -15,8 +15,9 @@ from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.letters import Letters
 from penstock.storage.batch import Batch
 from penstock.storage.durability import Durability
+from tests.sim.machine import BODY_AT, ID, SECOND
 from tests.sim.profiles import profile
-from tests.sim.test_broker_model import _BODY_AT, _ID, SECOND, BrokerMachine
+from tests.sim.test_broker_model import BrokerMachine
 
 
 class BeyondMachine(BrokerMachine):
@@ -93,8 +94,8 @@ class BeyondMachine(BrokerMachine):
         ):
             offset = identifier - self.log.id_base
             frame = bytes(batch.slice(index, index + 1))
-            assert frame[_BODY_AT:] == self.model.bodies[offset]
-            assert frame[_ID] == b"%016x" % (7 + index)
+            assert frame[BODY_AT:] == self.model.bodies[offset]
+            assert frame[ID] == b"%016x" % (7 + index)
             assert offset in model.owed | model.may_come
             assert offset not in model.held
             if offset not in model.uncertain:
