@@ -1,4 +1,4 @@
-"""The walks through the code in ARCHITECTURE.md lead to functions that are there."""
+"""The walks and answers in ARCHITECTURE.md lead to files and functions that are there."""
 
 from __future__ import annotations
 
@@ -9,25 +9,47 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SECTION = re.compile(r"^### Three walks.*?(?=^##)", re.MULTILINE | re.DOTALL)
-STEP = re.compile(r"`([\w/]+\.py)`: ((?:`\w+`(?:, | and )?)+)")
+SOURCE = ROOT / "src" / "penstock"
+SECTIONS = re.compile(r"^### (?:Three walks|Six questions).*?(?=^##)", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"`([\w/]+\.(?:py|js))`")
+STEP = re.compile(r"`([\w/]+\.(?:py|js))`: ((?:`\w+`(?:, | and )?)+)")
+
+
+def sections() -> list[str]:
+    found = SECTIONS.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    return [" ".join(text.split()) for text in found]
 
 
 def steps() -> list[tuple[str, str]]:
-    section = SECTION.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
-    assert section is not None
-    text = " ".join(section[0].split())
     return [
-        (file, name) for file, names in STEP.findall(text) for name in re.findall(r"`(\w+)`", names)
+        (file, name)
+        for text in sections()
+        for file, names in STEP.findall(text)
+        for name in re.findall(r"`(\w+)`", names)
     ]
 
 
-def test_there_are_many_steps() -> None:
-    assert len(steps()) > 40
-
-
-@pytest.mark.parametrize(("file", "name"), steps())
-def test_a_step_is_there(file: str, name: str) -> None:
-    tree = ast.parse((ROOT / "src" / "penstock" / file).read_text(encoding="utf-8"))
+def functions_of(path: Path) -> set[str]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".js":
+        return set(re.findall(r"^[\w ]*\b(\w+)\(.*\) \{$", text, re.MULTILINE))
     functions = ast.FunctionDef | ast.AsyncFunctionDef
-    assert name in {node.name for node in ast.walk(tree) if isinstance(node, functions)}
+    return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, functions)}
+
+
+def test_there_are_many_steps() -> None:
+    assert len(sections()) == 2
+    assert len(steps()) > 50
+
+
+FILES = sorted({file for text in sections() for file in FILE.findall(text)})
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_is_there(file: str) -> None:
+    assert (SOURCE / file).exists() or (ROOT / file).exists()
+
+
+@pytest.mark.parametrize(("file", "name"), sorted(set(steps())))
+def test_a_step_is_there(file: str, name: str) -> None:
+    assert name in functions_of(SOURCE / file)
