@@ -129,8 +129,8 @@ class Session:
     def publish_lone(self, command: str, name: str, body: bytes) -> bool:
         """Publish a message that the parser has not looked at; False if it must.
 
-        With nobody to share a write with, this is the straight line from bytes to OK: without an
-        event, a place in the order of answers, and a callback.
+        With nobody to share a write with, this is the straight line from bytes to OK, without an
+        event and a callback.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -141,13 +141,10 @@ class Session:
         if connection.owed or not self._commits.takes_one(topic):
             self._stage(topic, command, bodies, 0)
             return True
-        self._told += 1
+        connection.owed = 1  # what the client publishes to itself comes behind its OK
         self.pub_counts[name] += 1
         failure = self._commits.publish_one(topic, bodies, now)
-        if failure is None:
-            self._outbox.send(OK_FRAME)
-        else:
-            connection.fail(f"E_{command}_FAILED {command} failed {failure}")
+        self._published(command, self._told + 1, failure)
         return True
 
     def _on_mpub_line(self, event: MpubLine) -> None:

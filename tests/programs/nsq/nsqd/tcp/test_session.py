@@ -117,7 +117,7 @@ async def test_subscribe_ready_and_publish_in_one_packet(nsqd: Running) -> None:
 async def test_an_ok_goes_before_the_messages_that_one_publishes_to_itself(nsqd: Running) -> None:
     client = await nsqd.connect()
     await client.subscribe("t", ready=100)
-    for count in (1, 2, 50):
+    for count in (1, 1, 1, 2, 1, 50):
         client.send(b"".join(pub("t", b"%d" % number) for number in range(count)))
         kinds = [(await client.frame())[0] for _ in range(2 * count)]
         assert sorted(kinds) == [0] * count + [2] * count
