@@ -20,6 +20,7 @@ from penstock.cli.shared.asking import Asking, Nodes, Texts
 from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.core.errors import PenstockError
 
+Paths = Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)]
 _ECHO_NS = 1_000_000_000
 
 app = App(
@@ -182,6 +183,51 @@ def replay(
     order = Order(topic, where, span, queue, count, grep, filter, print, to, to_nsqd, rate, dry_run,
                   client_opt)  # fmt: skip
     run_replay(order)
+
+
+@app.command
+def doctor(
+    *,
+    data_path: Paths = (),
+    config: Paths = (),
+    nodes: Nodes | None = None,
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    disk_used_max: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 90,
+    repair: Annotated[bool, Parameter(negative="")] = False,
+    accept_damage: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    asking: Asking | None = None,
+) -> None:
+    """Examine a data path, a configuration, a cluster; say what is wrong and what helps.
+
+    Nothing is changed unless --repair or --accept-damage is given. The exit code is 1 if there is
+    any fault. Without --data-path and --config the nsqd of this machine is asked.
+
+    Parameters
+    ----------
+    data_path
+        Data path of a node that does not run (may be given several times).
+    config
+        Configuration file: TOML of nsqd, nsqlookupd or nsqadmin, properties of mqbroker (may be
+        given several times).
+    quick
+        Take messages that an index vouches for on trust, instead of reading all of them.
+    disk_used_max
+        Used part of the data path's file system, in hundredths, from which on it is nearly full.
+    repair
+        Do at once what the next start would do to the data path: cut off torn tails, put damaged
+        bytes aside, remove leftovers.
+    accept_damage
+        Repair, and take all damage of the data path as accepted.
+    json
+        Print one JSON object.
+    """
+    from penstock.cli.doctor.run import Order, run_doctor
+
+    is_asked = nodes is not None or not (data_path or config)
+    where = (nodes or Nodes()).where(asking) if is_asked else None
+    order = Order(data_path, config, where, quick, disk_used_max, repair, accept_damage)
+    run_doctor(order, as_json=json)
 
 
 @app.command

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 _GLANCE_BYTES: Final = 64 * 1024
 """Bytes of a log to read in order to check the id of its first message."""
-_FILE: Final = "queue.json"
+IDENTITY_FILE: Final = "queue.json"
 _NAMED: Final = 2
 """The first version in which every queue has a journal whose records name the queue."""
 
@@ -55,7 +55,7 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
     Raises StorageError.
     """
     firsts = segments_in(disk, directory)
-    path = os.path.join(directory, _FILE)
+    path = os.path.join(directory, IDENTITY_FILE)
     data = disk.read_file(path)
     if data is not None:
         try:
@@ -77,7 +77,7 @@ def note_journal(disk: Disk, directory: str, identity: QueueIdentity) -> None:
     """Write down that the journal names its queue. Raises StorageError."""
     if not identity.has_journal:
         identity.version = _NAMED
-        disk.replace_file(os.path.join(directory, _FILE), msgspec.json.encode(identity))
+        disk.replace_file(os.path.join(directory, IDENTITY_FILE), msgspec.json.encode(identity))
 
 
 def _fits(disk: Disk, directory: str, firsts: Sequence[int], id_base: int) -> bool:

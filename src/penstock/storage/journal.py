@@ -29,9 +29,9 @@ class Journal:
     """The journal at ``path`` of the queue with this id base, created if it is not there.
 
     ``records`` are those found when it was opened; before those whose numbers are in ``gaps`` some
-    may be missing. ``extent`` is how far the queue's log reached when the newest was written, if
-    the file ``tells_extent``; if it was not ``is_whole``, one that is missing may have had a later
-    start.
+    may be missing. ``is_old`` says that an earlier version wrote it. ``extent`` is how far the
+    queue's log reached when the newest was written, if the file ``tells_extent``; if it was not
+    ``is_whole``, one that is missing may have had a later start.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class Journal:
             found.note_damage(len(data))
         self.records, self.gaps, self.extent = found.records, found.gaps, found.extent
         self.is_whole = found.end == len(data) and not found.gaps
+        self.is_old = found.is_old
         self.tells_extent = bool(found.end) and not found.is_old
         self._report(data, found, is_expected)
         self._wants_rewriting = bool(found.is_old or found.gaps)

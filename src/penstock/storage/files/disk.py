@@ -155,7 +155,8 @@ class Disk(Protocol):
 
 
 @contextmanager
-def _reported(path: str) -> Iterator[None]:
+def reported(path: str) -> Iterator[None]:
+    """Raise a StorageError of its kind, with the path, for what the system refuses."""
     try:
         yield
     except OSError as error:
@@ -172,7 +173,7 @@ class OsLogFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with _reported(path):
+        with reported(path):
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self.size = self._reserved = os.fstat(self._fd).st_size
         self._reserving = threading.Lock()
@@ -212,13 +213,13 @@ class OsLogFile:
             raise kind_of(error.errno)(f"{self.path}: {error.strerror}") from error
 
     def sync(self) -> None:
-        with _reported(self.path):
+        with reported(self.path):
             if self._fd < 0:  # which is a ValueError for Python
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             os.fdatasync(self._fd)
 
     def rewrite(self, position: int) -> None:
-        with _reported(self.path):
+        with reported(self.path):
             while position < self.size:
                 data = os.pread(self._fd, min(_REWRITE_BYTES, self.size - position), position)
                 position += os.pwrite(self._fd, data, position)
@@ -245,7 +246,7 @@ class OsLogFile:
                 self._reserved = self.size
 
     def truncate(self, size: int) -> None:
-        with _reported(self.path):
+        with reported(self.path):
             os.ftruncate(self._fd, size)
         self.size = self._reserved = size
 
@@ -286,7 +287,7 @@ class OsDisk:
         return OsLogFile(path)
 
     def list(self, directory: str) -> list[str]:
-        with _reported(directory):
+        with reported(directory):
             try:
                 return sorted(os.listdir(directory))
             except FileNotFoundError:
@@ -298,12 +299,12 @@ class OsDisk:
         parent = os.path.dirname(path.rstrip("/"))
         if parent:
             self.make_directory(parent)
-        with _reported(path):
+        with reported(path):
             os.mkdir(path, mode=0o755)
         self.sync_directory(parent)
 
     def remove(self, path: str) -> None:
-        with _reported(path), suppress(FileNotFoundError):
+        with reported(path), suppress(FileNotFoundError):
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
@@ -313,11 +314,11 @@ class OsDisk:
                 self.remove_tree(child)
             else:
                 self.remove(child)
-        with _reported(path), suppress(FileNotFoundError):
+        with reported(path), suppress(FileNotFoundError):
             os.rmdir(path)
 
     def read_file(self, path: str) -> bytes | None:
-        with _reported(path):
+        with reported(path):
             try:
                 with open(path, "rb") as file:
                     return file.read()
@@ -325,7 +326,7 @@ class OsDisk:
                 return None
 
     def read_into(self, path: str, buffer: bytearray) -> int | None:
-        with _reported(path):
+        with reported(path):
             try:
                 with open(path, "rb", buffering=0) as file:
                     size = os.fstat(file.fileno()).st_size
@@ -340,7 +341,7 @@ class OsDisk:
 
     def replace_file(self, path: str, *data: bytes | memoryview, sync: bool = True) -> None:
         temporary = temporary_path(path)
-        with _reported(path):
+        with reported(path):
             try:
                 with open(
                     os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
@@ -358,11 +359,11 @@ class OsDisk:
             self.sync_directory(os.path.dirname(path))
 
     def rename(self, path: str, target: str) -> None:
-        with _reported(path):
+        with reported(path):
             os.rename(path, target)
 
     def sync_directory(self, path: str) -> None:
-        with _reported(path):
+        with reported(path):
             fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(fd)

@@ -89,6 +89,11 @@ class DamageRecord:
         return self._recorded.pending
 
     @property
+    def known(self) -> list[Damage]:
+        """Damage that needs no operator: accepted, or no loss."""
+        return self._recorded.known
+
+    @property
     def lost_messages(self) -> int:
         """Number of messages lost to damage since the queue was created."""
         return self._recorded.lost_messages

@@ -29,6 +29,7 @@ from penstock.nsq.nsqd.http.damage_api import DamageApi
 from penstock.nsq.nsqd.http.dead_letters_api import DeadTopics
 from penstock.nsq.nsqd.http.log_api import LogApi
 from penstock.nsq.nsqd.http.log_group_api import LogGroupApi
+from penstock.nsq.nsqd.http.node_api import NodeApi
 from penstock.nsq.nsqd.http.pipelines_api import PipelinesApi
 from penstock.nsq.nsqd.http.refusals import refusal
 from penstock.nsq.nsqd.http.replay_api import ReplayApi
@@ -92,6 +93,7 @@ class NsqdApi:
         ReplayApi(self._registry, node.clock).add_routes(router)
         SettingsApi(topics).add_routes(router)
         DamageApi(topics).add_routes(router)
+        NodeApi(node).add_routes(router)
         BrowseApi(topics, node.clock).add_routes(router)
         router.v1("GET", "/deadletters/topics", DeadTopics(topics).handle)
         add_debug_pages(router, index="/debug/pprof/")

@@ -1,0 +1,214 @@
+"""A cluster under the doctor's eyes: nsqlookupds and nodes, each by itself and side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from penstock.cli.doctor.data_path import USED_MAX
+from penstock.cli.doctor.finding import Finding, Report, error, warning
+from penstock.cli.doctor.nodes import Node, ask_nodes, distinct
+from penstock.cli.doctor.traffic import examine_traffic
+from penstock.cli.shared.nodes import DEFAULT_NODE, Where
+from penstock.cluster.asker import Asker
+from penstock.cluster.errors import UpstreamError
+from penstock.cluster.exchange import of_lookupd
+from penstock.cluster.fanout import try_all
+from penstock.cluster.producers import Info, ToldNodes
+from penstock.core.clock import Clock
+from penstock.core.counted import counted
+from penstock.core.units import SECOND, format_duration
+
+TIMEOUT_S: Final = 5.0
+SKEW_NS: Final = SECOND
+"""Clocks may differ by so much; NTP keeps them within milliseconds."""
+_TOPICS_MAX: Final = 1000
+
+
+async def examine_cluster(where: Where, clock: Clock) -> Report:
+    """Ask the nsqlookupds, the nodes that they name, and those given; without any this machine's.
+
+    Nothing is changed. Raises ConfigError.
+    """
+    async with where.asker(TIMEOUT_S) as asker:
+        told, findings = await _lookupds(asker, where.lookupds)
+        nodes = _nodes(where, told)
+        await ask_nodes(asker, nodes, clock)
+        nodes = distinct(nodes)
+        answered = [node for node in nodes if not node.failure]
+        findings += [*_tombstones(told), *_same_address(told, answered)]
+        for node in nodes:
+            findings += _reach(node, list(told))
+        for node in answered:
+            findings += [*_machine(node), *examine_traffic(node)]
+        findings += [*_versions(answered), *_options(answered)]
+        findings += await _same_log(asker, answered)
+    checked = [f"nsqlookupd {lookupd}" for lookupd in told]
+    checked += [f"nsqd {node.address}: {counted(len(node.topics), 'topic')}" for node in answered]
+    return Report(findings, checked)
+
+
+def _nodes(where: Where, told: dict[str, ToldNodes]) -> list[Node]:
+    """The nodes given, and those that nsqlookupds name."""
+    given = where.nsqds or (() if where.lookupds else (DEFAULT_NODE,))
+    nodes = {address: Node(address) for address in given}
+    for lookupd, answer in told.items():
+        for producer in (each.producer() for each in answer.producers or ()):
+            address = producer.http_address
+            node = nodes.setdefault(address, Node(address))
+            node.named_by.append(lookupd)
+            node.told.append(producer.tcp_address)
+    return list(nodes.values())
+
+
+async def _lookupds(
+    asker: Asker, lookupds: Sequence[str]
+) -> tuple[dict[str, ToldNodes], list[Finding]]:
+    told, found = {}, []
+    for lookupd in dict.fromkeys(lookupds):
+        try:
+            told[lookupd] = await asker.get(of_lookupd(lookupd), "/nodes", ToldNodes)
+        except UpstreamError as problem:
+            found.append(error(
+                "lookupd-unreachable", f"nsqlookupd {lookupd}", str(problem),
+                "Start it, or take its address out of the flags of nsqds and consumers: these go "
+                "on with the others."))  # fmt: skip
+    return told, found
+
+
+def _tombstones(told: dict[str, ToldNodes]) -> Iterator[Finding]:
+    for lookupd, answer in told.items():
+        for node in (each.producer() for each in answer.producers or ()):
+            for topic in node.topics or ():
+                if topic.tombstoned:
+                    yield warning("tombstone", f"nsqlookupd {lookupd}", f"the topic {topic.topic} "
+                                  f"is tombstoned at {node.http_address}: consumers are not sent "
+                                  "there", "It ends after --tombstone-lifetime. If the node is to "
+                                  "have the topic no more, delete it there; publishers must have "
+                                  "gone first.")  # fmt: skip
+
+
+def _same_address(told: dict[str, ToldNodes], nodes: Sequence[Node]) -> Iterator[Finding]:
+    """Look for nodes that have others told the same address."""
+    sources: dict[str, Sequence[Info]] = {"the cluster": [node.info for node in nodes]}
+    for lookupd, answer in told.items():
+        sources[f"nsqlookupd {lookupd}"] = answer.producers or ()
+    for where, infos in sources.items():
+        addresses = Counter(each.http_address for each in infos)
+        for address, count in addresses.items():
+            if count > 1:
+                yield error("same-identity", where, f"{count} nodes say that they are {address}",
+                            "Consumers reach one of them. Give each a --broadcast-address, or "
+                            "ports, that no other has.")  # fmt: skip
+
+
+def _reach(node: Node, lookupds: list[str]) -> Iterator[Finding]:
+    where = f"nsqd {node.address}"
+    if node.failure:
+        by = f", as {', '.join(node.named_by)} names it" if node.named_by else ""
+        yield error("unreachable", where, f"{node.failure}{by}", "Start it. If it runs, its "
+                    "--broadcast-address, or a firewall, is wrong: consumers are sent "
+                    "there.")  # fmt: skip
+        return
+    for address in node.unreachable:
+        yield error("unreachable", where, f"others are told {address}, where nobody answers",
+                    "Set --broadcast-address to what consumers reach, and "
+                    "--broadcast-tcp-port where a port is mapped.")  # fmt: skip
+    missing = [each for each in lookupds if each not in node.named_by]
+    if missing and not any(node.unreachable):
+        yield warning("not-registered", where, f"{', '.join(missing)} does not know it",
+                      "Consumers that ask there do not find it: give it "
+                      "--lookupd-tcp-address.")  # fmt: skip
+
+
+def _machine(node: Node) -> Iterator[Finding]:
+    where = f"nsqd {node.address}"
+    if node.health != "OK":
+        yield error("unhealthy", where, node.health, "Its log says more. Damage: look with "
+                    "GET /damage, and with --data-path once it is stopped.")  # fmt: skip
+    if abs(node.ahead_ns) > SKEW_NS + node.doubt_ns:
+        off = format_duration(abs(node.ahead_ns) // SECOND * SECOND)
+        side = "ahead of" if node.ahead_ns > 0 else "behind"
+        yield warning("clock", where, f"its clock is {off} {side} this machine's", "Set both by "
+                      "NTP: times of messages, deferrals and seeks follow them.")  # fmt: skip
+    if node.disk is not None and node.disk.free * 100 < node.disk.total * (100 - USED_MAX):
+        yield warning("disk-space", where, f"{node.disk.free >> 20:,} MiB of its file system's "
+                      f"{node.disk.total >> 20:,} are free; publishes are refused when it is full",
+                      "Make room, let consumers catch up, or bound the log: --retention-bytes, "
+                      "--max-bytes.")  # fmt: skip
+    own = node.options.get("msg_timeout", 0), node.options.get("max_msg_timeout", 0)
+    if own[0] > own[1]:
+        yield warning("time-outs", where, f"--msg-timeout {format_duration(own[0])} is more than "
+                      f"--max-msg-timeout {format_duration(own[1])}", "A consumer that asks for "
+                      "nothing gets more time than one may ask for: raise the latter.")  # fmt: skip
+
+
+def _versions(nodes: Sequence[Node]) -> Iterator[Finding]:
+    found = {node.address: f"{node.info.version} (Penstock {node.penstock_version or 'none'})"
+             for node in nodes}  # fmt: skip
+    if len(set(found.values())) > 1:
+        yield warning("versions", "the cluster", _by_value(found), "Upgrade one node after the "
+                      "other until all are of one version.")  # fmt: skip
+
+
+def _options(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """Compare what a client meets at each node."""
+    for option in sorted({name for node in nodes for name in node.options}):
+        is_time = option.endswith("timeout")
+        shown = format_duration if is_time else str
+        found = {n.address: shown(n.options[option]) for n in nodes if option in n.options}
+        if len(set(found.values())) > 1:
+            yield warning("time-outs" if is_time else "options", "the cluster",
+                          f"--{option.replace('_', '-')} differs: {_by_value(found)}",
+                          "A consumer of a topic on several nodes meets both: set one "
+                          "value.")  # fmt: skip
+
+
+def _by_value(found: dict[str, str]) -> str:
+    """Values with the nodes that have them, by their addresses."""
+    values: dict[str, list[str]] = {}
+    for address, value in found.items():
+        values.setdefault(value, []).append(address)
+    return "; ".join(f"{value} at {', '.join(places)}" for value, places in values.items())
+
+
+class _Log(msgspec.Struct):
+    log: str = ""
+
+
+class _Queues(msgspec.Struct):
+    topic: str
+    queues: list[_Log] = []
+
+
+class _Offsets(msgspec.Struct):
+    topics: list[_Queues] = []
+
+
+async def _same_log(asker: Asker, nodes: Sequence[Node]) -> list[Finding]:
+    """Look for two nodes with the same log: one's data path is a copy of the other's."""
+    has = Counter(topic for node in nodes for topic in node.topics)
+    shared = sorted(topic for topic, count in has.items() if count > 1)[:_TOPICS_MAX]
+    if not shared:
+        return []
+    body = msgspec.json.encode({"topics": shared})
+
+    async def ask(node: Node) -> _Offsets:
+        return await asker.post_as(node.address, "/log/offsets", body, _Offsets)
+
+    places: dict[tuple[str, str], list[str]] = {}
+    for node, offsets in (await try_all(nodes, ask)).answers:
+        for each in offsets.topics:
+            for queue in each.queues[:1]:
+                places.setdefault((each.topic, queue.log), []).append(node.address)
+    return [
+        error("same-identity", ", ".join(addresses), f"their topic {topic} is the same log: one "
+              "data path is a copy of the other", "Messages of both have the same ids, and "
+              "readers that keep offsets mix them up: stop one, and start it on an empty data "
+              "path.")
+        for (topic, _), addresses in places.items()
+        if len(addresses) > 1
+    ]  # fmt: skip

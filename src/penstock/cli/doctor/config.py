@@ -1,0 +1,102 @@
+"""A configuration file under the doctor's eyes: NSQ's TOML, or RocketMQ's properties."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.admin.options import AdminOptions
+from penstock.cli.doctor.finding import Finding, Report, error, warning
+from penstock.core.errors import ConfigError
+from penstock.core.nearest import did_you_mean
+from penstock.core.reasons import reason
+from penstock.core.redaction import without_secrets
+from penstock.core.settings.options import Option, Options
+from penstock.core.units import format_duration
+from penstock.nsq.nsqd.http.https import server_tls
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.rocketmq.broker.settings import BrokerSettings
+
+_OF_NSQ: Final[dict[str, type[Options]]] = {
+    "nsqd": NsqdOptions,
+    "nsqlookupd": LookupdOptions,
+    "nsqadmin": AdminOptions,
+}
+
+
+def examine_config(file: Path) -> Report:
+    """Look at a file; TOML is of the program that knows most of its keys."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        table = tomllib.loads(text) if file.suffix == ".toml" else None
+    except (OSError, ValueError) as problem:
+        said = reason(problem) if isinstance(problem, OSError) else str(problem)
+        remedy = "The program does not start with it. Correct it, or name the right file."
+        return Report([error("config", str(file), said, remedy)], [f"configuration {file}"])
+    if table is None:
+        return Report(list(_properties(str(file), text)), [f"configuration {file} of mqbroker"])
+    program = max(_OF_NSQ, key=lambda name: len(table.keys() & _keys(_OF_NSQ[name])))
+    found = list(_table(str(file), program, table))
+    return Report(found, [f"configuration {file} of {program}"])
+
+
+def _keys(options: type[Options]) -> dict[str, Option]:
+    return {each.key: each for each in options.declared.values()}
+
+
+def _unknown(where: str, key: str, known: dict[str, Any]) -> Finding:
+    what = f"the key {key} is unknown and has no effect{did_you_mean(key, known)}"
+    remedy = "Correct it: until then the default counts. Keys stand at the top of the file."
+    return warning("config-key", where, what, remedy)
+
+
+def _table(where: str, program: str, table: dict[str, Any]) -> Iterator[Finding]:
+    """Look at NSQ's keys one by one, then at what they are together."""
+    known = _keys(_OF_NSQ[program])
+    values, wrong = {}, False
+    for key, value in table.items():
+        if key not in known:
+            yield _unknown(where, key, known)
+            continue
+        try:
+            values[known[key].name] = known[key].kind.from_config(value)
+        except ValueError as problem:
+            wrong = True
+            remedy = f"{program} does not start with it. `penstock help flags` shows the forms."
+            what = without_secrets(f"{key} = {value!r}: {problem}")
+            yield error("config-value", where, what, remedy)
+    if not wrong and program == "nsqd":
+        yield from _nsqd(where, NsqdOptions(**values))
+
+
+def _nsqd(where: str, options: NsqdOptions) -> Iterator[Finding]:
+    try:
+        options.check()
+        server_tls(options)
+    except ConfigError as problem:
+        yield error("config-value", where, str(problem), "nsqd does not start with it.")
+    if options.msg_timeout > options.max_msg_timeout:
+        yield warning("time-outs", where, f"msg_timeout is {format_duration(options.msg_timeout)}, "
+                      f"max_msg_timeout {format_duration(options.max_msg_timeout)}",
+                      "A consumer that asks for nothing gets more time than one may ask for: raise "
+                      "max_msg_timeout.")  # fmt: skip
+    if options.data_path and not os.path.isdir(options.data_path):
+        yield error("no-data-path", where, f"data_path {options.data_path} is no directory",
+                    f"nsqd makes none: mkdir -p {options.data_path}")  # fmt: skip
+
+
+def _properties(where: str, text: str) -> Iterator[Finding]:
+    try:
+        settings, unknown = BrokerSettings.load(text)
+        warnings = settings.check()
+    except ConfigError as problem:
+        yield error("config-value", where, str(problem), "mqbroker does not start with it.")
+        return
+    for name in unknown:
+        yield _unknown(where, name, settings.declared())
+    for said in warnings:
+        yield warning("config-value", where, said, "Set it so that the file says what is done.")

@@ -1,0 +1,160 @@
+"""A data path under the doctor's eyes: a start in memory alone, and what a start takes on trust.
+
+What the next start would report, cut off or remove is found by the code of the start itself, over a
+disk of which nothing changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from penstock.cli.doctor.finding import Finding, Report, error, warning
+from penstock.cli.doctor.holder import holder_of
+from penstock.cli.doctor.permissions import examine_permissions
+from penstock.cli.doctor.queue import Queue
+from penstock.cli.doctor.tables import examine_tables
+from penstock.core.counted import counted
+from penstock.core.errors import ConfigError, LockedError, StorageError
+from penstock.core.names import is_valid_name
+from penstock.nsq.nsqd import metadata
+from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
+from penstock.nsq.takeover.diskqueue import find_queues
+from penstock.storage.files.disk_space import DiskSpace
+from penstock.storage.files.dry_disk import DryDisk
+from penstock.storage.files.part_files import PartFiles
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+
+USED_MAX: Final = 90
+"""Hundredths of a file system beyond which it counts as nearly full."""
+_FULL: Final = 0.99
+_NAMED_MAX: Final = 5
+
+
+def examine_data_path(
+    path: str, now_ns: int, *, quick: bool = False, used_max: int = USED_MAX
+) -> Report:
+    """Look at the data path of a node that does not run; nothing in it changes.
+
+    With ``quick``, messages that an index vouches for are not read. A node that runs has its data
+    path locked, and its files change meanwhile: then only what can be said of them is.
+    """
+    where = f"data path {path}"
+    if not os.path.isdir(path):
+        remedy = f"Make it (mkdir -p {path}), or name the right one: --data-path."
+        return Report([error("no-data-path", where, "there is no such directory", remedy)], [])
+    found = [*_space(path, where, used_max), *examine_permissions(path)]
+    disk = DryDisk()
+    with _silence():
+        try:
+            store = Store(disk, path, LogOptions())
+        except LockedError:
+            found.append(_locked(path, where))
+            return Report(found, [f"{where}, but for its files, which a running node changes"])
+        except StorageError as problem:
+            found.append(_unreadable(where, problem))
+            return Report(found, [where])
+        try:
+            return _examined(disk, store, found, now_ns, quick=quick)
+        finally:
+            store.close()
+
+
+def _examined(
+    disk: DryDisk, store: Store, found: list[Finding], now_ns: int, *, quick: bool
+) -> Report:
+    path = store.data_path
+    messages = 0
+    for topic, number in store.queues():
+        queue = Queue(disk, store, topic, number)
+        found += queue.examine(now_ns, quick=quick)
+        messages += queue.messages
+    found += _names(store)
+    found += _go_files(disk, path)
+    found += examine_tables(disk, path)
+    list(PartFiles(disk, os.path.join(path, STAGED), durably=False).load())
+    found += _leftovers(path, disk.removed)
+    topics = counted(len(store.queues()), "topic")
+    return Report(found, [f"data path {path}: {topics}, {counted(messages, 'message')}"])
+
+
+def _space(path: str, where: str, used_max: int) -> Iterator[Finding]:
+    space = DiskSpace.of(path)
+    if space is None or space.used_share * 100 < used_max:
+        return
+    level = error if space.used_share >= _FULL else warning
+    yield level("disk-space", where, f"its file system is {space.used_share:.0%} full, "
+                f"{space.free >> 20:,} MiB are free; publishes are refused when it is full",
+                "Make room, let consumers catch up, or bound the log: --retention-bytes, "
+                "--max-bytes.")  # fmt: skip
+
+
+def _locked(path: str, where: str) -> Finding:
+    return warning("locked", where, f"it is in use by {holder_of(path)}, so its files were not "
+                   "examined", "Ask the running node itself (--nsqd-http-address=HOST:PORT), or "
+                   "stop it first.")  # fmt: skip
+
+
+def _unreadable(where: str, problem: Exception) -> Finding:
+    return error("unreadable", where, str(problem),
+                 "Run this as the user that nsqd runs as; if it is the disk, replace it and "
+                 "restore a backup.")  # fmt: skip
+
+
+def _names(store: Store) -> Iterator[Finding]:
+    """Look at nsqd.dat, and at what it names."""
+    where = f"{store.data_path}/{metadata.FILE_NAME}"
+    try:
+        entries = metadata.read(store)
+    except (ConfigError, StorageError) as problem:
+        yield error("metadata", where, str(problem), "nsqd does not start. Put back a good copy, "
+                    "or move the file away: topics and channels come from the log and its "
+                    "cursors, only pauses are forgotten.")  # fmt: skip
+        return
+    topics = {topic for topic, _ in store.queues()}
+    for entry in entries:
+        for name in (entry.name, *(channel for channel, _ in entry.channels)):
+            if not is_valid_name(name):
+                yield warning("name", where, f"{name!r} is no name of a topic or channel",
+                              "A start leaves it out; correct it.")  # fmt: skip
+        if topics and is_valid_name(entry.name) and entry.name not in topics:
+            yield warning("no-files", where, f"the topic {entry.name} is listed and has no files",
+                          "A start makes it, empty. If it had messages, restore a backup "
+                          "first.")  # fmt: skip
+
+
+def _go_files(disk: DryDisk, path: str) -> Iterator[Finding]:
+    queues = find_queues(disk.list(path))
+    if queues:
+        yield warning("old-format", f"data path {path}", f"{counted(len(queues), 'queue')} of Go's "
+                      f"nsqd are not imported yet: {_listed([each.name for each in queues])}",
+                      "The next start of nsqd imports them, all or none, and moves Go's files "
+                      "aside.")  # fmt: skip
+
+
+def _leftovers(path: str, removed: set[str]) -> Iterator[Finding]:
+    if removed:
+        names = sorted(os.path.relpath(each, path) for each in removed)
+        yield warning("leftovers", f"data path {path}", f"{counted(len(names), 'file')} that a "
+                      f"killed process has left: {_listed(names)}", "They hold nothing that was "
+                      "promised. The next start removes them; --repair does it now.")  # fmt: skip
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Have the code of the start log nothing: what it finds is reported in other words."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,91 @@
+"""``penstock doctor`` as a command: what it examines and prints, and its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from penstock.cli.doctor.cluster import examine_cluster
+from penstock.cli.doctor.config import examine_config
+from penstock.cli.doctor.data_path import USED_MAX, examine_data_path
+from penstock.cli.doctor.finding import Finding, Level, Report
+from penstock.cli.doctor.repair import repair
+from penstock.cli.shared.dialects import register_dialects
+from penstock.cli.shared.nodes import Where
+from penstock.cli.shared.pipes import quiet_pipe
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.counted import counted
+from penstock.core.errors import ConfigError
+
+_STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
+
+
+class Order(NamedTuple):
+    """The things to examine; ``where`` is None if no node is to be asked."""
+
+    data_paths: Sequence[Path] = ()
+    configs: Sequence[Path] = ()
+    where: Where | None = None
+    quick: bool = False
+    used_max: int = USED_MAX
+    repair: bool = False
+    accept_damage: bool = False
+
+
+def run_doctor(order: Order, *, as_json: bool) -> None:
+    """Examine, print and end with 1 if there is any fault. Raises PenstockError."""
+    if (order.repair or order.accept_damage) and not order.data_paths:
+        raise ConfigError("--repair and --accept-damage need the --data-path that they are for")
+    report = examined(order, SYSTEM_CLOCK)
+    with quiet_pipe():
+        if as_json:
+            print(msgspec.json.encode(report).decode())
+        else:
+            _print(report)
+    if report.faults:
+        sys.exit(1)
+
+
+def examined(order: Order, clock: Clock) -> Report:
+    """All findings, the worst first. Raises PenstockError."""
+    register_dialects()
+    reports = [examine_config(file) for file in order.configs]
+    if order.where is not None:
+        reports.append(asyncio.run(examine_cluster(order.where, clock)))
+    for path in map(str, order.data_paths):
+        if order.repair or order.accept_damage:
+            repair(path, accept_damage=order.accept_damage)
+        reports.append(
+            examine_data_path(path, clock.wall_ns(), quick=order.quick, used_max=order.used_max)
+        )
+    order_of = list(Level).index
+    findings = [_in_context(each, order) for report in reports for each in report.findings]
+    return Report(
+        sorted(findings, key=lambda each: order_of(each.level)),
+        [each for report in reports for each in report.checked],
+    )
+
+
+def _in_context(finding: Finding, order: Order) -> Finding:
+    """A lock is no fault where the running node itself is asked as well."""
+    if finding.code == "locked" and order.where is not None:
+        return msgspec.structs.replace(finding, level=Level.NOTE)
+    return finding
+
+
+def _print(report: Report) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for each in report.findings:
+        line = Text(f"{each.level.value:<8} ", style=_STYLES[each.level])
+        console.print(line.append(f"{each.where}: {each.what}", style="default"))
+        console.print(Text(f"{'':<8} {each.remedy}", style="dim"))
+    for checked in report.checked:
+        console.print(Text(f"examined {checked}", style="dim"))
+    console.print(counted(len(report.faults), "fault") if report.faults else "no fault found")

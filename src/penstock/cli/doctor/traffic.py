@@ -1,0 +1,63 @@
+"""Topics, channels and groups of a node in which messages wait for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.cli.doctor.finding import Finding, warning
+from penstock.cli.doctor.nodes import Node
+from penstock.cluster.groups import ToldGroup, ToldTopic
+from penstock.cluster.stats import ChannelStats, TopicStats
+from penstock.core.counted import counted
+from penstock.core.units import SECOND, format_duration
+
+
+def examine_traffic(node: Node) -> Iterator[Finding]:
+    """Look at what waits in each topic of a node."""
+    groups = {each.topic_name: each for each in node.groups.topics or ()}
+    for topic in node.stats.topics or ():
+        where = f"{node.address}, topic {topic.topic_name}"
+        told = groups.get(topic.topic_name, ToldTopic())
+        yield from _topic(where, topic, told)
+        for channel in topic.channels or ():
+            yield from _channel(f"{where}, channel {channel.channel_name}", topic, channel)
+        for group in (*(told.log_groups or ()), *(told.consumer_groups or ())):
+            yield from _group(f"{where}, group {group.group_name}", topic.topic_name, group)
+
+
+def _topic(where: str, topic: TopicStats, told: ToldTopic) -> Iterator[Finding]:
+    if topic.paused and topic.depth:
+        yield warning("paused", where, f"it is paused, and {_wait(topic.depth)}",
+                      f"POST /topic/unpause?topic={topic.topic_name}")  # fmt: skip
+    elif topic.depth and not (topic.channels or told.log_groups or told.consumer_groups):
+        yield warning("no-channel", where, f"{_wait(topic.depth)}, and there is no channel",
+                      "The first consumer that subscribes gets them: start it, or empty or delete "
+                      "the topic.")  # fmt: skip
+
+
+def _channel(where: str, topic: TopicStats, channel: ChannelStats) -> Iterator[Finding]:
+    names = f"topic={topic.topic_name}&channel={channel.channel_name}"
+    if not channel.depth:
+        return
+    if channel.paused:
+        yield warning("paused", where, f"it is paused, and {_wait(channel.depth)}",
+                      f"POST /channel/unpause?{names}")  # fmt: skip
+    elif not channel.client_count:
+        yield warning("unread", where, f"{_wait(channel.depth)}, and nobody reads it",
+                      "Start its consumers. A channel that nobody needs holds its messages for "
+                      f"ever: POST /channel/delete?{names}")  # fmt: skip
+
+
+def _group(where: str, topic: str, group: ToldGroup) -> Iterator[Finding]:
+    if group.age is not None and group.stale:
+        age = format_duration(group.age * SECOND)
+        yield warning("unread", where, f"{_wait(group.lag)}, and it has not moved for {age}",
+                      "Start the job that reads with it. A group that nobody needs holds the log: "
+                      f"POST /log/group/delete?topic={topic}&group={group.group_name}")  # fmt: skip
+    elif group.age is None and group.lag and not group.client_count:
+        yield warning("unread", where, f"{_wait(group.lag)}, and it has no member",
+                      "Start its consumers, or remove it: mqadmin deleteSubGroup")  # fmt: skip
+
+
+def _wait(number: int) -> str:
+    return f"{counted(number, 'message')} wait{'s' if number == 1 else ''}"

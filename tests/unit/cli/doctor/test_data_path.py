@@ -1,0 +1,169 @@
+"""Each fault of a data path is found, a healthy one has none, and looking changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from xxhash import xxh3_64_intdigest
+
+from penstock.broker.progress import TopicRecord, encode_record
+from penstock.cli.doctor.data_path import examine_data_path
+from penstock.cli.doctor.finding import Level, Report
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.units import HOUR
+from penstock.storage.files.disk import DirectoryLock, OsDisk
+from penstock.storage.files.disk_space import DiskSpace
+from penstock.storage.recovery.damage import Damage, DamageRecord
+from tests.unit.cli.doctor.patients import MESSAGES, everything, healthy, segments
+
+
+def examined(path: Path, **options: int) -> Report:
+    return examine_data_path(str(path), SYSTEM_CLOCK.wall_ns(), **options)  # type: ignore[arg-type]
+
+
+def flip(file: Path, position: int, count: int = 8) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(position)
+        found = opened.read(count)
+        opened.seek(position)
+        opened.write(bytes(each ^ 0xFF for each in found))
+
+
+def test_a_healthy_data_path_has_no_finding_and_is_read_whole(tmp_path: Path) -> None:
+    folder = healthy(tmp_path)
+    assert len(segments(folder)) > 2
+    report = examined(tmp_path)
+    assert report.findings == []
+    assert report.checked == [f"data path {tmp_path}: 1 topic, {MESSAGES} messages"]
+
+
+def damage_a_segment(path: Path, folder: Path) -> None:
+    flip(segments(folder)[0], 300)
+
+
+def damage_the_journal(path: Path, folder: Path) -> None:
+    flip(folder / "cursors.journal", 4)
+
+
+def lose_the_journal(path: Path, folder: Path) -> None:
+    (folder / "cursors.journal").unlink()
+
+
+def lose_a_segment(path: Path, folder: Path) -> None:
+    segments(folder)[1].unlink()
+
+
+def tear_the_tail(path: Path, folder: Path) -> None:
+    with segments(folder)[-1].open("ab") as newest:
+        newest.write(b"a batch cut short")
+
+
+def damage_an_index(path: Path, folder: Path) -> None:
+    flip(sorted(folder.glob("*.index"))[0], 20)
+
+
+def damage_the_identity(path: Path, folder: Path) -> None:
+    (folder / "queue.json").write_bytes(b"\0" * 30)
+
+
+def leave_temporaries(path: Path, folder: Path) -> None:
+    (path / "nsqd.dat.0123abcd.tmp").write_bytes(b"half")
+    (folder / "queue.json.00000000.tmp").write_bytes(b"")
+
+
+def leave_a_deleted_topic(path: Path, folder: Path) -> None:
+    (path / "topics" / "gone@0.deleted").mkdir()
+
+
+def damage_nsqd_dat(path: Path, folder: Path) -> None:
+    (path / "nsqd.dat").write_text('{"topics":[')
+
+
+def list_a_topic_without_files(path: Path, folder: Path) -> None:
+    (path / "nsqd.dat").write_text('{"topics":[{"name":"paid"}]}')
+
+
+def leave_damage_unaccepted(path: Path, folder: Path) -> None:
+    record = DamageRecord(OsDisk(), str(folder))
+    record.report(Damage("log", "cut short", first=MESSAGES - 1, next=MESSAGES), b"")
+
+
+def age_the_journal(path: Path, folder: Path) -> None:
+    record = encode_record(TopicRecord(0))
+    old = len(record).to_bytes(4, "little") + xxh3_64_intdigest(record).to_bytes(8, "little")
+    (folder / "cursors.journal").write_bytes(old + record)
+
+
+def leave_queues_of_go(path: Path, folder: Path) -> None:
+    (path / "clicks.diskqueue.meta.dat").write_text("1\n0,0\n0,9\n")
+    (path / "clicks.diskqueue.000000.dat").write_bytes(bytes(9))
+
+
+@pytest.mark.parametrize(
+    ("plant", "code", "level"),
+    [
+        (damage_a_segment, "damage", Level.ERROR),
+        (damage_the_journal, "damage", Level.ERROR),
+        (lose_the_journal, "damage", Level.ERROR),
+        (lose_a_segment, "damage", Level.ERROR),
+        (tear_the_tail, "torn-tail", Level.WARNING),
+        (damage_an_index, "index", Level.WARNING),
+        (damage_the_identity, "identity", Level.WARNING),
+        (leave_temporaries, "leftovers", Level.WARNING),
+        (leave_a_deleted_topic, "leftovers", Level.WARNING),
+        (damage_nsqd_dat, "metadata", Level.ERROR),
+        (list_a_topic_without_files, "no-files", Level.WARNING),
+        (leave_damage_unaccepted, "damage-pending", Level.ERROR),
+        (age_the_journal, "old-format", Level.WARNING),
+        (leave_queues_of_go, "old-format", Level.WARNING),
+    ],
+)
+def test_a_fault_is_found_alone_and_nothing_changes(
+    tmp_path: Path, plant: Callable[[Path, Path], None], code: str, level: Level
+) -> None:
+    plant(tmp_path, healthy(tmp_path))
+    before = everything(tmp_path)
+    report = examined(tmp_path)
+    assert [(each.code, each.level) for each in report.findings] == [(code, level)]
+    assert report.findings[0].remedy
+    assert everything(tmp_path) == before
+
+
+def test_messages_from_the_future_are_found(tmp_path: Path) -> None:
+    healthy(tmp_path)
+    report = examine_data_path(str(tmp_path), SYSTEM_CLOCK.wall_ns() - HOUR)
+    assert [each.code for each in report.findings] == ["clock"]
+
+
+def test_a_disk_that_is_nearly_full_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(tmp_path)
+    space = DiskSpace(total=1 << 40, used=(1 << 40) * 93 // 100, free=(1 << 40) * 7 // 100)
+    monkeypatch.setattr(DiskSpace, "of", lambda _: space)
+    report = examined(tmp_path)
+    assert [each.code for each in report.findings] == ["disk-space"]
+    assert "is 94% full, 73,400 MiB are free" in report.findings[0].what
+    assert examined(tmp_path, used_max=95).findings == []
+
+
+def test_a_lock_that_is_held_is_found_with_who_holds_it(tmp_path: Path) -> None:
+    healthy(tmp_path)
+    lock = DirectoryLock(str(tmp_path))
+    report = examined(tmp_path)
+    lock.release()
+    assert [each.code for each in report.findings] == ["locked"]
+    assert f"process {os.getpid()} (" in report.findings[0].what
+    assert examined(tmp_path).findings == []
+
+
+def test_a_data_path_that_is_not_there_is_found(tmp_path: Path) -> None:
+    assert [each.code for each in examined(tmp_path / "no").findings] == ["no-data-path"]
+
+
+def test_a_quick_look_takes_what_an_index_vouches_for_on_trust(tmp_path: Path) -> None:
+    damage_a_segment(tmp_path, healthy(tmp_path))
+    assert examined(tmp_path, quick=True).findings == []
