@@ -18,7 +18,7 @@ from penstock.cli.flags.complaint import refuse
 from penstock.cli.pipeline.commands import pipeline
 from penstock.cli.shared.asking import Asking, Nodes, Texts
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import PenstockError
+from penstock.core.errors import ConfigError, PenstockError
 
 Paths = Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)]
 _ECHO_NS = 1_000_000_000
@@ -228,6 +228,56 @@ def doctor(
     where = (nodes or Nodes()).where(asking) if is_asked else None
     order = Order(data_path, config, where, quick, disk_used_max, repair, accept_damage)
     run_doctor(order, as_json=json)
+
+
+@app.command
+def backup(
+    folder: Path,
+    /,
+    *,
+    data_path: Path | None = None,
+    keep: Annotated[int, Parameter(validator=Number(gte=0))] = 0,
+    list: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Back up a data path while its node runs, adding what is new to a folder of backups.
+
+    Parameters
+    ----------
+    folder
+        Where the backups are, made when it is not there; better on another disk.
+    data_path
+        The data path of nsqd, or the store of mqbroker.
+    keep
+        Remove all but this number of backups afterwards; 0 for none.
+    list
+        Print the backups of the folder instead.
+    """
+    from penstock.cli.backup import run_backup, run_list
+
+    if list:
+        run_list(folder)
+    elif data_path is None:
+        raise ConfigError("say what to back up: --data-path")
+    else:
+        run_backup(folder, data_path, keep=keep)
+
+
+@app.command
+def restore(folder: Path, /, *, data_path: Path, at: str | None = None) -> None:
+    """Write a backup into a new data path, and examine it as the doctor does.
+
+    Parameters
+    ----------
+    folder
+        Where the backups are.
+    data_path
+        The new data path, which must not be there or be empty.
+    at
+        The backup, by its name; the newest by default.
+    """
+    from penstock.cli.backup import run_restore
+
+    run_restore(folder, data_path, at)
 
 
 @app.command

@@ -26,12 +26,12 @@ from penstock.storage.taken_ids import TakenIds
 
 logger = logging.getLogger(__name__)
 
-_TOPICS = "topics"
+TOPICS = "topics"
 
 
 def queue_directory(topic: str, queue: int) -> str:
     """Where a queue's files are, relative to the data path."""
-    return os.path.join(_TOPICS, f"{topic}@{queue}")
+    return os.path.join(TOPICS, f"{topic}@{queue}")
 
 
 class Store:
@@ -55,7 +55,7 @@ class Store:
 
     def _tidy(self) -> None:
         """Remove the leftovers of a killed process. Raises StorageError."""
-        self._remove_doomed(os.path.join(self.data_path, _TOPICS))
+        self._remove_doomed(os.path.join(self.data_path, TOPICS))
         for directory in self._directories():
             remove_temporaries(self.disk, directory)
 
@@ -78,7 +78,7 @@ class Store:
     def queues(self) -> list[tuple[str, int]]:
         """(topic, queue) of every queue on the disk."""
         found = []
-        for name in self.disk.list(os.path.join(self.data_path, _TOPICS)):
+        for name in self.disk.list(os.path.join(self.data_path, TOPICS)):
             topic, at, queue = name.rpartition("@")
             if at and queue.isdecimal():
                 found.append((topic, int(queue)))

@@ -21,7 +21,7 @@ from penstock.storage.files.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-_FILE: Final = "ids.json"
+IDS_FILE: Final = "ids.json"
 
 
 class _Content(msgspec.Struct):
@@ -36,7 +36,7 @@ class TakenIds:
     def __init__(self, disk: Disk, data_path: str) -> None:
         """Raises StorageError if the file cannot be read; a damaged one counts as missing."""
         self._disk = disk
-        self._path = os.path.join(data_path, _FILE)
+        self._path = os.path.join(data_path, IDS_FILE)
         self._content = _Content()
         data = disk.read_file(self._path)
         if data is not None:

@@ -42,6 +42,11 @@ class Report(Struct):
     checked: list[str] = []
 
     @property
+    def errors(self) -> list[Finding]:
+        """The findings of that level."""
+        return [each for each in self.findings if each.level is Level.ERROR]
+
+    @property
     def faults(self) -> list[Finding]:
         """The findings that are more than a note."""
         return [each for each in self.findings if each.level is not Level.NOTE]

@@ -48,7 +48,7 @@ def run_doctor(order: Order, *, as_json: bool) -> None:
         if as_json:
             print(msgspec.json.encode(report).decode())
         else:
-            _print(report)
+            print_report(report)
     if report.faults:
         sys.exit(1)
 
@@ -80,7 +80,8 @@ def _in_context(finding: Finding, order: Order) -> Finding:
     return finding
 
 
-def _print(report: Report) -> None:
+def print_report(report: Report) -> None:
+    """Print findings with their remedies, what was examined, and the number of faults."""
     console = Console(highlight=False, soft_wrap=True)
     for each in report.findings:
         line = Text(f"{each.level.value:<8} ", style=_STYLES[each.level])

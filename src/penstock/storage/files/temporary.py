@@ -31,6 +31,11 @@ def temporary_path(path: str) -> str:
     return f"{path}.{os.urandom(4).hex()}.tmp"
 
 
+def is_temporary(path: str) -> bool:
+    """True if that is the temporary path of some file."""
+    return _NAME.fullmatch(os.path.basename(path)) is not None
+
+
 def remove_temporaries(disk: Directories, directory: str, of: str | None = None) -> None:
     """Remove leftover temporary files of a directory: all of them, or those of the file ``of``.
 

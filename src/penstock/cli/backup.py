@@ -1,0 +1,62 @@
+"""``penstock backup`` and ``penstock restore``: what they take, put back and print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from penstock.cli.doctor.data_path import examine_data_path
+from penstock.cli.doctor.run import print_report
+from penstock.cli.shared.dialects import register_dialects
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.counted import counted
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.moments import rfc3339
+from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
+from penstock.nsq.nsqd.metadata import FILE_NAME as NSQD_DAT
+from penstock.storage.backup import manifest as manifests
+from penstock.storage.backup.backup import put_back, take
+from penstock.storage.files.disk import OsDisk
+from penstock.storage.store import TOPICS
+from penstock.storage.taken_ids import IDS_FILE
+
+OTHERS: Final = (NSQD_DAT, IDS_FILE, "config", STAGED)
+"""The files of a data path that refer to its topics: they are read before these."""
+
+
+def run_backup(folder: Path, data_path: Path, *, keep: int) -> None:
+    """Take a backup and say what was new. Raises PenstockError."""
+    if not any((data_path / each).exists() for each in (TOPICS, NSQD_DAT)):
+        raise ConfigError(f"{data_path} is no data path of nsqd or store of mqbroker")
+    taken = take(OsDisk(), str(data_path), str(folder), SYSTEM_CLOCK.wall_ns(), OTHERS, keep)
+    files = counted(len(taken.manifest.entries), "file")
+    print(f"backup {taken.moment}: {files}, {counted(taken.manifest.nbytes, 'byte')}, "
+          f"{taken.copied:,} of them new")  # fmt: skip
+
+
+def run_list(folder: Path) -> None:
+    """Print the backups of a folder, the oldest first. Raises PenstockError."""
+    disk = OsDisk()
+    for moment in manifests.moments(disk, str(folder)):
+        found = manifests.load(disk, str(folder), moment)
+        print(f"{moment}  {counted(len(found.entries), 'file')}, "
+              f"{counted(found.nbytes, 'byte')}, of {found.data_path}")  # fmt: skip
+
+
+def run_restore(folder: Path, data_path: Path, moment: str | None) -> None:
+    """Put a backup back, by default the newest, and examine it. Raises PenstockError."""
+    disk = OsDisk()
+    known = manifests.moments(disk, str(folder))
+    if not known:
+        raise ConfigError(f"{folder} has no backup")
+    if moment is not None and moment not in known:
+        raise ConfigError(f"{folder} has no backup {moment}; it has {', '.join(known[-3:])}")
+    path = os.path.abspath(data_path)
+    restored = put_back(disk, str(folder), moment or known[-1], path)
+    register_dialects()
+    report = examine_data_path(path, SYSTEM_CLOCK.wall_ns())
+    print_report(report)
+    print(f"{path} is as {restored.data_path} was at {rfc3339(restored.wall_ns)}")
+    if report.errors:
+        raise PenstockError(f"{path} was restored with damage, as above")

@@ -1,0 +1,135 @@
+"""Taking a backup of a data path, whether its node runs or not, and putting one back.
+
+Several backups share a folder; each adds what is new. Files that may grow without bound are never
+read whole, and nothing is written to the data path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from penstock.core.errors import LockedError, StorageError
+from penstock.core.units import MICROSECOND, SECOND
+from penstock.storage.backup import manifest as manifests
+from penstock.storage.backup.manifest import Entry, Manifest
+from penstock.storage.backup.source import queue_files
+from penstock.storage.backup.vault import Vault
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.temporary import is_temporary
+from penstock.storage.log import DOOMED
+from penstock.storage.store import TOPICS
+
+_UNFINISHED: Final = ".restoring"
+
+
+class Taken(NamedTuple):
+    """A backup: its name, its files, and the bytes that were new."""
+
+    moment: str
+    manifest: Manifest
+    copied: int
+
+
+def take(
+    disk: Disk, data_path: str, folder: str, wall_ns: int, others: Sequence[str], keep: int = 0
+) -> Taken:
+    """Back up the topics of a data path and, before them, the files and folders ``others``.
+
+    With ``keep``, only that number of backups stay, this one included. Raises StorageError.
+    """
+    disk.make_directory(folder)
+    try:
+        lock = disk.lock(folder)
+    except LockedError as error:
+        raise LockedError(f"{folder}: another backup is being taken there") from error
+    try:
+        earlier = {each: manifests.load(disk, folder, each)
+                   for each in manifests.moments(disk, folder)}  # fmt: skip
+        vault = Vault(disk, folder, earlier.values())
+        newest_ns = max((each.wall_ns for each in earlier.values()), default=0)
+        made = Manifest(os.path.abspath(data_path), max(wall_ns, newest_ns + MICROSECOND))
+        made.entries = [*_others(disk, data_path, others, vault), *_queues(disk, data_path, vault)]
+        moment = _name(made.wall_ns)
+        manifests.save(disk, folder, moment, made)
+        if keep:
+            _forget(disk, folder, {**earlier, moment: made}, keep, vault)
+        return Taken(moment, made, vault.copied)
+    finally:
+        lock.release()
+
+
+def _name(wall_ns: int) -> str:
+    at = datetime.fromtimestamp(wall_ns // SECOND, UTC)
+    return f"{at:%Y%m%dT%H%M%S}.{wall_ns % SECOND // MICROSECOND:06d}Z"
+
+
+def _others(disk: Disk, data_path: str, others: Sequence[str], vault: Vault) -> list[Entry]:
+    entries = []
+    for path in (each for name in others for each in _below(disk, data_path, name)):
+        data = disk.read_file(os.path.join(data_path, path))
+        if data is not None:
+            entries.append(vault.keep(path, data))
+    return entries
+
+
+def _below(disk: Disk, data_path: str, name: str) -> list[str]:
+    """The files in a folder of the data path, or the one file of that name."""
+    if not os.path.isdir(os.path.join(data_path, name)):
+        return [name]
+    paths = [os.path.join(name, each) for each in disk.list(os.path.join(data_path, name))]
+    return [path for path in paths if not is_temporary(path)]
+
+
+def _queues(disk: Disk, data_path: str, vault: Vault) -> list[Entry]:
+    entries = []
+    for name in disk.list(os.path.join(data_path, TOPICS)):
+        below = os.path.join(TOPICS, name)
+        if name.endswith(DOOMED):
+            continue
+        with queue_files(disk, os.path.join(data_path, below)) as files:
+            if files is None:
+                continue
+            for each, data in files.small.items():
+                entries.append(vault.keep(os.path.join(below, each), data))
+            for each, file in files.growing.items():
+                path = os.path.join(below, each)
+                entries.append(vault.grow(path, path, file.read, file.end))
+    return entries
+
+
+def _forget(disk: Disk, folder: str, known: dict[str, Manifest], keep: int, vault: Vault) -> None:
+    kept = sorted(known)[-keep:]
+    for moment in known.keys() - set(kept):
+        manifests.remove(disk, folder, moment)
+    vault.prune([known[moment] for moment in kept])
+
+
+def put_back(disk: Disk, folder: str, moment: str, data_path: str) -> Manifest:
+    """Write a backup to a data path that is not there or empty; all of it or nothing.
+
+    Raises StorageError.
+    """
+    if disk.list(data_path):
+        raise StorageError(f"{data_path} is not empty; a backup is restored into a new data path")
+    manifest = manifests.load(disk, folder, moment)
+    unfinished = data_path.rstrip("/") + _UNFINISHED
+    disk.remove_tree(unfinished)
+    disk.make_directory(unfinished)
+    vault = Vault(disk, folder, [])
+    directories = {unfinished}
+    for entry in manifest.entries:
+        path = os.path.normpath(entry.path)
+        if os.path.isabs(path) or path.startswith(".."):
+            raise StorageError(f"{folder}: backup {moment} names {entry.path}, outside of the data "
+                               "path")  # fmt: skip
+        target = os.path.join(unfinished, path)
+        vault.restore(entry, target)
+        directories.add(os.path.dirname(target))
+    for directory in sorted(directories):
+        disk.sync_directory(directory)
+    disk.rename(unfinished, data_path)
+    disk.sync_directory(os.path.dirname(os.path.abspath(data_path)))
+    return manifest

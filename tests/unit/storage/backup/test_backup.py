@@ -1,0 +1,163 @@
+"""Backups of a data path share their bytes, and put back all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.core.errors import LockedError, StorageError
+from penstock.storage.backup import manifest as manifests
+from penstock.storage.backup.backup import Taken, put_back, take
+from penstock.storage.files.disk import OsDisk
+from tests.unit.cli.doctor.patients import healthy, opened, segments
+from tests.unit.storage.samples import publish
+
+OTHERS = ("nsqd.dat", "ids.json", "config")
+DISK = OsDisk()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    healthy(path)
+    (path / "config").mkdir()
+    (path / "config" / "topics.json").write_text("{}")
+    (path / "config" / "topics.json.0123abcd.tmp").write_text("half")
+    return path
+
+
+def taken(path: Path, keep: int = 0) -> Taken:
+    folder = str(path.parent / "backups")
+    return take(DISK, str(path), folder, SYSTEM_CLOCK.wall_ns(), OTHERS, keep)
+
+
+def restored(path: Path, moment: str, name: str = "restored") -> Path:
+    target = path.parent / name
+    put_back(DISK, str(path.parent / "backups"), moment, str(target))
+    return target
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(path)): each.read_bytes()
+            for each in path.rglob("*") if each.is_file() and each.suffix != ".tmp"}  # fmt: skip
+
+
+def add(path: Path, count: int) -> None:
+    with opened(path) as (log, _):
+        for number in range(count):
+            publish(log, b"new %04d" % number * 9, timestamp_ns=SYSTEM_CLOCK.wall_ns())
+
+
+def test_what_is_put_back_is_what_was_there(data: Path) -> None:
+    made = taken(data)
+    assert files(restored(data, made.moment)) == files(data)
+    assert made.copied == made.manifest.nbytes == sum(map(len, files(data).values()))
+
+
+def test_another_backup_copies_what_is_new(data: Path) -> None:
+    first = taken(data)
+    assert taken(data).copied == 0
+    before = files(data)
+    add(data, 7)
+    new = files(data)
+    grown = sum(len(new[name]) - len(before.get(name, b"")) for name in new
+                if name.endswith(".log"))  # fmt: skip
+    replaced = sum(len(new[name]) for name in new
+                   if not name.endswith(".log") and new[name] != before.get(name))  # fmt: skip
+    second = taken(data)
+    assert grown > 700
+    assert second.copied == grown + replaced
+    assert files(restored(data, first.moment, "first")) == before
+    assert files(restored(data, second.moment, "second")) == new
+
+
+def test_a_log_with_another_history_does_not_pass_for_the_one_that_is_known(data: Path) -> None:
+    first, before = taken(data), files(data)
+    shutil.rmtree(data / "topics")
+    healthy(data)
+    second = taken(data)
+    assert files(restored(data, first.moment, "first")) == before
+    assert files(restored(data, second.moment, "second")) == files(data) != before
+
+
+def test_what_a_backup_that_was_cut_short_has_left_does_not_count(data: Path) -> None:
+    first = taken(data)
+    for stored in (data.parent / "backups" / "growing").rglob("*.log"):
+        with stored.open("ab") as file:
+            file.write(b"of a backup that was cut short")
+    add(data, 3)
+    second = taken(data)
+    assert files(restored(data, second.moment)) == files(data)
+    assert set(manifests.moments(DISK, str(data.parent / "backups"))) == {
+        first.moment, second.moment
+    }  # fmt: skip
+
+
+def test_older_backups_are_forgotten_with_what_only_they_hold(data: Path) -> None:
+    first = taken(data)
+    shutil.rmtree(data / "topics")
+    healthy(data)
+    second = taken(data)
+    vault = data.parent / "backups" / "growing"
+    held = sum(each.stat().st_size for each in vault.rglob("*.log"))
+    add(data, 1)
+    third = taken(data, keep=2)
+    assert manifests.moments(DISK, str(data.parent / "backups")) == [second.moment, third.moment]
+    assert sum(each.stat().st_size for each in vault.rglob("*.log")) < held
+    assert files(restored(data, third.moment)) == files(data)
+    with pytest.raises(StorageError, match=f"has no backup {first.moment}"):
+        restored(data, first.moment, "gone")
+
+
+def test_nothing_is_put_back_over_anything(data: Path) -> None:
+    made = taken(data)
+    before = files(data)
+    with pytest.raises(StorageError, match="is not empty; a backup is restored into a new"):
+        put_back(DISK, str(data.parent / "backups"), made.moment, str(data))
+    assert files(data) == before
+    (data.parent / "empty").mkdir()
+    assert files(restored(data, made.moment, "empty")) == before
+
+
+@pytest.mark.parametrize("harm", ["cut", "lost", "changed"])
+def test_a_backup_that_is_not_whole_puts_nothing_back(data: Path, harm: str) -> None:
+    made = taken(data)
+    folder = data.parent / "backups"
+    stored = max((folder / "growing").rglob("*.log"), key=lambda each: each.stat().st_size)
+    if harm == "cut":
+        stored.write_bytes(stored.read_bytes()[:-1])
+    elif harm == "lost":
+        stored.unlink()
+    else:
+        next((folder / "files").iterdir()).write_bytes(b"changed")
+    with pytest.raises(StorageError, match=r"backups/.* is (cut short|damaged) or missing"):
+        restored(data, made.moment)
+    assert not (data.parent / "restored").exists()
+
+
+def test_a_backup_names_nothing_outside_of_the_data_path(data: Path) -> None:
+    made, folder = taken(data), str(data.parent / "backups")
+    evil = manifests.Entry("../evil", made.manifest.entries[0].stored, 1)
+    manifests.save(DISK, folder, "evil", manifests.Manifest("x", 0, [evil]))
+    with pytest.raises(StorageError, match=r"names \.\./evil, outside of the data path"):
+        restored(data, "evil")
+    assert not (data.parent / "evil").exists()
+
+
+def test_two_backups_at_a_time_are_refused(data: Path) -> None:
+    taken(data)
+    lock = DISK.lock(str(data.parent / "backups"))
+    with pytest.raises(LockedError, match="another backup is being taken there"):
+        taken(data)
+    lock.release()
+    taken(data)
+
+
+def test_backups_are_in_order_though_the_clock_is_set_back(data: Path) -> None:
+    folder, now = str(data.parent / "backups"), SYSTEM_CLOCK.wall_ns()
+    made = [take(DISK, str(data), folder, now - 10**12 * step, OTHERS).moment for step in range(3)]
+    assert manifests.moments(DISK, folder) == made
+    assert len(segments(data / "topics" / "orders@0")) > 1
