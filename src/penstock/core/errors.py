@@ -30,6 +30,10 @@ class TooManyFilesError(StorageError):
     """No file handle is left just now; nothing was tried, and the same may work later."""
 
 
+class LaterFormatError(StorageError):
+    """A file is of a later version of Penstock; nothing of it was read or changed."""
+
+
 class ReadOnlyError(StorageError):
     """Writing stopped for good after a failed sync; only a restart helps."""
 

@@ -16,6 +16,7 @@ import msgspec
 from penstock.core.malformed import MALFORMED
 from penstock.storage.batch import OFFSET_MAX
 from penstock.storage.files.disk import Disk
+from penstock.storage.files.versions import check_version
 from penstock.storage.frames import queues_named, read_frames
 from penstock.storage.journal import JOURNAL_FILE
 from penstock.storage.recovery.scan import scan
@@ -29,6 +30,10 @@ _GLANCE_BYTES: Final = 64 * 1024
 IDENTITY_FILE: Final = "queue.json"
 _NAMED: Final = 2
 """The first version in which every queue has a journal whose records name the queue."""
+FORMAT: Final = _NAMED
+"""The version of all files of a queue. Whoever changes what earlier versions would take for damage
+raises it, and writes this file before the first byte in the new format.
+"""
 
 
 class QueueIdentity(msgspec.Struct):
@@ -52,7 +57,7 @@ def segments_in(disk: Disk, directory: str) -> list[int]:
 def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity:
     """The identity of the queue in a directory; of a new one with ``new_id_base``.
 
-    Raises StorageError.
+    Raises StorageError, LaterFormatError if a later version has written the queue.
     """
     firsts = segments_in(disk, directory)
     path = os.path.join(directory, IDENTITY_FILE)
@@ -60,6 +65,7 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
     if data is not None:
         try:
             identity = msgspec.json.decode(data, type=QueueIdentity)
+            check_version(path, identity.version, FORMAT)
             if _fits(disk, directory, firsts, identity.id_base):
                 return identity
             logger.error("%s belongs to another queue; taking the ids from the messages", path)

@@ -18,23 +18,28 @@ from penstock.core.errors import StorageError
 from penstock.core.ids import COUNTER_MAX, counter, id_base
 from penstock.core.malformed import MALFORMED
 from penstock.storage.files.disk import Disk
+from penstock.storage.files.versions import check_version
 
 logger = logging.getLogger(__name__)
 
 IDS_FILE: Final = "ids.json"
+_FORMAT: Final = 1
 
 
 class _Content(msgspec.Struct):
     """The content of the file: new queues begin with this counter or a later one."""
 
     least: Annotated[int, msgspec.Meta(ge=0, le=COUNTER_MAX)] = 0
+    version: int = _FORMAT
 
 
 class TakenIds:
     """The file in one data path."""
 
     def __init__(self, disk: Disk, data_path: str) -> None:
-        """Raises StorageError if the file cannot be read; a damaged one counts as missing."""
+        """Raises StorageError if the file cannot be read or is of a later version; a damaged one
+        counts as missing.
+        """
         self._disk = disk
         self._path = os.path.join(data_path, IDS_FILE)
         self._content = _Content()
@@ -42,6 +47,7 @@ class TakenIds:
         if data is not None:
             try:
                 self._content = msgspec.json.decode(data, type=_Content)
+                check_version(self._path, self._content.version, _FORMAT)
             except MALFORMED as error:
                 logger.error("%s: %s; ids of new topics begin with the time", self._path, error)
 

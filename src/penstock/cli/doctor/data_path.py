@@ -15,10 +15,10 @@ from typing import Final
 from penstock.cli.doctor.finding import Finding, Report, error, warning
 from penstock.cli.doctor.holder import holder_of
 from penstock.cli.doctor.permissions import examine_permissions
-from penstock.cli.doctor.queue import Queue
+from penstock.cli.doctor.queue import LATER_REMEDY, Queue
 from penstock.cli.doctor.tables import examine_tables
 from penstock.core.counted import counted
-from penstock.core.errors import ConfigError, LockedError, StorageError
+from penstock.core.errors import ConfigError, LaterFormatError, LockedError, StorageError
 from penstock.core.names import is_valid_name
 from penstock.nsq.nsqd import metadata
 from penstock.nsq.nsqd.http.staged_parts import FOLDER as STAGED
@@ -55,6 +55,9 @@ def examine_data_path(
         except LockedError:
             found.append(_locked(path, where))
             return Report(found, [f"{where}, but for its files, which a running node changes"])
+        except LaterFormatError as problem:
+            found.append(error("later-format", where, str(problem), LATER_REMEDY))
+            return Report(found, [where])
         except StorageError as problem:
             found.append(_unreadable(where, problem))
             return Report(found, [where])

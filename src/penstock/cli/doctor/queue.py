@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.cli.doctor.finding import Finding, error, warning
 from penstock.core.counted import counted
-from penstock.core.errors import StorageError
+from penstock.core.errors import LaterFormatError, StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.core.moments import rfc3339
 from penstock.core.units import SECOND
@@ -26,6 +26,7 @@ from penstock.storage.store import Store, queue_directory
 
 AHEAD_NS: Final = 60 * SECOND
 """A message may be so far ahead of the clock before that is a finding."""
+LATER_REMEDY: Final = "Nothing is wrong with the files, but this version must not touch them."
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -43,13 +44,16 @@ class Queue:
 
     def examine(self, now_ns: int, *, quick: bool) -> Iterator[Finding]:
         """Open the topic in memory and, unless ``quick``, read all of its messages."""
-        before = DamageRecord(self._disk, self._directory)
-        on_record, known = list(before.pending), list(before.known)
         identity = self._disk.read_file(os.path.join(self._directory, IDENTITY_FILE))
         try:
+            before = DamageRecord(self._disk, self._directory)
+            on_record, known = list(before.pending), list(before.known)
             log, journal, report = self._store.open_queue(self._topic, self._number, 0)
             if not quick:
                 _read_all(log)
+        except LaterFormatError as problem:
+            yield error("later-format", self._where, str(problem), LATER_REMEDY)
+            return
         except StorageError as problem:
             yield error("unreadable", self._where, str(problem),
                         "Run this as the user that nsqd runs as; if it is the disk, replace it "

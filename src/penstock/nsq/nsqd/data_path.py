@@ -10,7 +10,7 @@ from penstock.broker.channels.channel import ChannelOptions
 from penstock.broker.publish.bounds import Bounds
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK, Clock
-from penstock.core.errors import ConfigError, PenstockError, StorageError
+from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
 from penstock.net.budget import Memory
 from penstock.net.loop import StopRequested, interruptible
 from penstock.node.node import Node, NodeOptions
@@ -73,6 +73,8 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
     data_path = options.data_path or os.getcwd()
     try:
         store = Store(OsDisk(), data_path, log_options)
+    except LaterFormatError:
+        raise
     except StorageError as error:
         raise ConfigError(f"failed to lock data-path: {error}") from error
     broker_options = BrokerOptions(

@@ -15,6 +15,7 @@ from msgspec import Struct
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.storage.files.disk import Disk
+from penstock.storage.files.versions import check_version
 
 VERSION: Final = 1
 _FOLDER: Final = "manifests"
@@ -61,9 +62,7 @@ def load(disk: Disk, folder: str, moment: str) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except MALFORMED as error:
         raise StorageError(f"{path} is damaged: {error}") from error
-    if manifest.version > VERSION:
-        raise StorageError(f"{path} has format {manifest.version}, of a later Penstock; this one "
-                           f"reads up to {VERSION}")  # fmt: skip
+    check_version(path, manifest.version, VERSION)
     return manifest
 
 

@@ -19,6 +19,7 @@ import msgspec
 from penstock.core.errors import StorageError
 from penstock.core.malformed import MALFORMED
 from penstock.storage.files.disk import Disk
+from penstock.storage.files.versions import check_version
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ TORN_COPIES_MAX: Final = 16
 _FILE: Final = "damage.json"
 QUARANTINE: Final = "quarantine"
 _TORN: Final = ".torn"
+_FORMAT: Final = 1
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -65,6 +67,7 @@ class _Recorded(msgspec.Struct):
     pending: list[Damage] = []
     known: list[Damage] = []
     lost_messages: int = 0
+    version: int = _FORMAT
 
 
 class DamageRecord:
@@ -80,6 +83,7 @@ class DamageRecord:
             return
         try:
             self._recorded = msgspec.json.decode(data, type=_Recorded)
+            check_version(self._path, self._recorded.version, _FORMAT)
         except MALFORMED as error:
             self.report(Damage(_FILE, f"{error}: earlier damage is forgotten"), data)
 
