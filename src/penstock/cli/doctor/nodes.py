@@ -21,6 +21,7 @@ from penstock.cluster.stats import NodeStats
 from penstock.core.clock import Clock
 from penstock.net.address import join_host_port
 from penstock.net.dial import dial_target
+from penstock.nsq.dead_letters.letters import DeadTopics
 from penstock.nsq.protocol.commands import MAGIC_V2
 
 OPTIONS: Final = ("msg_timeout", "max_msg_timeout", "max_msg_size", "max_attempts")
@@ -55,7 +56,8 @@ class Node(Struct):
     """The answers of a node; ``failure`` is why it gave none.
 
     ``told`` are the addresses of its protocol as nsqlookupds tell them, ``unreachable`` those where
-    nobody answers. ``ahead_ns`` is how far its clock is ahead of ours, give or take ``doubt_ns``.
+    nobody answers. ``ahead_ns`` is how far its clock is ahead of ours, give or take ``doubt_ns``;
+    ``dead_letters`` are counts by topic.
     """
 
     address: str
@@ -71,6 +73,7 @@ class Node(Struct):
     options: dict[str, int] = field(default_factory=dict)
     stats: NodeStats = field(default_factory=NodeStats)
     groups: NodeGroups = field(default_factory=NodeGroups)
+    dead_letters: dict[str, int] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
 
     @property
@@ -104,6 +107,8 @@ async def _ask(asker: Asker, node: Node, clock: Clock) -> None:
         node.groups = await asker.get(address, STATS, NodeGroups)
         node.health = await _health(asker, address)
         await _ask_machine(asker, node, clock)
+        dead = await _answer(asker, address, "/deadletters/topics", DeadTopics)
+        node.dead_letters = {each.topic: each.letters for each in dead.topics} if dead else {}
         for option in OPTIONS:
             value = await _answer(asker, address, f"/config/{option}", object)
             if isinstance(value, int):

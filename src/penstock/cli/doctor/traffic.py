@@ -18,6 +18,9 @@ def examine_traffic(node: Node) -> Iterator[Finding]:
     for topic in node.stats.topics or ():
         where = f"{node.address}, topic {topic.topic_name}"
         told = groups.get(topic.topic_name, ToldTopic())
+        if topic.topic_name in node.dead_letters:
+            yield from _dead(where, topic.topic_name, node.dead_letters[topic.topic_name])
+            continue
         yield from _topic(where, topic, told)
         for channel in topic.channels or ():
             yield from _channel(f"{where}, channel {channel.channel_name}", topic, channel)
@@ -25,11 +28,19 @@ def examine_traffic(node: Node) -> Iterator[Finding]:
             yield from _group(f"{where}, group {group.group_name}", topic.topic_name, group)
 
 
+def _dead(where: str, name: str, letters: int) -> Iterator[Finding]:
+    if letters:
+        yield warning("dead-letters", where, f"{counted(letters, 'dead letter')}",
+                      f"Look with: penstock dlq show {name}. When the cause is mended: "
+                      f"penstock dlq resend {name} --all")  # fmt: skip
+
+
 def _topic(where: str, topic: TopicStats, told: ToldTopic) -> Iterator[Finding]:
+    """Look at what waits for a channel; RocketMQ's consumers need none."""
     if topic.paused and topic.depth:
         yield warning("paused", where, f"it is paused, and {_wait(topic.depth)}",
                       f"POST /topic/unpause?topic={topic.topic_name}")  # fmt: skip
-    elif topic.depth and not (topic.channels or told.log_groups or told.consumer_groups):
+    elif topic.depth and told.consumer_groups is None and not (topic.channels or told.log_groups):
         yield warning("no-channel", where, f"{_wait(topic.depth)}, and there is no channel",
                       "The first consumer that subscribes gets them: start it, or empty or delete "
                       "the topic.")  # fmt: skip

@@ -45,3 +45,12 @@ async def test_a_group_that_nobody_reads(start: Start) -> None:
     assert codes(report) == ["unread", "clock"] or codes(report) == ["clock", "unread"]
     unread = next(each for each in report.findings if each.code == "unread")
     assert "1 message waits, and it has not moved for 25h0m" in unread.what
+
+
+async def test_dead_letters(start: Start) -> None:
+    node = await start()
+    await node.publish("orders.dead", b"x")
+    report = await examined(node)
+    assert codes(report) == ["dead-letters"]
+    assert report.findings[0].what == "1 dead letter"
+    assert "penstock dlq show orders.dead" in report.findings[0].remedy
