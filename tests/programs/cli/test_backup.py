@@ -122,7 +122,7 @@ def test_what_was_acknowledged_before_a_backup_under_load_is_restored_exactly(
         make(nsqd, "t", "c", *["late"] * is_kept)
         load = Load(nsqd)
         with load.running():
-            for goal in (2_000, 6_000, 20_000):
+            for goal in (1_000, 3_000, 8_000):
                 load.until(goal)
                 acknowledged = load.acknowledged
                 ended = command("backup", str(folder), f"--data-path={tmp_path / 'data'}")
