@@ -51,6 +51,20 @@ def test_clocks_that_drift_are_not_set() -> None:
     assert time.ahead_at(2) == STEP_NS + 1
 
 
+def test_the_least_lead_is_of_now_or_of_any_message() -> None:
+    """Messages of RocketMQ's delay levels are looked for from there on."""
+    clock = FakeClock()
+    time = SteadyTime(clock)
+    set_by(clock, HOUR)
+    time.stamped(10, clock.wall_ns())
+    assert time.least_ahead_ns == 0  # of those before
+    set_by(clock, -3 * HOUR)
+    assert time.least_ahead_ns == -2 * HOUR  # of now, before any message has that time
+    time.stamped(20, clock.wall_ns())
+    set_by(clock, 2 * HOUR)
+    assert (time.ahead_ns, time.least_ahead_ns) == (0, -2 * HOUR)
+
+
 def test_only_the_newest_steps_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steady_time, "STEPS_MAX", 3)
     clock = FakeClock()

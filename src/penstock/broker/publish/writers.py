@@ -62,9 +62,6 @@ class Writers:
         self._known: dict[str, WriterRecord] = {}
         self._unwritten: dict[str, int] = {}  # offset of its first commit that no journal has
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def __iter__(self) -> Iterator[WriterRecord]:
         return iter(self._known.values())
 

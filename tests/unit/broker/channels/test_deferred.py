@@ -108,6 +108,23 @@ def test_what_is_due_in_masses_comes_in_the_order_of_the_log() -> None:
     assert sorted(deferred.collect(everything=False)[2]) == list(range(total))
 
 
+def test_what_is_late_comes_in_the_order_of_the_log_though_far_more_still_waits() -> None:
+    deferred = Deferred()
+    waiting = 10 * DUE_IN_ORDER_MAX
+    for offset in range(DUE_IN_ORDER_MAX):
+        deferred.add(100, offset, offset + 1, 0)
+    for offset in range(4):  # the latest first
+        deferred.add(500 - offset, DUE_IN_ORDER_MAX + offset, DUE_IN_ORDER_MAX + offset + 1, 0)
+    deferred.add(501, 5000, 5000 + waiting, 0)
+    for offset in range(waiting):
+        deferred.add(10**6 + offset, 10**6 + offset, 10**6 + offset + 1, 0)
+    *in_time, joined, alone = deferred.due(501)
+    assert [entry.first for entry in in_time] == list(range(DUE_IN_ORDER_MAX))
+    assert joined == DeferredRange(500, DUE_IN_ORDER_MAX, DUE_IN_ORDER_MAX + 4, 0)
+    assert alone == DeferredRange(501, 5000, 5000 + waiting, 0)
+    assert (deferred.count, deferred.next_deadline()) == (waiting, 10**6)
+
+
 # --- single messages of what is deferred ---------------------------------------------------------
 
 
@@ -252,3 +269,16 @@ def test_the_memory_of_what_is_over_is_used_again() -> None:
     nbytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert nbytes < 10 * 75 * 1000
+
+
+def test_deferrals_taken_out_one_by_one_leave_nothing_until_their_deadline() -> None:
+    deferred = Deferred()
+    deferred.collect(everything=False)
+    tracemalloc.start()
+    for offset in range(20_000):
+        deferred.add(LATEST, offset, offset + 1, 1)
+        assert len(deferred.take([offset])) == 1
+        deferred.collect(everything=False)
+    nbytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert nbytes < 3000 * 100

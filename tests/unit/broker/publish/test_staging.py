@@ -1,13 +1,42 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
+from penstock.broker.publish.records import PlacedRecords
 from penstock.broker.publish.staging import BATCH_BYTES_MAX, Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
-from penstock.storage.batch import Batch, iter_batches
+from penstock.storage.batch import Batch, Dialect, Positions, iter_batches
 from penstock.storage.memory_log import MemoryLog
 from penstock.storage.queues.queue_index import OneQueue
 from tests.unit.broker.conftest import BODY_AT, ignore
+
+
+@dataclass
+class Placed:
+    """Messages whose frames state their queue offset, as RocketMQ's do; with a note they differ."""
+
+    count: int = 1
+    note: bytes = b""
+    queue_offset: int = -1
+    dialect: int = Dialect.ROCKETMQ
+
+    @property
+    def nbytes(self) -> int:
+        return self.count
+
+    @property
+    def stride(self) -> int:
+        return 0 if self.note else 8
+
+    def encode(self, first_id: int, timestamp_ns: int) -> tuple[bytes, Positions | None]:
+        frames = [b"%08d" % (self.queue_offset + number) for number in range(self.count)]
+        table = np.arange(self.count + 1, dtype=np.uint32) * 8
+        return b"".join(frames), table if self.note else None
+
 
 BASE = 7 << 53
 WALL = 1_700_000_000_000_000_000
@@ -112,4 +141,40 @@ def test_offsets_are_dense_and_the_bytes_are_batches() -> None:
     assert [bodies(batch) for batch in parsed] == [bodies(batch) for batch in made]
     assert [bodies(batch) for batch in parsed] == [
         [b"A", b"AA"], [b"AAA", b"BBB", b"AAA", b"BBB"], [b"A", b"BB"], [b"A" * 9],
+    ]  # fmt: skip
+
+
+def test_records_are_told_their_places_before_they_are_encoded() -> None:
+    """Else consumers would read a queue offset in a message that is not the message's."""
+    records = [Placed(2), Placed(1), Placed(3), Placed(1)]
+    queues = (1, 1, 0, 1)
+    publishes = [Staged(each, 0, ignore, queue) for each, queue in zip(records, queues, strict=True)]
+    told: list[list[tuple[PlacedRecords, int]]] = []
+
+    def placed(places: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
+        assert timestamp_ns == WALL
+        told.append(list(places))
+
+    ahead = {1: 40}
+    made = batches_of(publishes, OneQueue(MemoryLog(BASE)), 100, BASE, WALL, placed, ahead)
+    assert told == [[(records[0], BASE + 100), (records[1], BASE + 102), (records[2], BASE + 103),
+                     (records[3], BASE + 106)]]  # fmt: skip
+    assert [(batch.queue, int(frame(batch, batch.first_offset))) for batch in made] == [
+        (1, 40), (1, 42), (0, 0), (1, 43)
+    ]  # fmt: skip
+    assert ahead == {0: 3, 1: 44}
+
+
+def test_dialects_do_not_share() -> None:
+    publishes = [staged(3), Staged(Placed(), 0, ignore), Staged(Placed(), 0, ignore), staged(3)]
+    assert [(b.count, b.dialect) for b in batches(*publishes)] == [
+        (1, Dialect.NSQ), (2, Dialect.ROCKETMQ), (1, Dialect.NSQ)
+    ]  # fmt: skip
+
+
+def test_a_publish_with_a_note_stands_alone() -> None:
+    """The note is about its messages, dead letters say, and no others."""
+    publishes = [Staged(Placed(note=note), 0, ignore) for note in (b"", b"n", b"m", b"", b"")]
+    assert [(b.count, bytes(b.note)) for b in batches(*publishes)] == [
+        (1, b""), (1, b"n"), (1, b"m"), (2, b"")
     ]  # fmt: skip

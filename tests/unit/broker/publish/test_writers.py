@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
-from penstock.broker.progress import TopicSettings
+from penstock.broker.progress import TopicSettings, WriterRecord
 from penstock.broker.publish import writers
 from penstock.broker.publish.bounds import TopicFullError
 from penstock.broker.publish.commit import unplaced
@@ -87,6 +87,15 @@ def test_the_last_batch_of_each_writer_is_known(world: World) -> None:
     known = world.topic.writers
     assert (known.last("w"), known.last("v"), known.last("u")) == (5, 9, None)
     assert [record.name for record in known] == ["w", "v"]
+
+
+def test_the_last_commit_of_a_writer_says_where_it_ends_and_when_it_was(world: World) -> None:
+    world.fill(2)
+    world.clock.advance(SECOND)
+    commit(world.topic, 5, b"a", b"b")
+    made = world.topic.writers.record("w")
+    assert made == WriterRecord("w", 5, 4, world.clock.wall_ns())
+    assert world.topic.writers.record("v") is None
 
 
 @pytest.mark.parametrize("is_saved", [False, True])
