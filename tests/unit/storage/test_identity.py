@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.storage import identity
 from penstock.storage.extent import NOTHING
 from penstock.storage.frames import encode_frames, mark
 from penstock.storage.identity import note_journal, read_identity, segments_in
@@ -48,6 +49,19 @@ def test_a_lost_identity_is_taken_from_the_messages(spoil: bytes | None) -> None
     assert log.id_base == ID_BASE
     assert everything(log) == frames(written[1:])
     assert reopen(disk, id_base=98)[0].id_base == ID_BASE
+
+
+def test_a_first_batch_longer_than_a_window_tells_the_identity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(identity, "WINDOW_BYTES", 100)
+    disk = new_disk()
+    written = fill(new_log(disk), 20, 20)
+    assert len(written[0].raw) > 100
+    disk.remove(PATH)
+    log, _ = reopen(disk, id_base=99)
+    assert log.id_base == ID_BASE
+    assert everything(log) == frames(written)
 
 
 @pytest.mark.parametrize(("journal_of", "found"), [(ID_BASE, ID_BASE), (ID_BASE + 7, ID_BASE + 7)])

@@ -495,6 +495,16 @@ def test_single_reads_do_not_trust_an_outline(disk: FaultyDisk) -> None:
     assert log.batch_at(2) is not None
 
 
+def test_single_reads_of_what_the_log_has_let_go_find_nothing(disk: FaultyDisk) -> None:
+    log = new_log(disk, mem_queue_size=0, max_bytes_per_file=300)
+    fill(log, *[1] * 10)
+    assert log.trim(8, 10**18, Retention()) > 0
+    start = log.start_offset
+    assert start > 0
+    assert [log.batch_at(offset) for offset in range(start)] == [None] * start
+    assert log.batch_at(start) is not None
+
+
 def test_single_reads_of_a_gap_find_nothing(disk: FaultyDisk) -> None:
     log = new_log(disk)
     fill(log, 1, 1, 1)

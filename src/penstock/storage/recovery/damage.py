@@ -163,7 +163,7 @@ class DamageRecord:
                 torn = [each for each in names if each.endswith(_TORN)]
                 for old in torn[: max(0, len(torn) - TORN_COPIES_MAX + 1)]:
                     self._disk.remove(os.path.join(directory, old))
-            elif len(names) > DAMAGES_MAX:
+            elif len(names) >= DAMAGES_MAX:
                 raise StorageError(f"{directory}: holds {DAMAGES_MAX} copies already")
             self._disk.replace_file(os.path.join(directory, name), data)
         except StorageError as error:  # on a full disk, say

@@ -236,6 +236,26 @@ def test_an_index_that_the_log_has_left_behind_begins_anew() -> None:
     assert found(index, 109) == expected(9, log.start_offset, 120)
 
 
+def test_an_index_whose_first_files_went_with_the_log_can_be_left_behind_too() -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=400)
+    fill(log, *[4] * 30)
+    index = HashIndex.open(disk, DIRECTORY, log)
+    cover(index, log)
+    index.flush()
+    log.trim(60, 1 << 60, Retention())
+    index.trim(log.start_offset)
+    assert disk.paths(".keys")
+    assert not any(path.endswith(f"{0:020d}.keys") for path in disk.paths(".keys"))
+    fill(log, *[4] * 30)  # and nobody adds them to the index before it is opened again
+    log.trim(200, 1 << 60, Retention())
+    assert log.start_offset > index.covered
+    index = HashIndex.open(disk, DIRECTORY, log)
+    assert (index.covered, disk.paths(".keys")) == (log.start_offset, [])
+    cover(index, log)
+    assert found(index, 109) == expected(9, log.start_offset, 240)
+
+
 def test_files_that_vanish_during_a_search_hold_only_what_is_gone() -> None:
     disk = new_disk()
     log = new_log(disk)

@@ -50,6 +50,13 @@ def test_reading_goes_on_behind_a_cut_chunk(tmp_path: Path) -> None:
         assert found.bad == [(0, cut, "damaged")]
 
 
+def test_reading_goes_on_behind_several_damaged_chunks(tmp_path: Path) -> None:
+    spoilt = b"".join(chunk[:-1] + b"!" for chunk in (FIRST, SECOND))
+    found = read(tmp_path, spoilt + SECOND)
+    assert [chunk.queue for chunk in found.chunks] == [1]
+    assert found.bad == [(0, len(spoilt), "damaged")]
+
+
 def test_a_chunk_of_another_log_is_a_stranger(tmp_path: Path) -> None:
     strange = encode_chunk(0, 3, 50, array("q", [20]), 6000)
     found = read(tmp_path, FIRST + strange)

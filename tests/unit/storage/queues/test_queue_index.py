@@ -401,6 +401,16 @@ def test_chunks_in_another_order_are_no_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_chunks_that_are_there_twice_count_once(tmp_path: Path) -> None:
+    before = grown(tmp_path)
+    first, *_, last = files_of(tmp_path)
+    last.with_name(f"{int(last.stem) + 1:010d}.chunks").write_bytes(first.read_bytes())
+    log, index = reopened(tmp_path)
+    assert places(log, index) == before
+    assert not log.damage.pending
+
+
+@pytest.mark.usefixtures("small")
 def test_chunks_of_another_topic_are_not_believed(tmp_path: Path) -> None:
     before = grown(tmp_path / "ours")
     other = open_log(

@@ -14,6 +14,7 @@ from penstock.storage.memory_log import MemoryLog
 from penstock.storage.queues import queue_rebuild
 from penstock.storage.queues.queue_chunks import HEADER_BYTES, Chunk, encode_chunk
 from penstock.storage.queues.queue_rebuild import Rebuild, batches_of, count_between, missing
+from tests.unit.storage.logs import fill, new_disk, new_log
 
 QUEUES = (0, 1, 0, 0, 1, 0, 1, 0)
 """Of the messages of the log, by their offsets."""
@@ -86,3 +87,12 @@ def test_missing_offsets_are_found_across_windows(
 
 def test_all_batches_of_a_log_are_given() -> None:
     assert [batch.queue for batch in batches_of(filled())] == list(QUEUES)
+
+
+def test_the_batches_of_a_log_end_where_its_end_is_lost() -> None:
+    """A power cut took messages that consumers have had: the log goes on behind their offsets."""
+    log = new_log(new_disk(), mem_queue_size=0)
+    fill(log, 1, 1)
+    log.skip_to(5)
+    assert log.next_offset == 5
+    assert [batch.first_offset for batch in batches_of(log)] == [0, 1]

@@ -111,6 +111,26 @@ def test_a_torn_tail_may_be_cut_when_it_is_copied(disk: FaultyDisk) -> None:
     assert damage.pending == []
 
 
+def test_the_copies_of_damaged_bytes_are_bounded(
+    disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("penstock.storage.recovery.damage.DAMAGES_MAX", 3)
+    damage = record(disk)
+    for number in range(5):
+        damage.report(Damage("a.log", "damaged", number, 1), b"x")
+    assert len(disk.paths(".bad")) == 3
+    assert "quarantine: holds 3 copies already" in caplog.text
+    assert damage.pending[1].copy == "a.log-1.bad"
+    assert record(disk).pending == damage.pending
+
+
+def test_damage_of_what_has_no_disk_is_pending_without_a_copy() -> None:
+    damage = DamageRecord()
+    damage.report(BAD, b"bytes")
+    assert damage.pending == [BAD]
+    assert not damage.keep_torn("a.log", 0, b"tail")
+
+
 def test_both_the_list_and_the_copies_are_bounded(disk: FaultyDisk) -> None:
     damage = record(disk)
     for number in range(TORN_COPIES_MAX + 3):

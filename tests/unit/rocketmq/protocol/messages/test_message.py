@@ -51,6 +51,19 @@ def test_damage_is_noticed() -> None:
             message.decode(bytes(damaged))
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "error"),
+    [(4, 0, "the magic 00A320A7"), (3, 0xFF, "255 bytes that is cut short"),
+     (3, 0x60, "a stored message of 104 bytes says 96"), (88, 0, "whose body has changed"),
+     (84, 0x80, "a length of -")],
+)  # fmt: skip
+def test_damage_is_named(place: int, value: int, error: str) -> None:
+    damaged = bytearray(GOLDEN)
+    damaged[place] = value
+    with pytest.raises(BodyError, match=error):
+        message.decode(bytes(damaged))
+
+
 hosts = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16),
                   st.integers(0, 65535))  # fmt: skip
 
