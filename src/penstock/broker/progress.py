@@ -225,13 +225,16 @@ class Progress:
                 self.settings = record
             case ClockRecord():
                 self.clock = record
-            case GoneRecord():
-                self.deleted.add(record.channel or "")
-                self.channel_settings.pop(record.channel or "", None)
-                self.channels.pop(record.channel or "", None)
-                self._deferred.pop(record.channel or "", None)
-                self.groups.pop(record.group or "", None)
-                self.group_ages.pop(record.group or "", None)
+            case _:
+                self._forget(record)
+
+    def _forget(self, gone: GoneRecord) -> None:
+        self.deleted.add(gone.channel or "")
+        self.channel_settings.pop(gone.channel or "", None)
+        self.channels.pop(gone.channel or "", None)
+        self._deferred.pop(gone.channel or "", None)
+        self.groups.pop(gone.group or "", None)
+        self.group_ages.pop(gone.group or "", None)
 
     def _apply_channel(self, record: ChannelRecord) -> None:
         self._doubt(record)

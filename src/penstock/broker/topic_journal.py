@@ -138,12 +138,4 @@ class TopicJournal:
         if self._file is not None:
             self._file.close()
         self._file = None
-        self._records, self._on_saved = _nothing, _saved  # else the topic would outlive its end
-
-
-def _nothing(_: bool) -> list[Record]:
-    return []
-
-
-def _saved() -> None:
-    pass
+        del self._records, self._on_saved  # else the topic would outlive its end

@@ -295,12 +295,10 @@ class Commits:
             await self._sync_ended.wait()
 
     def forget(self, topic: Topic) -> None:
-        """The topic is deleted, and its troubles with it."""
+        """The topic is settled and deleted, and its troubles with it."""
         for action in (_WRITE, _SYNC):
             self._failed.pop((topic, action), None)
         self._rest_until.pop(topic, None)
-        if topic in self._gathering:
-            self._gathering.pop(topic).timer.cancel()
 
     @property
     def health(self) -> StorageError | None:

@@ -63,7 +63,7 @@ class StagingError(PenstockError):
     """A chunk that cannot be staged; ``code`` is one of NSQ's HTTP API."""
 
     def __init__(self, code: str, text: str = "") -> None:
-        super().__init__(f"{code}: {text}")
+        super().__init__(f"{code}: {text}" if text else code)
         self.code = code
         self.text = text
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.broker.progress import ChannelSettings
 from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
 from penstock.core.units import SECOND
+from penstock.storage.recovery.damage import Damage
 from penstock.storage.retention import Retention
-from tests.unit.broker.conftest import Reader, World, log_of, stage
+from tests.unit.broker.conftest import BODY_AT, Reader, World, log_of, stage
 
 # --- publishing ----------------------------------------------------------------------------------
 
@@ -328,6 +330,39 @@ def test_an_ephemeral_topic_writes_nothing(world: World) -> None:
     assert world.broker.topics == {}
 
 
+# --- queues --------------------------------------------------------------------------------------
+
+
+def test_publishes_to_several_queues_share_a_batch_with_those_of_their_queue(world: World) -> None:
+    topic = world.topic
+    world.broker.split(topic, 3, 3)
+    for number in range(6):
+        stage(topic, b"%d" % number)
+    assert topic.commit()[1] is None
+    batches, _ = log_of(topic).batches_at(0)
+    assert [(batch.queue, batch.count) for batch in batches] == [(0, 2), (1, 2), (2, 2)]
+    bodies = [bytes(batch.slice(o, o + 1))[BODY_AT:] for batch in batches
+              for o in range(batch.first_offset, batch.next_offset)]  # fmt: skip
+    assert bodies == [b"0", b"3", b"1", b"4", b"2", b"5"]
+
+
+# --- attempts ------------------------------------------------------------------------------------
+
+
+def test_a_topic_does_not_take_its_own_dead_letters(world: World) -> None:
+    """Its messages are delivered until somebody finishes them, and not moved in a circle."""
+    reader = Reader(world, world.channel(), 1)
+    world.topic.configure_channel(ChannelSettings("c", 1, "t"))
+    world.fill(1)
+    for attempts in (1, 2, 3):
+        assert reader.take() == [(0, attempts)]
+        reader.requeue(0)
+    assert reader.channel.take_spent(world.now) is None
+    world.topic.configure_channel(ChannelSettings("c", 1, "elsewhere"))
+    assert reader.take() == []
+    assert reader.channel.take_spent(world.now) is not None
+
+
 # --- groups --------------------------------------------------------------------------------------
 
 
@@ -445,6 +480,18 @@ def test_trim_goes_on_when_the_journal_cannot_be_written() -> None:
     topic = world.topic
     topic.skip_to(6)
     world.disk.fill()
+    assert topic.trim(Retention()) > 0
+
+
+def test_nothing_is_deleted_while_there_is_damage() -> None:
+    """A channel may have passed messages only because damage took what it had deferred."""
+    world = World(file_bytes=200)
+    world.fill(6)
+    topic = world.topic
+    topic.skip_to(6)
+    topic.damage.report(Damage("cursors.journal", "damaged", 1, 2))
+    assert topic.trim(Retention()) == 0
+    assert topic.accept_damage()
     assert topic.trim(Retention()) > 0
 
 

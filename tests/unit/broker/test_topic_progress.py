@@ -323,6 +323,42 @@ def test_a_full_topic_drops_nothing_while_there_is_damage() -> None:
     assert world.topic.channels["c"].state.depth == 5
 
 
+def test_emptying_leaves_a_channel_what_it_has_beyond_a_lost_record_of_its_topic(
+    world: World,
+) -> None:
+    reader = Reader(world, world.channel(), 1)
+    world.fill(6)
+    reader.finish(*reader.offsets())
+    world.topic.paused, world.topic.head = True, 3  # as an older record says
+    world.topic.journal.save()
+    world.kill()
+    topic, channel = world.topic, world.topic.channels["c"]
+    assert (topic.head, channel.head) == (3, 6)
+    topic.skip_to(5)
+    assert (topic.head, channel.depth) == (5, 5)
+    topic.empty()
+    assert topic.depth == 0
+    assert Reader(world, channel, 9).offsets() == [1, 2, 3, 4, 5]
+
+
+def test_what_a_damaged_record_had_deferred_is_delivered_again(world: World) -> None:
+    reader = Reader(world, world.channel(), 9)
+    world.fill(3)
+    reader.take()
+    before = len(world.disk.content(JOURNAL))
+    reader.requeue(1, 1000 * SECOND)
+    reader.finish(0, 2)
+    world.broker.save()
+    after = len(world.disk.content(JOURNAL))
+    world.fill(1)
+    reader.finish(*reader.offsets())
+    world.broker.save()
+    world.disk.crash("written")
+    world.disk.overwrite(JOURNAL, bytes(after - before), before)
+    world.open()
+    assert 1 in Reader(world, world.topic.channels["c"], 9).offsets()
+
+
 def test_the_broker_is_not_healthy_until_damage_is_accepted(world: World) -> None:
     spoil(world)
     assert str(world.broker.health) == (

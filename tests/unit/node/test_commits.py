@@ -24,7 +24,7 @@ from penstock.core.errors import (
 )
 from penstock.core.units import SECOND
 from penstock.node import commits
-from penstock.node.commits import AT_ONCE, FEW, MANY, Commits
+from penstock.node.commits import AT_ONCE, FEW, MANY, SYNC_REST_NS, Commits
 from penstock.node.sync_place import SyncPlace
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.durability import Durability
@@ -364,6 +364,21 @@ async def test_one_message_shares_a_write_where_there_are_many(bench: Bench) -> 
     assert not bench.commits.takes_one(bench.topic), "the next pass says whether it still is so"
 
 
+async def test_a_disk_that_stays_full_is_logged_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for turn in range(1, 3):
+        bench.disk.fill()
+        for _ in range(5):
+            bench.publish("a")
+            await bench.commits.settle()
+        assert isinstance(bench.commits.health, DiskFullError)
+        assert caplog.text.count("TOPIC(t): failed to write") == turn
+        bench.disk.heal()
+        bench.publish("b")
+        await bench.commits.settle()
+
+
 async def test_health_is_bad_while_one_topic_is(bench: Bench) -> None:
     other = bench.broker.topic("u")
     bench.disk.fail("append", within="t@0", code=errno.EIO, times=-1)
@@ -415,6 +430,39 @@ async def test_a_big_backlog_is_synced_without_waiting_for_the_clock() -> None:
     await bench.commits.settle()
     assert bench.disk.sync_count > before
     assert bench.topic.log.unsynced_messages == 0
+
+
+async def test_syncs_of_a_big_backlog_have_a_rest_between_them() -> None:
+    bench, clock = Bench(Durability.WRITE), FakeClock()
+    bench.commits = Commits(clock, Durability.WRITE, sync_every=1)
+    unsynced = []
+    for name in ("a", "b", "c", "d"):
+        bench.publish(name)
+        await bench.commits.settle()
+        unsynced.append(bench.topic.log.unsynced_messages)
+        clock.advance(SYNC_REST_NS // 2)
+    assert unsynced == [0, 1, 0, 1]
+
+
+@fsync
+async def test_a_sync_that_ends_in_any_other_way_is_a_failed_sync(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the producers would wait for ever, or what nobody has synced would pass for synced."""
+    offsets = bench.consume()
+
+    def sync(file: FaultyFile) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(FaultyFile, "sync", sync)
+    bench.publish("a")
+    await bench.until_told(1)
+    assert str(bench.told[0][1]) == "t: sync failed: MemoryError('no room')"
+    assert isinstance(bench.commits.health, StorageError)
+    bench.publish("b")
+    await bench.until_told(2)
+    assert isinstance(bench.told[1][1], ReadOnlyError)
+    assert offsets == []
 
 
 @fsync

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from penstock.node.dialect import Dialect, LogView
+from penstock.node.dialect import Dialect, LogView, StagingError
 from penstock.nsq.nsqd.http.log_views import NsqView
 from penstock.rocketmq.broker.daemon import RocketBroker
 from penstock.rocketmq.broker.store.log_view import RocketView
@@ -21,3 +21,10 @@ def test_each_dialect_offers_what_the_others_ask_for(protocol: type, implementat
     for name, value in wanted.items():
         offered = inspect.signature(getattr(implementation, name)).parameters
         assert list(offered) == list(inspect.signature(value).parameters), name
+
+
+def test_a_refused_chunk_says_why_as_far_as_there_is_more_to_say() -> None:
+    refused = StagingError("MSG_TOO_BIG", "message 3 has 9 bytes")
+    assert (refused.code, refused.text) == ("MSG_TOO_BIG", "message 3 has 9 bytes")
+    assert str(refused) == "MSG_TOO_BIG: message 3 has 9 bytes"
+    assert str(StagingError("INVALID_TOPIC")) == "INVALID_TOPIC"

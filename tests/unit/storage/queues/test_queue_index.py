@@ -177,6 +177,49 @@ def test_what_the_log_lets_go_is_forgotten(tmp_path: Path) -> None:
     assert put(log, index, 1, 1) == 50
 
 
+def test_what_is_no_queue_or_no_offset_is_not_found(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    put(log, index, 1, 3)
+    assert list(index.locate(1, 0, 9)) == [0, 1, 2]
+    assert list(index.locate(1, -1, 9)) == []
+    assert list(index.locate(0, 0, 9)) == []
+    assert (index.bounds(0), index.search(0, 2)) == ((0, 0), 0)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_queue_whose_messages_are_all_gone_goes_on_behind_them(tmp_path: Path) -> None:
+    """Else consumers, which have committed 3, would not get its next messages."""
+    log = open_at(tmp_path, max_bytes_per_file=400)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    put(log, index, 1, 3)
+    for _ in range(50):
+        put(log, index, 0, 1)
+    for _ in range(2):
+        let_go(log, index, 50)
+    assert log.start_offset > 3
+    assert index.bounds(1) == (3, 3)
+    index.close()
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    assert index.bounds(1) == (3, 3)
+    assert put(log, index, 1, 1) == 3
+    assert list(index.locate(1, 3, 1)) == [53]
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
+    log = open_at(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    put(log, index, 0, 4)
+    index.flush()
+    put(log, index, 1, 2)
+    before = [file.read_bytes() for file in files_of(tmp_path)]
+    index.secure(4)
+    assert [file.read_bytes() for file in files_of(tmp_path)] == before
+    index.secure(5)
+    assert [file.read_bytes() for file in files_of(tmp_path)] != before
+
+
 # --- damage ------------------------------------------------------------------------------------
 
 Damaging = Callable[[Path], None]
