@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.storage.cache import BlockCache
+from penstock.storage.files.disk import OsDisk
 from penstock.storage.index import BLOCK_BYTES, BlockIndex
 from penstock.storage.segment import Segment, parse_segment_name, segment_name
 from penstock.testing.disk import FaultyDisk
@@ -121,6 +124,16 @@ def test_segments_do_not_share_blocks(disk: FaultyDisk) -> None:
     assert one.size == other.size
     assert bodies_of(one.block(0, cache).batches) == {0: b"a"}
     assert bodies_of(other.block(0, cache).batches) == {500: b"b"}
+
+
+def test_what_is_before_a_segment_is_not_in_it(tmp_path: Path) -> None:
+    made = Segment.create(OsDisk(), str(tmp_path), 500, ID_BASE)
+    made.append(make_all([[b"x" * BLOCK_BYTES] for _ in range(3)], first=500))
+    assert len(made.index) == 3
+    assert [made.batch(offset, BlockCache()) is None for offset in (0, 499, 500)] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert made.damage.pending == []
 
 
 def test_damage_in_a_block_is_left_out_and_logged(

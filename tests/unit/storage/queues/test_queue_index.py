@@ -11,14 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.errors import StorageError
 from penstock.storage.batch import Batch
 from penstock.storage.cache import BlockCache
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import Log, LogOptions
 from penstock.storage.queues import queue_index
+from penstock.storage.queues.queue_chunks import encode_chunk
 from penstock.storage.queues.queue_index import OneQueue, QueueIndex, open_queues
 from penstock.storage.recovery.opening import open_log
 from penstock.storage.retention import Retention
+from tests.unit.storage.logs import DIRECTORY, new_disk, new_log
 
 
 def open_at(path: Path, **options: Any) -> Log:
@@ -218,6 +221,22 @@ def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in files_of(tmp_path)] == before
     index.secure(5)
     assert [file.read_bytes() for file in files_of(tmp_path)] != before
+
+
+def test_what_is_secure_already_is_not_synced_again() -> None:
+    """Retention asks before each segment that it deletes, of thousands of topics."""
+    disk = new_disk()
+    log = new_log(disk)
+    index = QueueIndex(disk, f"{DIRECTORY}/queues", log)
+    put(log, index, 0, 4)
+    index.secure(4)
+    assert disk.sync_count > 0
+    disk.fail("sync", times=-1)
+    disk.fail("sync_directory", times=-1)
+    index.secure(4)
+    put(log, index, 0, 1)
+    with pytest.raises(StorageError):
+        index.secure(5)
 
 
 # --- damage ------------------------------------------------------------------------------------
@@ -444,10 +463,12 @@ def test_chunks_in_another_order_are_no_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_chunks_that_are_there_twice_count_once(tmp_path: Path) -> None:
+def test_a_chunk_that_contradicts_those_before_it_is_not_believed(tmp_path: Path) -> None:
     before = grown(tmp_path)
-    first, *_, last = files_of(tmp_path)
-    last.with_name(f"{int(last.stem) + 1:010d}.chunks").write_bytes(first.read_bytes())
+    known = array("q", sorted(before[0])[10:15])
+    last = files_of(tmp_path)[-1]
+    other = last.with_name(f"{int(last.stem) + 1:010d}.chunks")
+    other.write_bytes(encode_chunk(0, 0, 0, known, 0))
     log, index = reopened(tmp_path)
     assert places(log, index) == before
     assert not log.damage.pending
