@@ -148,7 +148,9 @@ def test_records_are_told_their_places_before_they_are_encoded() -> None:
     """Else consumers would read a queue offset in a message that is not the message's."""
     records = [Placed(2), Placed(1), Placed(3), Placed(1)]
     queues = (1, 1, 0, 1)
-    publishes = [Staged(each, 0, ignore, queue) for each, queue in zip(records, queues, strict=True)]
+    publishes = [
+        Staged(each, 0, ignore, queue) for each, queue in zip(records, queues, strict=True)
+    ]
     told: list[list[tuple[PlacedRecords, int]]] = []
 
     def placed(places: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
