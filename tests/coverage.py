@@ -76,7 +76,8 @@ def main() -> None:
     report = measured()
     print(f"{report['totals']['percent_covered']:.2f} % of lines and branches are covered")
     found = faults(list(gaps(report)), tomllib.loads(REASONS.read_text(encoding="utf-8")))
-    sys.exit("\n".join(found))
+    if found:
+        sys.exit("\n".join(found))
 
 
 if __name__ == "__main__":

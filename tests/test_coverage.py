@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from tests.coverage import Gap, faults, gaps
+import pytest
+
+from tests import coverage
+from tests.coverage import Gap, faults, gaps, main
 
 REPORT: dict[str, Any] = {
     "files": {
@@ -31,3 +35,16 @@ def test_gaps_need_a_reason_and_reasons_a_gap() -> None:
     assert faults([], {"storage/log.py:Log.trim": "why"}) == [
         "covered by now: storage/log.py:Log.trim"
     ]
+
+
+def test_only_what_is_at_fault_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(coverage, "REASONS", tmp_path / "coverage.toml")
+    monkeypatch.setattr(coverage, "measured", lambda: REPORT | {"totals": {"percent_covered": 98}})
+    coverage.REASONS.write_text('"storage/log.py:Log.trim" = "why"')
+    main()
+    assert capsys.readouterr().out == "98.00 % of lines and branches are covered\n"
+    coverage.REASONS.write_text("")
+    with pytest.raises(SystemExit, match="not covered: storage/log.py:Log.trim: 7, 5->7"):
+        main()

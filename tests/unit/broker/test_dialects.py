@@ -64,6 +64,16 @@ def test_a_dialect_that_nobody_knows(upper: list[str]) -> None:
     assert bodies(batch(7, b"aa", b"bb", dialect=9), 7, 9) == [b"aa", b"bb"]
 
 
+def test_a_dialect_whose_messages_state_their_queue_offset_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Damage to the index of queues then costs no queue offset."""
+    monkeypatch.setattr(dialects, "_stated_loaders", {})
+    dialects.register_stated(Dialect.ROCKETMQ, lambda: lambda batch: batch.first_offset + 40)
+    assert dialects.queue_offset(batch(7, b"aa")) == 47
+    assert dialects.queue_offset(batch(7, b"aa", dialect=Dialect.NSQ)) is None
+
+
 def test_views_have_a_bound() -> None:
     made: list[int] = []
 

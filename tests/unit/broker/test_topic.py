@@ -346,6 +346,14 @@ def test_publishes_to_several_queues_share_a_batch_with_those_of_their_queue(wor
     assert bodies == [b"0", b"3", b"1", b"4", b"2", b"5"]
 
 
+def test_a_topic_that_is_split_again_keeps_its_queues(world: World) -> None:
+    topic = world.topic
+    for spread in (3, 2, 0):
+        world.broker.split(topic, 3, spread)
+        world.fill(2)
+    assert [topic.queues.bounds(queue)[1] for queue in range(3)] == [4, 2, 0]
+
+
 # --- attempts ------------------------------------------------------------------------------------
 
 
@@ -361,6 +369,15 @@ def test_a_topic_does_not_take_its_own_dead_letters(world: World) -> None:
     world.topic.configure_channel(ChannelSettings("c", 1, "elsewhere"))
     assert reader.take() == []
     assert reader.channel.take_spent(world.now) is not None
+
+
+def test_settings_of_an_ephemeral_channel_are_not_written_down(world: World) -> None:
+    world.channel("c#ephemeral")
+    settings = ChannelSettings("c#ephemeral", 1, "dead")
+    world.topic.configure_channel(settings)
+    assert world.topic.channel_settings == {"c#ephemeral": settings}
+    world.kill()
+    assert (world.topic.channels, world.topic.channel_settings) == ({}, {})
 
 
 # --- groups --------------------------------------------------------------------------------------
@@ -493,6 +510,19 @@ def test_nothing_is_deleted_while_there_is_damage() -> None:
     assert topic.trim(Retention()) == 0
     assert topic.accept_damage()
     assert topic.trim(Retention()) > 0
+
+
+def test_trim_goes_on_when_the_index_of_queues_cannot_be_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(file_bytes=200)
+    topic = world.topic
+    world.broker.split(topic, 2, 2)
+    world.fill(6)
+    topic.skip_to(6)
+    world.disk.fail("sync", within="/queues/")
+    assert topic.trim(Retention()) > 0
+    assert "TOPIC(t): cannot write the index of queues" in caplog.text
 
 
 def test_trim_keeps_what_retention_says() -> None:

@@ -391,6 +391,20 @@ async def test_health_is_bad_while_one_topic_is(bench: Bench) -> None:
     assert bench.commits.health is None
 
 
+async def test_messages_in_memory_that_cannot_be_written_show_in_the_health() -> None:
+    bench = Bench(Durability.MEMORY)
+    bench.publish("a")
+    await bench.until_told(1)
+    bench.disk.fill()
+    bench.commits.sync(bench.topic)
+    assert isinstance(bench.commits.health, DiskFullError)
+    bench.disk.heal()
+    bench.commits.sync(bench.topic)
+    await bench.commits.settle()
+    assert bench.commits.health is None
+    assert bench.topic.log.unsynced_messages == 0
+
+
 async def test_any_topic_shows_that_a_full_disk_has_room_again(bench: Bench) -> None:
     other = bench.broker.topic("u")
     bench.disk.fail("append", within="t@0", code=errno.ENOSPC)

@@ -66,3 +66,21 @@ async def test_a_disk_that_fails_shows_in_the_health(monkeypatch: pytest.MonkeyP
     assert node.health.startswith("NOK - ")
     disk.heal()
     await node.close()
+
+
+async def test_a_node_that_cannot_write_at_its_end_says_so_and_lets_go(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = faulty_disk(monkeypatch)
+    node = await open_node(options("/data"))
+    node.registry.topic("t")
+    disk.fail("append", times=-1)
+    disk.fail("replace", times=-1)
+    disk.fail("sync", times=-1)
+    await node.close()
+    assert "failed to persist metadata - " in caplog.text
+    assert "failed to save everything - " in caplog.text
+    disk.heal()
+    again = await open_node(options("/data"))
+    assert list(again.broker.topics) == ["t"]
+    await again.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -132,6 +133,18 @@ async def test_a_list_that_cannot_be_written_is_an_error(bench: Bench) -> None:
 async def test_an_ephemeral_topic_is_in_no_list(bench: Bench) -> None:
     await bench.registry.delete_topic(bench.registry.topic("t#ephemeral"))
     assert bench.list.writes == 0
+
+
+async def test_an_ephemeral_topic_goes_with_its_last_channel(bench: Bench) -> None:
+    for name in ("t", "t#ephemeral"):
+        topic = bench.registry.topic(name)
+        first, last = (bench.registry.channel(topic, each) for each in ("a", "b"))
+        bench.registry.delete_channel(topic, first)
+        bench.registry.delete_channel(topic, last)
+    async with asyncio.timeout(60):
+        while "deleted t#ephemeral" not in bench.recorder.heard:
+            await asyncio.sleep(0)
+    assert list(bench.registry.topics) == ["t"]
 
 
 async def test_an_ephemeral_channel_goes_with_its_last_consumer(bench: Bench) -> None:

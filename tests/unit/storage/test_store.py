@@ -42,6 +42,13 @@ def test_queues_and_their_messages_come_back(disk: FaultyDisk) -> None:
     }
 
 
+def test_a_data_path_that_cannot_be_read_is_not_kept_locked(disk: FaultyDisk) -> None:
+    disk.fail("list")
+    with pytest.raises(StorageError):
+        store(disk)
+    assert store(disk).queues() == []
+
+
 def test_what_is_no_queue_is_passed_over(disk: FaultyDisk) -> None:
     for name in ("x", "x@", "x@y", "x@-1", "lost+found"):
         disk.make_directory(f"/data/topics/{name}")

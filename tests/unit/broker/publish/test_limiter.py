@@ -182,3 +182,15 @@ def test_an_ephemeral_topic_may_have_bounds(world: World) -> None:
     topic.configure(TopicSettings(2, None, "refuse"))
     world.channel(topic=topic)
     assert offer(topic, 1, 2, 1) == [None, "topic is full (max-depth 2)", None]
+
+
+def test_a_channel_that_is_set_back_makes_its_topic_full(world: World) -> None:
+    topic, channel = world.topic, world.channel()
+    topic.configure(TopicSettings(5))
+    reader = Reader(world, channel, 9)
+    for count in (3, 2, 1):
+        assert offer(topic, count) == [None]
+        if count > 1:
+            reader.finish(*reader.offsets())
+    topic.seek(channel, 0)
+    assert offer(topic, 1) == [FULL]

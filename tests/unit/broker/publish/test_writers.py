@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from penstock.broker.dead_letters import Origins, decode_origins, encode_origins
@@ -11,7 +13,7 @@ from penstock.broker.publish.bounds import TopicFullError
 from penstock.broker.publish.commit import unplaced
 from penstock.broker.publish.writers import CommitNote, decode_commit, encode_commit
 from penstock.broker.topic import Topic
-from penstock.core.errors import DiskFullError, ExitingError, StorageError
+from penstock.core.errors import DiskFullError, ExitingError, ReadOnlyError, StorageError
 from penstock.core.units import SECOND
 from penstock.nsq.nsqd.nsq_staging import stamped
 from penstock.nsq.protocol.bodies import Bodies
@@ -217,6 +219,31 @@ def test_a_topic_that_is_full_or_about_to_go_takes_no_commit(world: World) -> No
     topic.exiting = True
     with pytest.raises(ExitingError):
         commit(topic, 2)
+
+
+@pytest.mark.parametrize(("overflow", "left"), [("refuse", [2, 4, 4]), ("drop-oldest", [2, 4, 5])])
+def test_commits_count_for_the_bounds_of_their_topic(
+    world: World, overflow: str, left: list[int]
+) -> None:
+    topic = world.topic
+    topic.configure(TopicSettings(5, overflow=overflow))
+    for batch, expected in enumerate(left):
+        with suppress(TopicFullError):
+            commit(topic, batch, b"a", b"b")
+        assert topic.depth == expected
+
+
+def test_a_commit_to_a_log_that_has_failed_meanwhile_is_not_known(world: World) -> None:
+    topic = world.topic
+    made = topic.begin_commit("w", 1, 0)
+    made.add(unplaced(Bodies.single(b"a"), 0), stamped)
+    made.finish()
+    world.disk.fail("sync", within=".log")
+    with pytest.raises(StorageError):
+        log_of(topic).sync(checkpoint=True)
+    with pytest.raises(ReadOnlyError):
+        topic.end_commit(made, 1)
+    assert (topic.writers.last("w"), topic.writers.pending, topic.message_count) == (None, [], 0)
 
 
 class FsyncWorld(World):

@@ -14,6 +14,7 @@ from penstock.rocketmq.protocol.bodies import (
     queue_offset,
 )
 from penstock.rocketmq.protocol.ids import Host
+from penstock.rocketmq.protocol.messages.message import BODY_LENGTH_AT
 from tests.unit.rocketmq.protocol.stored import FIRST, IPV4, IPV6, batch_of, stored
 
 TEXT = b"a text that is worth it " * 300
@@ -25,6 +26,15 @@ PACKED = zlib.compress(TEXT)
 def test_any_hosts(born: Host, host: Host) -> None:
     assert body_of(stored(b"hello", 0, born, host))[0] == b"hello"
     assert body_of(stored(b"", 0, born, host))[0] == b""
+
+
+@pytest.mark.parametrize("beyond", [1, 1 << 30])
+def test_a_body_that_would_end_elsewhere_is_the_whole_frame(beyond: int) -> None:
+    frame = stored(b"hello", 0, IPV4, IPV4)
+    start = BODY_LENGTH_AT + 4
+    for length in (-1, len(frame) - start + beyond):
+        damaged = frame[:BODY_LENGTH_AT] + length.to_bytes(4, "big", signed=True) + frame[start:]
+        assert body_of(damaged) == (damaged, 0)
 
 
 @pytest.mark.parametrize(

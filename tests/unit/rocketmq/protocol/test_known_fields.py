@@ -35,6 +35,13 @@ def test_only_what_differs_is_cut_out() -> None:
     assert [name for _, _, name in found._parts] == ["e", "g", "i"]
 
 
+def test_clients_that_send_other_fields_do_not_disturb_each_other() -> None:
+    known = KnownRequests()
+    for number in range(3):
+        for fields in (SEND | {"e": str(number)}, {"a": str(number)}, {"b": "T"}):
+            assert header_binary.decode(header(310, fields), known).ext == fields
+
+
 FIELDS = st.dictionaries(
     st.sampled_from(["a", "b", "topic", "queueId", "é"]),
     st.sampled_from(["", "1", "22", "é", "\x00\x01b", "x" * 300]),

@@ -223,6 +223,25 @@ def test_what_is_in_chunks_already_is_not_written_again(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in files_of(tmp_path)] != before
 
 
+def test_an_index_that_cannot_be_written_stays_in_memory_until_it_can(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = new_disk()
+    log = new_log(disk)
+    index = QueueIndex(disk, f"{DIRECTORY}/queues", log)
+    for turn in range(1, 3):
+        put(log, index, 1, 2)
+        disk.fill()
+        index.flush()
+        index.flush()
+        assert caplog.text.count("cannot write the index of queues") == turn
+        first = 2 * turn - 2
+        assert list(index.locate(1, first, 99)) == [first, first + 1]
+        disk.heal()
+        index.flush()
+        assert sum(len(disk.content(path)) for path in disk.paths(".chunks")) == turn * (40 + 16)
+
+
 def test_what_is_secure_already_is_not_synced_again() -> None:
     """Retention asks before each segment that it deletes, of thousands of topics."""
     disk = new_disk()
@@ -406,6 +425,58 @@ def test_damage_never_lowers_what_the_next_message_gets(tmp_path: Path, damage: 
     log.close()
     log, index = reopened(tmp_path)
     assert places(log, index) == after
+
+
+@pytest.mark.usefixtures("small")
+def test_where_nothing_else_tells_queues_go_on_where_their_consumers_are(tmp_path: Path) -> None:
+    before = grown(tmp_path)
+    delete_all(tmp_path)
+    log, index = reopened(tmp_path, states=False)
+    assert any("queue 0 has had; it goes on at offset 0" in str(d) for d in log.damage.pending)
+    for queue in range(3):
+        index.at_least(queue, before[queue][-1])
+    assert places(log, index) == before
+    assert str(log.damage.pending[-1]).endswith(
+        f"queue 2 has had; by what consumers have committed it goes on at offset {before[2][-1]}"
+    )
+    index.close()
+    log.close()
+    log, index = reopened(tmp_path, states=False)
+    assert places(log, index) == before
+
+
+@pytest.mark.usefixtures("small")
+def test_a_queue_of_which_nothing_is_left_goes_on_where_its_consumers_are(tmp_path: Path) -> None:
+    log = open_at(tmp_path, max_bytes_per_file=400)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    put(log, index, 1, 3)
+    for _ in range(50):
+        put(log, index, 0, 1)
+    let_go(log, index, 50)
+    index.close()
+    delete_all(tmp_path)
+    index = QueueIndex(OsDisk(), str(tmp_path / "queues"), log)
+    assert index.bounds(1) == (0, 0)
+    for offset in (3, 2):
+        index.at_least(1, offset)
+        assert index.bounds(1) == (3, 3)
+    assert put(log, index, 1, 1) == 3
+    assert list(index.locate(1, 3, 1)) == [53]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("damage", [None, flip_first])
+def test_consumers_move_no_queue_whose_place_is_known(
+    tmp_path: Path, damage: Damaging | None
+) -> None:
+    before = grown(tmp_path)
+    if damage is not None:
+        damage(tmp_path)
+    log, index = reopened(tmp_path)
+    assert bool(log.damage.pending) is (damage is not None)
+    for queue in range(3):
+        index.at_least(queue, before[queue][-1] + 100)
+    assert places(log, index) == before
 
 
 @pytest.mark.usefixtures("small")
