@@ -375,9 +375,9 @@ def test_settings_of_an_ephemeral_channel_are_not_written_down(world: World) -> 
     world.channel("c#ephemeral")
     settings = ChannelSettings("c#ephemeral", 1, "dead")
     world.topic.configure_channel(settings)
-    assert world.topic.channel_settings == {"c#ephemeral": settings}
+    assert world.topic.config.channels == {"c#ephemeral": settings}
     world.kill()
-    assert (world.topic.channels, world.topic.channel_settings) == ({}, {})
+    assert (world.topic.channels, world.topic.config.channels) == ({}, {})
 
 
 # --- groups --------------------------------------------------------------------------------------

@@ -333,9 +333,9 @@ def test_emptying_leaves_a_channel_what_it_has_beyond_a_lost_record_of_its_topic
     world.topic.journal.save()
     world.kill()
     topic, channel = world.topic, world.topic.channels["c"]
-    assert (topic.head, channel.head) == (3, 6)
+    assert (topic.head, channel.state.head) == (3, 6)
     topic.skip_to(5)
-    assert (topic.head, channel.depth) == (5, 5)
+    assert (topic.head, channel.state.depth) == (5, 5)
     topic.empty()
     assert topic.depth == 0
     assert Reader(world, channel, 9).offsets() == [1, 2, 3, 4, 5]

@@ -88,6 +88,18 @@ def test_touch_starts_the_time_out_anew(world: World) -> None:
     assert (1, 2) in reader.take()
 
 
+def test_a_touch_may_name_its_time_out_which_has_no_bound(world: World) -> None:
+    """RocketMQ's consumers set how long a message stays invisible to the others."""
+    reader = Reader(world, world.channel(), 1)
+    world.fill(1)
+    reader.take()
+    reader.channel.touch(reader.consumer, 0, world.now, 10 * TIMEOUT_MAX)
+    world.wait(10 * TIMEOUT_MAX - 1)
+    assert reader.take() == []
+    world.wait(1)
+    assert reader.take() == [(0, 2)]
+
+
 def test_touches_end_at_the_longest_time_out(world: World) -> None:
     channel = world.channel()
     world.fill(1)

@@ -147,6 +147,35 @@ def test_a_dead_letter_is_not_moved_again(world: World) -> None:
     assert dead.dead_letter_count == 0
 
 
+def test_a_move_of_many_bytes_leaves_the_rest_to_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.broker.channels.channel.MOVE_BYTES_MAX", 1)
+    channel = give_up(world, 1, count=3).channel
+    for offset in range(3):
+        parcel = channel.take_spent(world.now)
+        assert parcel is not None
+        assert [bytes(frame)[34:] for frame in parcel.frames] == [b"m%d" % offset]
+        channel.settle(parcel, world.now, moved=True)
+    assert channel.take_spent(world.now) is None
+    assert (channel.state.spent.count, channel.dead_letter_count) == (0, 3)
+
+
+def test_spent_messages_that_cannot_be_read_are_tried_again_soon(world: World) -> None:
+    give_up(world, 1, count=2)
+    world.restart()
+    channel = world.topic.channels["c"]
+    channel.limit_attempts(1, "t.dead")
+    world.disk.fail("read", within=".log")
+    assert channel.take_spent(world.now) is None
+    assert channel.state.spent.count == 2
+    world.clock.advance(SECOND)
+    assert channel in world.broker.tick(world.now)
+    parcel = channel.take_spent(world.now)
+    assert parcel is not None
+    assert len(parcel.frames) == 2
+
+
 def test_a_damaged_message_is_lost_not_moved_for_ever(world: World) -> None:
     channel = give_up(world, 1).channel
     channel.state.spent.add(500, 501, 1)  # nothing is there
