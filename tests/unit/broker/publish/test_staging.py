@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from penstock.broker.publish.append_observer import AppendObserver
+from penstock.broker.publish.records import PlacedRecords
 from penstock.broker.publish.staging import BATCH_BYTES_MAX, Staged, batches_of
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.storage.batch import Batch, Dialect, Positions, iter_batches
@@ -34,6 +37,18 @@ class Placed:
         frames = [b"%08d" % (self.queue_offset + number) for number in range(self.count)]
         table = np.arange(self.count + 1, dtype=np.uint32) * 8
         return b"".join(frames), table if self.note else None
+
+
+@dataclass
+class Told(AppendObserver):
+    """What was told of places, as it was then."""
+
+    of: list[tuple[PlacedRecords, int]]
+
+    def placed(self, records: Sequence[tuple[PlacedRecords, int]], timestamp_ns: int) -> None:
+        assert timestamp_ns == WALL
+        assert all(each.queue_offset >= 0 for each, _ in records)
+        self.of += records
 
 
 BASE = 7 << 53
@@ -149,8 +164,11 @@ def test_records_are_told_their_places_before_they_are_encoded() -> None:
     publishes = [
         Staged(each, 0, ignore, queue) for each, queue in zip(records, queues, strict=True)
     ]
+    told = Told([])
     ahead = {1: 40}
-    made = batches_of(publishes, OneQueue(MemoryLog(BASE)), 100, BASE, WALL, ahead=ahead)
+    made = batches_of(publishes, OneQueue(MemoryLog(BASE)), 100, BASE, WALL, [told], ahead)
+    firsts = (BASE + 100, BASE + 102, BASE + 103, BASE + 106)
+    assert told.of == list(zip(records, firsts, strict=True))
     assert [(batch.queue, int(frame(batch, batch.first_offset))) for batch in made] == [
         (1, 40), (1, 42), (0, 0), (1, 43)
     ]  # fmt: skip
