@@ -14,6 +14,7 @@ from penstock.admin.damage_api import DamageApi
 from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
 from penstock.admin.messages.api import MessagesApi
+from penstock.admin.metrics import AdminVitals
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
@@ -27,7 +28,8 @@ from penstock.core.clock import SYSTEM_CLOCK, Clock
 from penstock.net import tcp
 from penstock.net.budget import Memory
 from penstock.net.http.server.service import HttpServer, Request, Response
-from penstock.nsq.http_api import ApiError, plain_response
+from penstock.net.vitals.vitals import Vitals
+from penstock.nsq.http_api import ApiError
 from penstock.nsq.version import NSQ_VERSION, version_line
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from penstock.admin.rocketmq.servers import Servers
 
 _log = logging.getLogger("penstock.nsqadmin")
-_PONG = plain_response("OK")
 
 
 class Nsqadmin:
@@ -50,10 +51,13 @@ class Nsqadmin:
         addresses = Addresses(options.lookupd_http_addresses, options.nsqd_http_addresses)
         self.cluster = Cluster(self.asker, addresses, clock)
         self.notifier = Notifier(options.notification_http_endpoint, *timeouts, clock)
-        self.poller: Poller | None = None
+        self._own_vitals = AdminVitals(self.notifier, clock)
         self._options, self._clock = options, clock
         self._router = router = AdminRouter(options.base_path, access.guard)
-        router.add("GET", "/ping", _ping)
+        self._vitals = Vitals("nsqadmin", clock)
+        self._vitals.checks.append(self._own_vitals.missing)
+        self._vitals.sources.append(self._own_vitals.source)
+        self._vitals.add_routes(router, metrics=options.metrics)
         ReadApi(self.cluster).add_routes(router)
         self._pipelines = Pipelines(self.cluster, options.watch_s)
         self._pipelines.add_routes(router)
@@ -79,6 +83,7 @@ class Nsqadmin:
             await admin._end()
             raise
         admin._watch()
+        admin._vitals.start()
         return admin
 
     @property
@@ -87,6 +92,7 @@ class Nsqadmin:
 
     async def close(self) -> None:
         """Stops listening and ends all connections; what is to be told is told, if it is quick."""
+        self._vitals.close()
         await self._listener.close()
         self._http.close_connections()
         await self._end()
@@ -122,10 +128,15 @@ class Nsqadmin:
         history = History(interval)
         events = Events(history)
         HistoryApi(history, events).add_routes(self._router)
-        self.poller = Poller(
+        self._own_vitals.poller = poller = Poller(
             self.cluster, history, interval, self._clock, events.refreshed, self._pipelines.look
         )
-        self.poller.start()
+        poller.start()
+
+    @property
+    def poller(self) -> Poller | None:
+        """What looks at the nodes for the history; None without one."""
+        return self._own_vitals.poller
 
     async def _end(self) -> None:
         if self.poller is not None:
@@ -134,10 +145,6 @@ class Nsqadmin:
             await self._rocketmq.close()
         await self.notifier.close()
         await self.asker.close()
-
-
-def _ping(request: Request) -> Response:
-    return _PONG
 
 
 def _no_history(request: Request) -> Response:

@@ -48,6 +48,9 @@ class Notifier:
         self._connect_s = connect_s
         self._request_s = request_s
         self._clock = clock
+        self.posted_count = 0
+        self.failed_count = 0
+        """Those of them that the endpoint did not take, and those that were dropped."""
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
         self._task = spawn(self._run(), "notifications") if endpoint else None
 
@@ -59,6 +62,7 @@ class Notifier:
         try:
             self._waiting.put_nowait(body)
         except asyncio.QueueFull:
+            self.failed_count += 1
             _log.error("dropped a notification - %d are waiting already", WAITING_MAX)
 
     async def close(self) -> None:
@@ -79,6 +83,7 @@ class Notifier:
             self._waiting.task_done()
 
     async def _post(self, body: bytes) -> None:
+        self.posted_count += 1
         _log.info("POSTing notification to %s", without_secrets(self._endpoint))
         headers = {"Content-Type": "application/json", "User-Agent": f"nsqadmin/{NSQ_VERSION}"}
         try:
@@ -92,9 +97,11 @@ class Notifier:
                 max_body=_ANSWER_MAX,
             )
         except http_client.HttpError as error:
+            self.failed_count += 1
             _log.error("failed to POST notification - %s", error)
         else:
             if answer.status >= 400:
+                self.failed_count += 1
                 _log.error("failed to POST notification - got response %d", answer.status)
 
 

@@ -112,6 +112,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
 async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitStack) -> RocketBroker:
     """Open the store and the ports. Raises PenstockError with one line for the user."""
     from penstock.cli.shared.starting import starting
+    from penstock.net.vitals.monitoring_port import MonitoringPort
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
     from penstock.nsq.nsqd.ports import check_ports
@@ -127,8 +128,11 @@ async def _start(settings: BrokerSettings, log_level: int, running: AsyncExitSta
             logging.getLogger(name).setLevel(max(log_level, logging.WARNING))
     with starting("the broker cannot start"):
         check_ports(options)
-        node = await open_node(options)
+        node = await open_node(options, program="mqbroker")
         running.push_async_callback(node.close)
+        if settings.monitoring_address:
+            port = await MonitoringPort.open(settings.monitoring_address, node.vitals, _log)
+            running.push_async_callback(port.close)
         if with_nsq:
             nsqd = await Nsqd.open(node, options)
             running.push_async_callback(nsqd.close)

@@ -12,12 +12,14 @@ from penstock.broker.broker import Broker
 from penstock.core.clock import Clock
 from penstock.core.errors import StorageError
 from penstock.net.budget import UNREAD_S, Memory, Turns
+from penstock.net.vitals.vitals import HEALTHY, Vitals
 from penstock.node.commits import Commits
 from penstock.node.dead_letters import DeadLetters, Letters
 from penstock.node.dialect import Dialect
 from penstock.node.group_retention import GroupRetention
 from penstock.node.housekeeping import Housekeeping
 from penstock.node.log_groups import LogGroups
+from penstock.node.node_metrics import NodeMetrics
 from penstock.node.registry import Registry, TopicList
 from penstock.storage.durability import Durability
 
@@ -33,6 +35,9 @@ class NodeOptions:
     sync_timeout: int
     group_retention: int
     """The age at which groups that read the log are deleted; 0: at none."""
+    latency_percentiles: tuple[float, ...] = ()
+    program: str = "nsqd"
+    """The program that has the node, as its metrics name it."""
 
 
 class Node:
@@ -50,7 +55,6 @@ class Node:
         """Takes over the broker, which ``close`` closes."""
         self.broker = broker
         self.clock = clock
-        self.started_ns = clock.wall_ns()
         self.memory = memory
         self.turns = Turns(memory.requests)
         self.answer_turns = Turns(memory.answers, UNREAD_S)
@@ -65,18 +69,32 @@ class Node:
                                    clock.monotonic_ns())  # fmt: skip
         self.housekeeping = Housekeeping(broker, self.commits, dead_letters, retention, clock,
                                          options.sync_timeout)  # fmt: skip
+        self.vitals = Vitals(options.program, clock, health=lambda: self.health)
+        self.vitals.checks.append(self._missing)
+        self.vitals.sources.append(NodeMetrics(self, options.latency_percentiles).source)
+        self._is_started = False
 
     def start(self) -> None:
         """Begin housekeeping, which deletes consumed messages. Call this once every daemon over the
         node is open: some of them keep messages that no channel or group holds.
         """
         self.housekeeping.start()
+        self.vitals.start()
+        self._is_started = True
+
+    def _missing(self) -> list[str]:
+        return [] if self._is_started else ["NOK - not all ports are open yet"]
+
+    @property
+    def started_ns(self) -> int:
+        """The start by the wall clock."""
+        return self.vitals.started_ns
 
     @property
     def health(self) -> str:
         """``OK``, or what is wrong with the disk."""
         error = self.commits.health or self.broker.health
-        return "OK" if error is None else f"NOK - {error}"
+        return HEALTHY if error is None else f"NOK - {error}"
 
     async def close(self) -> None:
         """Write all down and let go of the data path, after the daemons over the node have ended.
@@ -84,6 +102,7 @@ class Node:
         What was acknowledged is kept.
         """
         self.housekeeping.stop()
+        self.vitals.close()
         await self.commits.settle()
         try:
             await self.topic_list.write()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
 from penstock.admin.history.history import History
 from penstock.admin.history.sample import TARGET, Sample, look_of, sample_of
@@ -16,6 +17,19 @@ from penstock.core.units import SECOND
 from penstock.net.tasks import spawn
 
 _log = logging.getLogger("penstock.nsqadmin")
+
+
+@dataclass(slots=True)
+class Looks:
+    """The number of looks, and the last of them."""
+
+    count: int = 0
+    nodes: int = 0
+    failures: int = 0
+    """Daemons that did not answer."""
+    took_ns: int = 0
+    ended_ns: int = 0
+    """By the monotonic clock."""
 
 
 class Poller:
@@ -41,6 +55,7 @@ class Poller:
         self._refreshed = refreshed
         self._beside = beside
         self._task: asyncio.Task[None] | None = None
+        self.looks = Looks()
 
     def start(self) -> None:
         """From now on all nodes are looked at once in every interval."""
@@ -54,7 +69,8 @@ class Poller:
 
     async def refresh(self) -> str:
         """Looks once; the warnings. A cluster that cannot be asked has a gap in its history."""
-        warnings = Warnings()
+        began_ns = self._clock.monotonic_ns()
+        warnings, failures = Warnings(), 0
         samples: dict[str, Sample] = {}
         addresses: list[str] = []
         try:
@@ -66,12 +82,17 @@ class Poller:
                 samples = dict(found.answers)
             message = warnings.message
         except NoAnswerError as error:
-            message = f"UPSTREAM_ERROR: {error}"
+            message, failures = f"UPSTREAM_ERROR: {error}", len(addresses) or 1
         time = self._clock.wall_ns() / SECOND
         self._history.take(time, samples.items())
         self._refreshed(time, message)
         await self._beside(time, addresses)
+        self._ended(began_ns, len(addresses), failures + len(warnings.errors))
         return message
+
+    def _ended(self, began_ns: int, nodes: int, failures: int) -> None:
+        now = self._clock.monotonic_ns()
+        self.looks = Looks(self.looks.count + 1, nodes, failures, now - began_ns, now)
 
     async def _look(self, address: str) -> Sample:
         return sample_of(await self._cluster.asker.get_as(address, TARGET, look_of))

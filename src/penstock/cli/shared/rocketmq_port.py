@@ -19,7 +19,7 @@ _log = logging.getLogger("penstock.nsqd")
 _NSQDS_OWN: Final = (
     "storePathRootDir", "durability", "flushDiskType", "flushIntervalCommitLog",
     "listenPort", "bindAddress", "nsqTcpAddress", "nsqHttpAddress",
-    "nsqGroupRetention",
+    "nsqGroupRetention", "monitoringAddress",
 )  # fmt: skip
 """Properties for which nsqd has flags."""
 

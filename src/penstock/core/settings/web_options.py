@@ -50,6 +50,7 @@ class WebOptions(Options):
         (), "<name>[:<port>] that the Host header may have; without this flag any (may be given "
         "several times)", flag="http-allowed-host", key="http_allowed_hosts", kind=HOSTS,
     )  # fmt: skip
+    metrics: bool = option(default=False, help="offer /metrics, for Prometheus")
     max_request_memory: int = option(
         MEMORY, "bytes that all incomplete requests may hold together (0: any number)"
     )

@@ -11,7 +11,6 @@ from penstock.broker.topic import Topic
 from penstock.core.errors import PenstockError
 from penstock.core.names import is_valid_name
 from penstock.core.settings.tls_kinds import TlsRequired
-from penstock.net.gc_pauses import GcPauses
 from penstock.net.http.server.service import HttpServer
 from penstock.net.tasks import spawn
 from penstock.net.tls.tls_server import over_tls
@@ -24,6 +23,7 @@ from penstock.nsq.nsqd.http.staged_parts import StagedParts
 from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats.pipelines import Pipelines
+from penstock.nsq.nsqd.stats.prometheus import NsqdMetrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.nsqd.stats.statsd_push import StatsdPush
 from penstock.nsq.nsqd.tcp.auth import GuardedSession
@@ -50,7 +50,6 @@ class Nsqd(Observer):
         """Raises ConfigError, StorageError."""
         self.node = node
         self.options = options
-        self.gc_pauses = GcPauses(node.clock)
         self.context = Context.of(node, options, server_tls(options))
         self.auth_servers = AuthServers.of(options)
         self.sessions: dict[Session, None] = {}
@@ -61,7 +60,8 @@ class Nsqd(Observer):
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
-                              self.gc_pauses, self.auth_servers)  # fmt: skip
+                              self.auth_servers)  # fmt: skip
+        self._metrics = NsqdMetrics(sources, self.lookup)
         self.statsd = StatsdPush(sources, self.ports)
         router = NsqdApi(sources, self.lookup, self.ports, self._hostname).router()
         self._http = HttpServer(router, log=logger, clock=node.clock, memory=node.memory)
@@ -89,12 +89,13 @@ class Nsqd(Observer):
         for flag in self.options.without_effect():
             logger.warning("%s has no effect yet", flag)
         self.node.registry.observe(self)
+        self.node.vitals.checks.append(self.lookup.missing)
+        self.node.vitals.sources.append(self._metrics.source)
         self.node.housekeeping.ticks.append(self.staged_parts.tick)
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
         await self.ports.open(self._connection, self._plain_http, https)
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
-        self.gc_pauses.start()
         self.statsd.start()
 
     def _connection(self) -> Connection:
@@ -168,7 +169,6 @@ class Nsqd(Observer):
     async def close(self) -> None:
         """Take no more, answer what was taken, and end all connections."""
         await self.ports.close()
-        self.gc_pauses.stop()
         await self.statsd.close()
         await self.node.commits.settle()
         for session in list(self.sessions):

@@ -28,7 +28,9 @@ from penstock.storage.store import Store
 logger = logging.getLogger("penstock.nsqd")
 
 
-async def open_node(options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Node:
+async def open_node(
+    options: NsqdOptions, clock: Clock = SYSTEM_CLOCK, program: str = "nsqd"
+) -> Node:
     """The node of the options' data path; daemons open their ports over it, then it is started.
 
     Raises ConfigError or StorageError for options and data that cannot be used, PenstockError for
@@ -44,8 +46,9 @@ async def open_node(options: NsqdOptions, clock: Clock = SYSTEM_CLOCK) -> Node:
         broker.close()
         raise
     node_options = NodeOptions(
-        options.durability, options.sync_every, options.sync_timeout, options.group_retention
-    )
+        options.durability, options.sync_every, options.sync_timeout, options.group_retention,
+        options.e2e_processing_latency_percentiles, program,
+    )  # fmt: skip
     return Node(broker, node_options, clock, Memory.of(options), file, Letters)
 
 

@@ -49,14 +49,21 @@ class LookupPeer:
     """The connection to one nsqlookupd."""
 
     def __init__(
-        self, address: str, identity: Callable[[], bytes], registrations: Registrations, limit: int
+        self,
+        address: str,
+        identity: Callable[[], bytes],
+        registrations: Registrations,
+        limit: int,
+        registered: Callable[[], None],
     ) -> None:
+        """``registered`` is called whenever it has been told everything."""
         self.address = address
         self.info: dict[str, Any] = {}
         self.connected = False
         self._failures = 0
         self._identity = identity
         self._registrations = registrations
+        self._registered = registered
         self._limit = limit
         self._commands: asyncio.Queue[bytes] = asyncio.Queue(_QUEUE_MAX)
         self._replies = ReplyReader(limit)
@@ -120,6 +127,7 @@ class LookupPeer:
             if is_valid_name(topic):
                 await self._command(register(topic, channel or ""))
         self._failures = 0
+        self._registered()
 
     async def _command(self, command: bytes) -> bytes:
         if self._reader is None or self._writer is None:
@@ -158,6 +166,7 @@ class Lookup:
         timeout_ns: int,
     ) -> None:
         self.peers: dict[str, LookupPeer] = {}
+        self._was_registered = False
         self._identity = identity
         self._registrations = registrations
         self._limit = limit
@@ -171,7 +180,20 @@ class Lookup:
         for address in wanted:
             if address not in self.peers:
                 self.peers[address] = LookupPeer(address, self._identity, self._registrations,
-                                                 self._limit)  # fmt: skip
+                                                 self._limit, self._registered)  # fmt: skip
+
+    def _registered(self) -> None:
+        self._was_registered = True
+
+    def missing(self) -> list[str]:
+        """A line until one nsqlookupd at least knows everything, empty from then on.
+
+        An nsqd is not taken out of service because all nsqlookupds are away: consumers that are
+        connected go on.
+        """
+        if self._was_registered or not self.peers:
+            return []
+        return [f"NOK - not registered at any nsqlookupd yet: {', '.join(self.peers)}"]
 
     def register(self, topic: str, channel: str | None = None) -> None:
         self._tell(topic, register(topic, channel or ""))

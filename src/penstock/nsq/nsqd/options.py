@@ -205,7 +205,6 @@ class NsqdOptions(WebOptions):
     e2e_processing_latency_window_time: int = option(
         10 * MINUTE, "time that --e2e-processing-latency-percentile covers", kind=DURATION
     )
-    metrics: bool = option(default=False, help="offer /metrics, for Prometheus")
 
     auth_http_addresses: tuple[str, ...] = option(
         (), "address or URL of an auth server (may be given several times)",

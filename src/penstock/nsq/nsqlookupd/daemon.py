@@ -11,7 +11,9 @@ from penstock.net import tcp
 from penstock.net.budget import Memory, Turns
 from penstock.net.http.server.guard import Guard
 from penstock.net.http.server.service import HttpServer
+from penstock.net.vitals.vitals import Vitals
 from penstock.nsq.nsqlookupd.http import LookupApi
+from penstock.nsq.nsqlookupd.metrics import LookupdMetrics
 from penstock.nsq.nsqlookupd.options import LookupdOptions
 from penstock.nsq.nsqlookupd.registry import Registry
 from penstock.nsq.nsqlookupd.tcp import LookupServer
@@ -31,7 +33,11 @@ class Nsqlookupd:
         memory = Memory.of(options)
         self._lookups = LookupServer(self._registry, self._describe, Turns(memory.requests))
         guard = Guard.of(options, options.broadcast_address)
-        router = LookupApi(self._registry, guard).router()
+        metrics = LookupdMetrics(self._registry, self._lookups.sessions)
+        router = LookupApi(self._registry, guard, metrics.lookups).router()
+        self._vitals = Vitals("nsqlookupd", clock)
+        self._vitals.sources.append(metrics.source)
+        self._vitals.add_routes(router, metrics=options.metrics)
         self._http = HttpServer(router, log=_log, clock=clock, memory=memory)
         self._tcp_listener: tcp.Listener
         self._http_listener: tcp.Listener
@@ -51,6 +57,7 @@ class Nsqlookupd:
         except tcp.ListenError:
             await daemon._tcp_listener.close()
             raise
+        daemon._vitals.start()
         return daemon
 
     @property
@@ -63,6 +70,7 @@ class Nsqlookupd:
 
     async def close(self) -> None:
         """Stops listening and ends all connections."""
+        self._vitals.close()
         await self._tcp_listener.close()
         await self._http_listener.close()
         self._lookups.close_connections()

@@ -6,13 +6,13 @@ from typing import Any
 
 from penstock import __version__
 from penstock.net.http.server.guard import Guard
-from penstock.net.http.server.service import Request, Response
+from penstock.net.http.server.service import Request
 from penstock.nsq.debug_pages import add_debug_pages
-from penstock.nsq.http_api import ApiError, NsqRouter, Query, plain_response
+from penstock.nsq.http_api import ApiError, NsqRouter, Query
+from penstock.nsq.nsqlookupd.metrics import LookupCounts
 from penstock.nsq.nsqlookupd.registry import Producer, Registration, Registry
 from penstock.nsq.version import NSQ_VERSION
 
-_PONG = plain_response("OK")
 _NEVER = -6795364578871345152
 """The number that Go prints for the nanoseconds of a time that was never set."""
 
@@ -20,14 +20,14 @@ _NEVER = -6795364578871345152
 class LookupApi:
     """The handlers; all are quick, as the registry is in memory."""
 
-    def __init__(self, registry: Registry, guard: Guard) -> None:
+    def __init__(self, registry: Registry, guard: Guard, counts: LookupCounts) -> None:
         self._registry = registry
+        self._counts = counts
         self._guard = guard
 
     def router(self) -> NsqRouter:
         """The routes of nsqlookupd."""
         router = NsqRouter(self._guard)
-        router.add("GET", "/ping", _ping)
         router.v1("GET", "/info", _info)
         router.v1("GET", "/debug", self._debug)
         router.v1("GET", "/lookup", self._lookup)
@@ -44,7 +44,9 @@ class LookupApi:
 
     def _lookup(self, request: Request) -> Any:
         topic = Query.parse(request.query).required("topic")
-        if not self._registry.has_topic(topic):
+        is_known = self._registry.has_topic(topic)
+        self._counts[is_known] += 1
+        if not is_known:
             raise ApiError(404, "TOPIC_NOT_FOUND")
         producers = self._registry.topic_producers(topic)
         return {
@@ -86,10 +88,6 @@ class LookupApi:
     def _tombstone(self, request: Request) -> None:
         query = Query.parse(request.query)
         self._registry.tombstone(query.required("topic"), query.required("node"))
-
-
-def _ping(request: Request) -> Response:
-    return _PONG
 
 
 def _info(request: Request) -> Any:

@@ -7,6 +7,7 @@ it goes by HTTP delete, or when the last producer of an ephemeral one unregister
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from penstock.core.clock import Clock
 from penstock.core.names import is_ephemeral
@@ -53,6 +54,17 @@ Registrations = dict[str, Registration]
 """By the producer's id."""
 
 
+class RegistryFigures(NamedTuple):
+    """Numbers of what is registered."""
+
+    producers: int
+    silent_producers: int
+    topics: int
+    empty_topics: int
+    channels: int
+    tombstones: int
+
+
 class Registry:
     """The table behind TCP and HTTP; times are nanoseconds."""
 
@@ -63,6 +75,8 @@ class Registry:
         self._producers: dict[str, Producer] = {}
         self._topics: dict[str, Registrations] = {}
         self._channels: dict[str, dict[str, Registrations]] = {}
+        self.gone_count = 0
+        """Producers whose connection has ended since the start."""
 
     # -- what nsqd does
 
@@ -79,6 +93,7 @@ class Registry:
     def disconnect(self, producer: Producer) -> None:
         """A producer is gone; the keys stay, also ephemeral ones."""
         self._producers.pop(producer.remote_address, None)
+        self.gone_count += 1
         for topic in producer.topics:
             for registrations in self._keys_of(topic):
                 registrations.pop(producer.remote_address, None)
@@ -172,6 +187,18 @@ class Registry:
             for registration in self._topics.get(topic, {}).values()
             if self._is_active(registration.producer) and not self.is_hidden(registration)
         ]
+
+    def figures(self) -> RegistryFigures:
+        """The numbers of producers, topics and channels, as look-ups see them now."""
+        producers, topics = self._producers.values(), self._topics.values()
+        return RegistryFigures(
+            producers=len(producers),
+            silent_producers=sum(not self._is_active(each) for each in producers),
+            topics=len(topics),
+            empty_topics=sum(not self.topic_producers(topic) for topic in self._topics),
+            channels=sum(len(channels) for channels in self._channels.values()),
+            tombstones=sum(self.is_hidden(each) for found in topics for each in found.values()),
+        )
 
     def nodes(self) -> list[tuple[Producer, list[tuple[str, bool]]]]:
         """Every active producer with its topics by name, and whether each is tombstoned."""

@@ -15,6 +15,7 @@ from penstock.net.address import join_host_port
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.admin.broker_metrics import BrokerMetrics
 from penstock.rocketmq.broker.clients import group_figures as figures
 from penstock.rocketmq.broker.clients.groups import GroupConfig
 from penstock.rocketmq.broker.controller import Controller
@@ -79,6 +80,7 @@ class RocketBroker(Observer):
             large_answers=LARGE_ANSWERS,
         )
         self._listeners: list[tcp.Listener] = []
+        self._metrics = BrokerMetrics(self.controller, self._server.connections)
 
     @classmethod
     async def start(
@@ -105,6 +107,8 @@ class RocketBroker(Observer):
             raise
         node.registry.observe(broker)
         node.dialects.append(broker)
+        node.vitals.checks.append(broker.controller.name_servers.missing)
+        node.vitals.sources.append(broker._metrics.source)
         node.log_groups.leave_out(ROCKETMQ_PREFIX)
         return broker
 

@@ -109,6 +109,7 @@ class NameServers:
         self.introduction = introduction
         self._ordered = ordered
         self._links: dict[str, _Link] = {}
+        self._was_registered = False
         self._tls: ssl.SSLContext | None = None
         settings = introduction.settings
         if settings.use_tls:
@@ -150,12 +151,28 @@ class NameServers:
                 return await link.ask(code, fields, seconds)
         return None
 
+    def missing(self) -> list[str]:
+        """A line until one name server at least has registered the broker, empty from then on.
+
+        A broker is not taken out of service because all name servers are away: clients that have
+        its route go on.
+        """
+        if self._was_registered or not self._links:
+            return []
+        return [f"NOK - not registered at any name server yet: {', '.join(self._links)}"]
+
+    @property
+    def addresses(self) -> list[str]:
+        """All name servers that the broker is told to register at."""
+        return list(self._links)
+
     @property
     def connected(self) -> list[str]:
         """The name servers that have registered us on the connection that is open."""
         return [address for address, link in self._links.items() if link.is_connected]
 
     def _answered(self) -> None:
+        self._was_registered = True
         told = [link.ordered for link in self._links.values() if link.ordered is not None]
         if told:
             self._ordered(set().union(*told))

@@ -1,8 +1,8 @@
 """The properties of the broker, under the names of Java's configuration files.
 
 Times are milliseconds and sizes bytes, unless stated otherwise. Not Java's are ``bindAddress``,
-``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress``, ``nsqGroupRetention`` and
-``nsqOpen``.
+``monitoringAddress``, ``durability``, ``aclDirectory``, ``nsqTcpAddress``, ``nsqHttpAddress``,
+``nsqGroupRetention`` and ``nsqOpen``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class BrokerSettings(TlsSettings):
     """The address that name servers tell clients, and that is part of message ids."""
     listen_port: int = 10911
     bind_address: str = "0.0.0.0"
+    monitoring_address: str = ""
+    """``host:port`` of HTTP for /ping, /ready and /metrics; empty: off."""
     server_channel_max_idle_time_seconds: int = 120
     region_id: str = "DefaultRegion"
     broker_config_path: str
@@ -124,8 +126,8 @@ class BrokerSettings(TlsSettings):
     at_start_only: ClassVar[frozenset[str]] = frozenset(
         (
             "brokerClusterName", "brokerName", "brokerId", "brokerIP1", "listenPort",
-            "bindAddress", "serverChannelMaxIdleTimeSeconds", "syncFlushTimeout",
-            "storePathRootDir", "brokerRole", "flushDiskType", "durability",
+            "bindAddress", "monitoringAddress", "serverChannelMaxIdleTimeSeconds",
+            "syncFlushTimeout", "storePathRootDir", "brokerRole", "flushDiskType", "durability",
             "flushIntervalCommitLog", "messageDelayLevel", "traceTopicEnable",
             "messageIndexEnable", "useTLS", "tls.client.trustCertPath", "tls.client.authServer",
             "nsqTcpAddress", "nsqHttpAddress", "nsqGroupRetention", "nsqOpen", "aclEnable",

@@ -11,7 +11,10 @@ from penstock.core.errors import PenstockError
 from penstock.net import tcp
 from penstock.net.address import join_host_port
 from penstock.net.tasks import spawn
+from penstock.net.vitals.monitoring_port import MonitoringPort
+from penstock.net.vitals.vitals import Vitals
 from penstock.rocketmq.namesrv.kv_config import KvConfig
+from penstock.rocketmq.namesrv.metrics import NamesrvVitals
 from penstock.rocketmq.namesrv.processor import Processor
 from penstock.rocketmq.namesrv.routes import Routes
 from penstock.rocketmq.namesrv.settings import NamesrvSettings
@@ -36,6 +39,11 @@ class NameServer:
             tls=settings.server_tls(),
             tls_only=settings.tls_mode == "enforcing",
         )
+        self._vitals = Vitals("mqnamesrv", clock)
+        own = NamesrvVitals(self.routes, self._server.connections, clock)
+        self._vitals.checks.append(own.missing)
+        self._vitals.sources.append(own.source)
+        self._monitoring: MonitoringPort | None = None
         self._listener: tcp.Listener
         self._scan: asyncio.Task[None]
 
@@ -43,7 +51,7 @@ class NameServer:
     async def start(
         cls, settings: NamesrvSettings, clock: Clock = SYSTEM_CLOCK, disk: Disk | None = None
     ) -> NameServer:
-        """Open the port. Raises PenstockError with one line for the user, nothing left open."""
+        """Open the ports. Raises PenstockError with one line for the user, nothing left open."""
         server = cls(settings, clock, disk or OsDisk())
         address = join_host_port(settings.bind_address, settings.listen_port)
         try:
@@ -51,8 +59,23 @@ class NameServer:
         except tcp.ListenError as error:
             raise PenstockError(f"the name server cannot start: {error}; listenPort and "
                                 "bindAddress set another") from error  # fmt: skip
+        if settings.monitoring_address:
+            try:
+                server._monitoring = await MonitoringPort.open(
+                    settings.monitoring_address, server._vitals, _log
+                )
+            except tcp.ListenError as error:
+                await server._listener.close()
+                raise PenstockError(f"the name server cannot start: {error}; monitoringAddress "
+                                    "sets another") from error  # fmt: skip
+        server._vitals.start()
         server._scan = spawn(server._scan_brokers(), "scan of brokers")
         return server
+
+    @property
+    def monitoring_port(self) -> int:
+        """The port of /metrics and /ready; 0 without one."""
+        return self._monitoring.port if self._monitoring is not None else 0
 
     @property
     def port(self) -> int:
@@ -69,6 +92,9 @@ class NameServer:
     async def close(self) -> None:
         """Stop listening and end all connections."""
         self._scan.cancel()
+        self._vitals.close()
+        if self._monitoring is not None:
+            await self._monitoring.close()
         await self._listener.close()
         self._server.close_connections()
         _log.info("bye")

@@ -93,6 +93,11 @@ class Routes:
         self.clusters: dict[str, dict[str, None]] = {}
         self.live: dict[str, LiveBroker] = {}
         self._filter_servers: dict[str, list[str]] = {}
+        self.registration_count = 0
+        self.gone_counts = {"connection": 0, "silence": 0}
+        """Brokers taken out without a farewell, by what ended."""
+        self.route_counts = {True: 0, False: 0}
+        """Routes that were asked for, by whether there was one."""
 
     # --- brokers -------------------------------------------------------------------------------
 
@@ -104,6 +109,7 @@ class Routes:
         expiry_ms: int = EXPIRY_MS,
     ) -> tuple[str, str]:
         """A broker is there, with its topics; for a slave, its master's address and HA address."""
+        self.registration_count += 1
         broker = self._broker_of(who)
         for other in [i for i, a in broker.addresses.items() if a == who.address and i != who.id]:
             del broker.addresses[other]  # a slave that became master, or the other way round
@@ -195,6 +201,7 @@ class Routes:
         gone = [address for address, live in self.live.items() if live.connection is connection]
         for address in gone:
             self.unregister(address)
+        self.gone_counts["connection"] += len(gone)
         return gone
 
     def expired(self) -> list[LiveBroker]:
@@ -208,6 +215,7 @@ class Routes:
         gone = [self.live[address] for address in late]
         for address in late:
             self.unregister(address)
+        self.gone_counts["silence"] += len(gone)
         return gone
 
     # --- topics --------------------------------------------------------------------------------
@@ -216,6 +224,7 @@ class Routes:
         """Brokers and queues of a topic, as the JSON of the answer; None when nobody has it."""
         queues = self.topics.get(topic, {})
         brokers = [self.brokers[name] for name in queues if name in self.brokers]
+        self.route_counts[bool(brokers)] += 1
         if not brokers:
             return None
         addresses = [address for broker in brokers for address in broker.addresses.values()]

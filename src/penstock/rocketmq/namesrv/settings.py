@@ -13,6 +13,8 @@ class NamesrvSettings(TlsSettings):
 
     listen_port: int = 9876
     bind_address: str = "0.0.0.0"
+    monitoring_address: str = ""
+    """``host:port`` of HTTP for /ping, /ready and /metrics; empty: off."""
     kv_config_path: str = os.path.join(os.path.expanduser("~"), "namesrv", "kvConfig.json")
     config_store_path: str = os.path.join(os.path.expanduser("~"), "namesrv", "namesrv.properties")
     product_env_name: str = "center"
@@ -24,7 +26,13 @@ class NamesrvSettings(TlsSettings):
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
 
     fixed: ClassVar[frozenset[str]] = TlsSettings.fixed | frozenset(
-        ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
+        (
+            "configBlackList",
+            "configStorePath",
+            "kvConfigPath",
+            "monitoringAddress",
+            "rocketmqHome",
+        )
     )
     without_effect: ClassVar[frozenset[str]] = frozenset(
         (

@@ -39,14 +39,12 @@ from penstock.nsq.nsqd.http.write_down import check_written, write_down, write_n
 from penstock.nsq.nsqd.lookup import Lookup
 from penstock.nsq.nsqd.ports import Ports
 from penstock.nsq.nsqd.stats import packed_stats
-from penstock.nsq.nsqd.stats.prometheus import Metrics
 from penstock.nsq.nsqd.stats.stat_sources import StatSources
 from penstock.nsq.protocol.bodies import Bodies
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.version import NSQ_VERSION
 
 _OK = text_response("OK")
-_PONG = plain_response("OK")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -68,7 +66,7 @@ class NsqdApi:
         """The routes of nsqd."""
         options, node, topics = self._options, self._node, self._topics
         router = NsqRouter(Guard.of(options, options.broadcast_address))
-        router.add("GET", "/ping", self._ping)
+        node.vitals.add_routes(router, metrics=options.metrics)
         router.v1("GET", "/info", self._info)
         router.v1("GET", "/stats", partial(packed_stats.handle, self._sources))
         router.v1("POST", "/pub", self._pub, max_body=options.max_msg_size, too_big="MSG_TOO_BIG",
@@ -97,17 +95,11 @@ class NsqdApi:
         BrowseApi(topics, node.clock).add_routes(router)
         router.v1("GET", "/deadletters/topics", DeadTopics(topics).handle)
         add_debug_pages(router, index="/debug/pprof/")
-        if options.metrics:
-            router.add("GET", "/metrics", Metrics(self._sources).handle, quiet=True)
         router.add("PUT", "/debug/setblockrate", _set_block_rate)
         router.add("POST", "/debug/freememory", free_memory)
         return router
 
     # --- looking -------------------------------------------------------------------------------
-
-    def _ping(self, request: Request) -> Response:
-        health = self._node.health
-        return _PONG if health == "OK" else plain_response(health, 500)
 
     def _info(self, request: Request) -> Any:
         options = self._options

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.net.gc_pauses import GcPauses
     from penstock.node.node import Node
     from penstock.nsq.nsqd.http.staged_parts import StagedParts
     from penstock.nsq.nsqd.options import NsqdOptions
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StatSources:
-    """The sources of /stats, /metrics and what statsd gets."""
+    """The sources of /stats, NSQ's part of /metrics and what statsd gets."""
 
     node: Node
     options: NsqdOptions
     sessions: Mapping[Session, None]
     staged_parts: StagedParts
     pipelines: Pipelines
-    gc_pauses: GcPauses
     auth_servers: AuthServers | None

@@ -60,7 +60,7 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     if unknown:
         stats["topics"] = None
     if query.get("include_mem") not in _FALSE:
-        stats["memory"] = memory(sources.gc_pauses)
+        stats["memory"] = memory(sources.node.vitals.gc_pauses)
     producers = _producers(sources, wanted) if with_clients and not unknown else []
     stats["producers"] = producers or None
     if len(sources.staged_parts.parts):

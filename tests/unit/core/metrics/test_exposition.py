@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.exposition import Metric, labels, number
+from penstock.core.metrics.declared import Kind, Metric
+from penstock.core.metrics.exposition import Samples, labels, number
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_no_label_becomes_another_or_another_line(pairs: dict[str, str]) -> None
 
 
 def test_a_metric_with_its_samples() -> None:
-    metric = Metric("depth", "gauge", "Back\\slash\nand line.")
+    metric = Samples(Metric("depth", Kind.GAUGE, "Back\\slash\nand line.", "", ("topic",)))
     assert metric.text() == ""
     metric.add(3, labels({"topic": "t"}))
     metric.add(4)
@@ -61,7 +62,7 @@ def test_a_metric_with_its_samples() -> None:
 
 
 def test_a_summary() -> None:
-    metric = Metric("latency_seconds", "summary", "Time.")
+    metric = Samples(Metric("latency_seconds", Kind.SUMMARY, "Time.", "seconds", ("topic",)))
     metric.summarize({"topic": "t"}, [(0.99, 1.25), (0.5, math.nan)], 7.5, 3)
     assert metric.text().splitlines()[2:] == [
         'latency_seconds{topic="t",quantile="0.99"} 1.25',
@@ -71,8 +72,9 @@ def test_a_summary() -> None:
     ]
 
 
-def test_names_of_counters_say_so() -> None:
-    with pytest.raises(AssertionError):
-        Metric("messages", "counter", "")
-    with pytest.raises(AssertionError):
-        Metric("messages_total", "gauge", "")
+def test_a_single_sample_has_the_labels_that_are_declared() -> None:
+    metric = Metric("build", Kind.GAUGE, "Versions.", "", ("version", "python"))
+    shown = Samples.single(metric, 1, "2.0", "3.11").text()
+    assert shown.splitlines()[2] == 'build{version="2.0",python="3.11"} 1'
+    with pytest.raises(ValueError, match="shorter"):
+        Samples.single(metric, 1, "2.0")

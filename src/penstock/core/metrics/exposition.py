@@ -13,6 +13,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from penstock.core.metrics.declared import Metric
+
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -38,21 +40,26 @@ def number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-class Metric:
-    """One metric and its samples. ``kind`` is gauge, counter (named `…_total`) or summary."""
+class Samples:
+    """A metric and its values now."""
 
-    __slots__ = ("_head", "_name", "_samples")
+    __slots__ = ("_lines", "_name", "metric")
 
-    def __init__(self, name: str, kind: str, help: str) -> None:
-        assert kind in ("gauge", "counter", "summary")
-        assert name.endswith("_total") == (kind == "counter"), name
-        self._name = name
-        self._head = f"# HELP {name} {help.translate(_HELP_ESCAPES)}\n# TYPE {name} {kind}\n"
-        self._samples: list[str] = []
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self._name = metric.name
+        self._lines: list[str] = []
+
+    @classmethod
+    def single(cls, metric: Metric, value: float, *values: str) -> Samples:
+        """A metric with one sample; the values of its labels follow, in their order."""
+        samples = cls(metric)
+        samples.add(value, labels(dict(zip(metric.labels, values, strict=True))))
+        return samples
 
     def add(self, value: float, shown_labels: str = "") -> None:
-        """A sample; its labels as `labels` shows them."""
-        self._samples.append(f"{self._name}{shown_labels} {number(value)}\n")
+        """Add a sample; its labels as `labels` shows them."""
+        self._lines.append(f"{self._name}{shown_labels} {number(value)}\n")
 
     def summarize(
         self,
@@ -61,13 +68,17 @@ class Metric:
         total: float,
         count: int,
     ) -> None:
-        """The samples of a summary: (quantile, value) each, then sum and count of all time."""
+        """Add the samples of a summary: (quantile, value) each, then sum and count of all time."""
         for quantile, value in quantiles:
             self.add(value, labels({**pairs, "quantile": number(quantile)}))
         shown = labels(pairs)
-        self._samples.append(f"{self._name}_sum{shown} {number(total)}\n")
-        self._samples.append(f"{self._name}_count{shown} {number(count)}\n")
+        self._lines.append(f"{self._name}_sum{shown} {number(total)}\n")
+        self._lines.append(f"{self._name}_count{shown} {number(count)}\n")
 
     def text(self) -> str:
         """Head and samples; nothing at all without samples."""
-        return self._head + "".join(self._samples) if self._samples else ""
+        if not self._lines:
+            return ""
+        name, help = self._name, self.metric.help.translate(_HELP_ESCAPES)
+        head = f"# HELP {name} {help}\n# TYPE {name} {self.metric.kind}\n"
+        return head + "".join(self._lines)

@@ -1,0 +1,47 @@
+"""All metrics, by part and by the programs whose pages have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from penstock.core.metrics import mqbroker, mqnamesrv, node, nsqadmin, nsqd, nsqlookupd, process
+from penstock.core.metrics.declared import Metric
+
+
+class Part(NamedTuple):
+    """Metrics that belong together, and when a program has them."""
+
+    title: str
+    where: str
+    programs: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+
+
+_ALL: Final = ("nsqd", "mqbroker", "nsqlookupd", "mqnamesrv", "nsqadmin")
+
+PARTS: Final = (
+    Part("A node", "in nsqd and mqbroker, under the same names", ("nsqd", "mqbroker"),
+         tuple(node.LIST.metrics)),
+    Part("NSQ's ports", "in nsqd, and in mqbroker with `nsqTcpAddress` or `nsqHttpAddress`",
+         ("nsqd",), tuple(nsqd.LIST.metrics)),
+    Part("RocketMQ's port", "in mqbroker, and in nsqd with `--rocketmq-address`",
+         ("mqbroker",), tuple(mqbroker.LIST.metrics)),
+    Part("nsqlookupd", "in nsqlookupd", ("nsqlookupd",), tuple(nsqlookupd.LIST.metrics)),
+    Part("mqnamesrv", "in mqnamesrv", ("mqnamesrv",), tuple(mqnamesrv.LIST.metrics)),
+    Part("nsqadmin", "in nsqadmin", ("nsqadmin",), tuple(nsqadmin.LIST.metrics)),
+    Part("The process", "in every program", _ALL, tuple(process.LIST.metrics)),
+)  # fmt: skip
+
+
+def all_metrics() -> Iterator[Metric]:
+    """Every metric once."""
+    for part in PARTS:
+        yield from part.metrics
+
+
+def metrics_of(program: str) -> Iterator[Metric]:
+    """The metrics that a program may have, each once."""
+    for part in PARTS:
+        if program in part.programs:
+            yield from part.metrics

@@ -1,0 +1,88 @@
+"""/ping, /ready and /metrics of a program, whose parts say what belongs on these pages.
+
+vitals = Vitals("nsqd", clock, health=lambda: node.health)
+vitals.checks.append(lookup.missing)      # lines of what is not there yet
+vitals.sources.append(node_metrics)       # an async generator of Samples
+vitals.add_routes(router, metrics=True)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+import penstock
+from penstock.core.clock import Clock
+from penstock.core.metrics import process as own
+from penstock.core.metrics.exposition import CONTENT_TYPE, Samples
+from penstock.net.gc_pauses import GcPauses
+from penstock.net.http.server.message import Request, Response, text
+from penstock.net.http.server.router import Router
+from penstock.net.vitals import process_metrics
+
+Check = Callable[[], Iterable[str]]
+Source = Callable[[], AsyncIterator[Samples]]
+
+HEALTHY: Final = "OK"
+
+
+class Vitals:
+    """The pages of one program; ``start`` begins to time its garbage collections."""
+
+    def __init__(
+        self, program: str, clock: Clock, health: Callable[[], str] = lambda: HEALTHY
+    ) -> None:
+        """``health`` is ``OK``, or what is wrong."""
+        self.checks: list[Check] = []
+        """Each gives a line for everything that the program waits for before it is ready."""
+        self.sources: list[Source] = []
+        self.gc_pauses = GcPauses(clock)
+        self.started_ns = clock.wall_ns()
+        self._program = program
+        self._health = health
+
+    def start(self) -> None:
+        self.gc_pauses.start()
+
+    def close(self) -> None:
+        self.gc_pauses.stop()
+
+    def add_routes(self, router: Router, *, metrics: bool) -> None:
+        router.add("GET", "/ping", self.ping)
+        router.add("GET", "/ready", self.ready, quiet=True)
+        if metrics:
+            router.add("GET", "/metrics", self.metrics, quiet=True)
+
+    def missing(self) -> list[str]:
+        """The reasons why the program is not ready, a line each; empty if it is."""
+        health = self._health()
+        found = [line for check in self.checks for line in check()]
+        return found if health == HEALTHY else [health, *found]
+
+    def ping(self, request: Request) -> Response:
+        """GET /ping: 500 if the program is up and something is wrong with it."""
+        health = self._health()
+        return text(health, 200 if health == HEALTHY else 500)
+
+    def ready(self, request: Request) -> Response:
+        """GET /ready: 503 with the reasons until the program does its work."""
+        missing = self.missing()
+        return text("\n".join(missing), 503) if missing else text(HEALTHY)
+
+    async def metrics(self, request: Request) -> Response:
+        """GET /metrics, made in pieces between which the program does its work."""
+        body: list[bytes | memoryview] = []
+        for source in (*self.sources, self._of_process):
+            async for samples in source():
+                body.append(samples.text().encode())
+                await asyncio.sleep(0)
+        return Response(200, body, CONTENT_TYPE)
+
+    async def _of_process(self) -> AsyncIterator[Samples]:
+        versions = (self._program, penstock.__version__, platform.python_version())
+        yield Samples.single(own.INFO, 1, *versions)
+        yield Samples.single(own.READY, not self.missing())
+        for samples in process_metrics.of(self.started_ns, self.gc_pauses):
+            yield samples
