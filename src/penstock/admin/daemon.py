@@ -135,7 +135,7 @@ class Nsqadmin:
 
     @property
     def poller(self) -> Poller | None:
-        """What looks at the nodes for the history; None without one."""
+        """The poller of the nodes for the history; None without one."""
         return self._own_vitals.poller
 
     async def _end(self) -> None:

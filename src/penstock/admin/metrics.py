@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class AdminVitals:
-    """What one nsqadmin adds to its `Vitals`."""
+    """Parts of an nsqadmin's `Vitals`."""
 
     def __init__(self, notifier: Notifier, clock: Clock) -> None:
         self.poller: Poller | None = None
-        """What looks at the nodes, if anything does."""
+        """The poller of the nodes, if there is a history."""
         self._notifier = notifier
         self._clock = clock
 

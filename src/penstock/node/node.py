@@ -71,7 +71,9 @@ class Node:
                                          options.sync_timeout)  # fmt: skip
         self.vitals = Vitals(options.program, clock, health=lambda: self.health)
         self.vitals.checks.append(self._missing)
-        self.vitals.sources.append(NodeMetrics(self, options.latency_percentiles).source)
+        metrics = NodeMetrics(broker, lambda: self.health, memory, self.log_groups, self.dialects,
+                              options.latency_percentiles)  # fmt: skip
+        self.vitals.sources.append(metrics.source)
         self._is_started = False
 
     def start(self) -> None:

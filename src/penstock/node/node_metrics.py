@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.broker.channels.channel import Channel
@@ -17,10 +17,14 @@ from penstock.core.metrics.declared import Metric
 from penstock.core.metrics.exposition import Samples, labels
 from penstock.core.quantiles import Summary
 from penstock.core.units import SECOND
+from penstock.net.vitals.vitals import HEALTHY
 from penstock.storage.files.disk_space import DiskSpace
 
 if TYPE_CHECKING:
-    from penstock.node.node import Node
+    from penstock.broker.broker import Broker
+    from penstock.net.budget import Memory
+    from penstock.node.dialect import Dialect
+    from penstock.node.log_groups import LogGroups
 
 _PIECE: Final = 100
 """Channels between two breathers of the event loop: about a millisecond of work."""
@@ -56,8 +60,21 @@ _CHANNEL: Final[tuple[tuple[Metric, Callable[[Channel], float]], ...]] = (
 class NodeMetrics:
     """The figures of one node; ``source`` is for its `Vitals`."""
 
-    def __init__(self, node: Node, percentiles: tuple[float, ...]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: Broker,
+        health: Callable[[], str],
+        memory: Memory,
+        log_groups: LogGroups,
+        dialects: Sequence[Dialect],
+        percentiles: tuple[float, ...],
+    ) -> None:
+        """``percentiles`` are the quantiles of latencies that are shown."""
+        self._broker = broker
+        self._health = health
+        self._memory = memory
+        self._log_groups = log_groups
+        self._dialects = dialects
         self._percentiles = percentiles
 
     async def source(self) -> AsyncIterator[Samples]:
@@ -69,18 +86,18 @@ class NodeMetrics:
                 yield samples
 
     def _of_node(self) -> Iterator[Samples]:
-        node, topics = self._node, self._node.broker.topics
-        yield Samples.single(metrics.HEALTHY, node.health == "OK")
+        topics = self._broker.topics
+        yield Samples.single(metrics.HEALTHY, self._health() == HEALTHY)
         yield Samples.single(metrics.TOPICS, len(topics))
         channels = sum(len(topic.channels) for topic in topics.values())
         yield Samples.single(metrics.CHANNELS, channels)
-        space = DiskSpace.of(node.broker.store.data_path)
+        space = DiskSpace.of(self._broker.store.data_path)
         if space is not None:
             yield Samples.single(metrics.DISK_SIZE, space.used + space.free)
             yield Samples.single(metrics.DISK_FREE, space.free)
 
     def _of_memory(self) -> Iterator[Samples]:
-        requests, answers = self._node.memory
+        requests, answers = self._memory
         yield Samples.single(metrics.REQUEST_BYTES, requests.used)
         yield Samples.single(metrics.REQUEST_BYTES_MAX, requests.limit)
         yield Samples.single(metrics.REQUEST_REFUSED, requests.refused)
@@ -94,7 +111,7 @@ class NodeMetrics:
         topic_latency = Samples(metrics.TOPIC_LATENCY)
         channel_latency = Samples(metrics.CHANNEL_LATENCY)
         done = 0
-        for topic in list(self._node.broker.topics.values()):
+        for topic in list(self._broker.topics.values()):
             own = {"topic": topic.name}
             shown = labels(own)
             for samples, (_, topic_value) in zip(of_topic, _TOPIC, strict=True):
@@ -114,8 +131,8 @@ class NodeMetrics:
     async def _of_log_groups(self) -> list[Samples]:
         """Groups that read the log over HTTP; no metric without a group."""
         lag, age = Samples(metrics.LOG_GROUP_LAG), Samples(metrics.LOG_GROUP_AGE)
-        for topic in [each for each in self._node.broker.topics.values() if each.groups]:
-            for group in self._node.log_groups.of(topic):
+        for topic in [each for each in self._broker.topics.values() if each.groups]:
+            for group in self._log_groups.of(topic):
                 shown = labels({"topic": topic.name, "group": group.name})
                 lag.add(group.lag, shown)
                 age.add(group.age, shown)
@@ -126,8 +143,8 @@ class NodeMetrics:
         """Consumer groups of other dialects; none without such a dialect."""
         lag, rate = Samples(metrics.GROUP_LAG), Samples(metrics.GROUP_RATE)
         members = Samples(metrics.GROUP_MEMBERS)
-        dialects = self._node.dialects
-        for number, topic in enumerate(list(self._node.broker.topics) if dialects else ()):
+        dialects = self._dialects
+        for number, topic in enumerate(list(self._broker.topics) if dialects else ()):
             for group in [g for each in dialects for g in each.consumer_groups(topic)]:
                 shown = labels({"topic": topic, "group": group.name})
                 lag.add(group.lag, shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from penstock.core.metrics import mqbroker, mqnamesrv, node, nsqadmin, nsqd, nsqlookupd, process
@@ -18,30 +17,25 @@ class Part(NamedTuple):
     metrics: tuple[Metric, ...]
 
 
-_ALL: Final = ("nsqd", "mqbroker", "nsqlookupd", "mqnamesrv", "nsqadmin")
+_PROGRAMS: Final = ("nsqd", "mqbroker", "nsqlookupd", "mqnamesrv", "nsqadmin")
 
 PARTS: Final = (
     Part("A node", "in nsqd and mqbroker, under the same names", ("nsqd", "mqbroker"),
          tuple(node.LIST.metrics)),
     Part("NSQ's ports", "in nsqd, and in mqbroker with `nsqTcpAddress` or `nsqHttpAddress`",
-         ("nsqd",), tuple(nsqd.LIST.metrics)),
+         ("nsqd", "mqbroker"), tuple(nsqd.LIST.metrics)),
     Part("RocketMQ's port", "in mqbroker, and in nsqd with `--rocketmq-address`",
-         ("mqbroker",), tuple(mqbroker.LIST.metrics)),
+         ("nsqd", "mqbroker"), tuple(mqbroker.LIST.metrics)),
     Part("nsqlookupd", "in nsqlookupd", ("nsqlookupd",), tuple(nsqlookupd.LIST.metrics)),
     Part("mqnamesrv", "in mqnamesrv", ("mqnamesrv",), tuple(mqnamesrv.LIST.metrics)),
     Part("nsqadmin", "in nsqadmin", ("nsqadmin",), tuple(nsqadmin.LIST.metrics)),
-    Part("The process", "in every program", _ALL, tuple(process.LIST.metrics)),
+    Part("The process", "in every program", _PROGRAMS, tuple(process.LIST.metrics)),
 )  # fmt: skip
 
 
-def all_metrics() -> Iterator[Metric]:
-    """Every metric once."""
-    for part in PARTS:
-        yield from part.metrics
+ALL: Final = tuple(metric for part in PARTS for metric in part.metrics)
 
 
-def metrics_of(program: str) -> Iterator[Metric]:
+def metrics_of(program: str) -> list[Metric]:
     """The metrics that a program may have, each once."""
-    for part in PARTS:
-        if program in part.programs:
-            yield from part.metrics
+    return [metric for part in PARTS if program in part.programs for metric in part.metrics]

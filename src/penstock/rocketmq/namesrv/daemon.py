@@ -55,19 +55,16 @@ class NameServer:
         server = cls(settings, clock, disk or OsDisk())
         address = join_host_port(settings.bind_address, settings.listen_port)
         try:
-            server._listener = await tcp.listen(server._server, address, "TCP", _log)
-        except tcp.ListenError as error:
-            raise PenstockError(f"the name server cannot start: {error}; listenPort and "
-                                "bindAddress set another") from error  # fmt: skip
-        if settings.monitoring_address:
-            try:
+            if settings.monitoring_address:
                 server._monitoring = await MonitoringPort.open(
                     settings.monitoring_address, server._vitals, _log
                 )
-            except tcp.ListenError as error:
-                await server._listener.close()
-                raise PenstockError(f"the name server cannot start: {error}; monitoringAddress "
-                                    "sets another") from error  # fmt: skip
+            server._listener = await tcp.listen(server._server, address, "TCP", _log)
+        except tcp.ListenError as error:
+            if server._monitoring is not None:
+                await server._monitoring.close()
+            raise PenstockError(f"the name server cannot start: {error}; listenPort, bindAddress "
+                                "and monitoringAddress set others") from error  # fmt: skip
         server._vitals.start()
         server._scan = spawn(server._scan_brokers(), "scan of brokers")
         return server

@@ -15,6 +15,7 @@ from penstock.broker.topic import Topic
 from penstock.core.chance import SystemChance
 from penstock.core.clock import SYSTEM_CLOCK
 from penstock.net.budget import Memory, Turns
+from penstock.net.vitals.vitals import Vitals
 from penstock.node.commits import Commits
 from penstock.node.dialect import Dialect
 from penstock.node.log_groups import LogGroups
@@ -77,6 +78,7 @@ class FakeNode:
         self.registry = Registry(self.broker, cast(Commits, self.commits), FakeList(), self.clock)
         self.log_groups = LogGroups(self.clock)
         self.dialects: list[Dialect] = []
+        self.vitals = Vitals("mqbroker", self.clock)
 
 
 def fake_node(path: Path, clock: FakeClock | None = None) -> Node:

@@ -1,4 +1,4 @@
-"""/metrics, read back by the rules of the format."""
+"""/metrics of an nsqd, with what its clients did to it."""
 
 from __future__ import annotations
 
@@ -6,63 +6,15 @@ import asyncio
 import gc
 import math
 import os
-import re
-from typing import NamedTuple
 
 from penstock.net.http.client.once import get
 from penstock.testing.daemons import run_nsqd
+from tests.metrics_pages import Page, parse
 from tests.programs.nsq.nsqd.auth_server import entry, granted, run_auth_server
 from tests.programs.nsq.nsqd.conftest import Running, Start, dpub, identify, pub
 
-_LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
-_NUMBER = r"NaN|[+-]Inf|-?[0-9.]+(?:e[+-]?[0-9]+)?"
-_SAMPLE = re.compile(
-    rf"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{{((?:{_LABEL})(?:,{_LABEL})*)\}})? ({_NUMBER})"
-)
 
-
-class Metric(NamedTuple):
-    kind: str
-    help: str
-    samples: dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-    def value(self, suffix: str = "", **labels: str) -> float:
-        return self.samples[suffix, frozenset(labels.items())]
-
-
-def parse(text: str) -> dict[str, Metric]:
-    """The metrics of a page; fails on whatever the format does not allow."""
-    assert text.endswith("\n")
-    metrics: dict[str, Metric] = {}
-    lines = iter(text.removesuffix("\n").split("\n"))
-    current = ""
-    for line in lines:
-        if line.startswith("# HELP "):
-            _, _, current, help = line.split(" ", 3)
-            words = next(lines).split(" ")
-            assert words[:3] == ["#", "TYPE", current]
-            assert words[3] in ("gauge", "counter", "summary")
-            assert current not in metrics, "all samples of a metric stand together"
-            assert current.endswith("_total") == (words[3] == "counter")
-            metrics[current] = Metric(words[3], help, {})
-            continue
-        found = _SAMPLE.fullmatch(line)
-        assert found, line
-        metric = metrics[current]
-        suffix = found[1].removeprefix(current)
-        assert found[1].startswith(current)
-        assert suffix in (("", "_sum", "_count") if metric.kind == "summary" else ("",))
-        pairs = re.findall(_LABEL, found[2] or "")
-        key = (suffix, frozenset(pairs))
-        assert key not in metric.samples, f"twice: {line}"
-        assert len(key[1]) == len(pairs)
-        assert len({name for name, _ in pairs}) == len(pairs)
-        metric.samples[key] = float(found[found.lastindex or 0])
-    assert all(metric.samples for metric in metrics.values())
-    return metrics
-
-
-async def metrics(nsqd: Running) -> dict[str, Metric]:
+async def metrics(nsqd: Running) -> Page:
     found = await get(f"http://127.0.0.1:{nsqd.nsqd.ports.http}/metrics", 5)
     assert found.status == 200
     assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"

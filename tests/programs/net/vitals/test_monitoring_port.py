@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from penstock.core.clock import SYSTEM_CLOCK
+from penstock.net.tcp import ListenError
+from penstock.net.vitals.monitoring_port import MonitoringPort
+from penstock.net.vitals.vitals import Vitals
+from tests.metrics_pages import ask
+
+LOG = logging.getLogger("test")
+
+
+async def test_the_pages_and_nothing_else() -> None:
+    port = await MonitoringPort.open("127.0.0.1:0", Vitals("mqnamesrv", SYSTEM_CLOCK), LOG)
+    address = f"127.0.0.1:{port.port}"
+    for path, status in (("/ping", 200), ("/ready", 200), ("/metrics", 200), ("/stats", 404)):
+        assert (await asyncio.to_thread(ask, address, path))[0] == status
+    with pytest.raises(ListenError, match="address already in use"):
+        await MonitoringPort.open(address, Vitals("mqnamesrv", SYSTEM_CLOCK), LOG)
+    await port.close()
+    with pytest.raises(OSError, match="refused"):
+        await asyncio.to_thread(ask, address, "/ping")

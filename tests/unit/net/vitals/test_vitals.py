@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator
+
+from penstock.core.metrics.declared import Kind, Metric
+from penstock.core.metrics.exposition import Samples
+from penstock.net.http.server.head import parse_head
+from penstock.net.http.server.message import Request
+from penstock.net.vitals.vitals import Vitals
+from penstock.testing.clock import FakeClock
+from tests.metrics_pages import parse
+
+DEPTH = Metric("depth", Kind.GAUGE, "Depth.", "", ())
+
+
+async def two() -> AsyncIterator[Samples]:
+    yield Samples.single(DEPTH, 2)
+
+
+def request() -> Request:
+    head = parse_head(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    return Request(head, "", b"", lambda: "127.0.0.1:5")
+
+
+def test_ready_has_a_line_for_each_thing_that_is_missing() -> None:
+    lines = ["NOK - no port", "NOK - no peer"]
+    health = "OK"
+    vitals = Vitals("nsqd", FakeClock(), health=lambda: health)
+    vitals.checks.append(lambda: lines)
+    answer = vitals.ready(request())
+    assert (answer.status, answer.body) == (503, b"NOK - no port\nNOK - no peer")
+    health = "NOK - disk full"
+    assert vitals.ready(request()).body == b"NOK - disk full\nNOK - no port\nNOK - no peer"
+    lines.clear()
+    assert vitals.ready(request()).status == 503
+    assert vitals.ping(request()).status == 500
+    health = "OK"
+    assert vitals.ready(request()).status == vitals.ping(request()).status == 200
+
+
+async def test_a_page_is_the_sources_and_the_process() -> None:
+    vitals = Vitals("nsqd", FakeClock())
+    vitals.sources.append(two)
+    answer = await vitals.metrics(request())
+    assert isinstance(answer.body, list)
+    page = parse(b"".join(answer.body).decode())
+    assert page["depth"].value() == 2
+    assert page["penstock_ready"].value() == 1
+    vitals.checks.append(lambda: ["NOK"])
+    answer = await vitals.metrics(request())
+    assert isinstance(answer.body, list)
+    assert parse(b"".join(answer.body).decode())["penstock_ready"].value() == 0
+
+
+def test_collections_are_timed_between_start_and_close() -> None:
+    vitals = Vitals("nsqd", FakeClock())
+    vitals.start()
+    gc.collect()
+    vitals.close()
+    gc.collect()
+    assert vitals.gc_pauses.count == 1
