@@ -12,7 +12,7 @@ TOGETHER := -n auto --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide mqadmin-page mqadmin-samples clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide mqadmin-page mqadmin-samples monitoring clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -199,6 +199,9 @@ mqadmin-page: install  ## write mqadmin's sub-commands into docs/mqadmin.md
 
 mqadmin-samples: install  ## record what Java's mqadmin prints (JAVA=: a folder with the jars of 4.9.7)
 	@PENSTOCK_ROCKETMQ_JAVA=$(JAVA) $(BIN)/python -m tests.conformance.record_mqadmin
+
+monitoring: dev  ## write docs/metrics.md, the alert rules and the dashboard from the list of metrics
+	@$(BIN)/python -m tests.monitoring.generated
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 from penstock.core.metrics import catalogue, declared
 from penstock.core.metrics.declared import Kind
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 POLL_S = 0.02
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""Metrics as operators use them: reference, alert rules and dashboard, and a real Prometheus."""
