@@ -118,8 +118,12 @@ class Broker:
         """The newest disk problem of housekeeping that is not over yet, else damage that no
         operator has accepted.
         """
-        problem = next(reversed(self._problems.values()), None)
-        return problem or next(map(_damaged, self.damaged), None)
+        return self.problem or next(map(_damaged, self.damaged), None)
+
+    @property
+    def problem(self) -> StorageError | None:
+        """The newest disk problem of housekeeping that is not over yet."""
+        return next(reversed(self._problems.values()), None)
 
     @property
     def damaged(self) -> Iterator[Topic]:

@@ -85,7 +85,11 @@ class Node:
         self._is_started = True
 
     def _missing(self) -> list[str]:
-        return [] if self._is_started else ["NOK - not all ports are open yet"]
+        """Lines while the node cannot do its work; files damaged in the past are no reason."""
+        if not self._is_started:
+            return ["NOK - not all ports are open yet"]
+        error = self.commits.health or self.broker.problem
+        return [] if error is None else [f"NOK - {error}"]
 
     @property
     def started_ns(self) -> int:

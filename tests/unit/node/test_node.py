@@ -64,6 +64,8 @@ async def test_a_disk_that_fails_shows_in_the_health(monkeypatch: pytest.MonkeyP
     node.commits.publish(topic, Bodies.single(b"x"), 0, lambda error: None)
     await node.commits.settle()
     assert node.health.startswith("NOK - ")
+    node.start()
+    assert node.vitals.missing() == [node.health]
     disk.heal()
     await node.close()
 

@@ -1,9 +1,11 @@
 """/ping, /ready and /metrics of a program, whose parts say what belongs on these pages.
 
-vitals = Vitals("nsqd", clock, health=lambda: node.health)
-vitals.checks.append(lookup.missing)      # lines of what is not there yet
-vitals.sources.append(node_metrics)       # an async generator of Samples
-vitals.add_routes(router, metrics=True)
+    vitals = Vitals("nsqd", clock, health=lambda: node.health)
+    vitals.checks.append(lookup.missing)
+    vitals.sources.append(metrics.source)
+    vitals.add_routes(router, metrics=True)
+
+A check gives lines of what keeps the program from its work, a source is a generator of Samples.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ class Vitals:
     def __init__(
         self, program: str, clock: Clock, health: Callable[[], str] = lambda: HEALTHY
     ) -> None:
-        """``health`` is ``OK``, or what is wrong."""
+        """``health`` is ``OK``, or what an operator has to see to."""
         self.checks: list[Check] = []
-        """Each gives a line for everything that the program waits for before it is ready."""
+        """Each gives a line for everything that keeps the program from its work."""
         self.sources: list[Source] = []
         self.gc_pauses = GcPauses(clock)
         self.started_ns = clock.wall_ns()
@@ -57,9 +59,7 @@ class Vitals:
 
     def missing(self) -> list[str]:
         """The reasons why the program is not ready, a line each; empty if it is."""
-        health = self._health()
-        found = [line for check in self.checks for line in check()]
-        return found if health == HEALTHY else [health, *found]
+        return [line for check in self.checks for line in check()]
 
     def ping(self, request: Request) -> Response:
         """GET /ping: 500 if the program is up and something is wrong with it."""

@@ -113,6 +113,7 @@ async def test_a_flipped_bit_in_any_record_of_the_journal_loses_nothing(
         status, text = await nsqd.get("/ping")
         assert status == 500
         assert b"NOK - topic orders is damaged: cursors.journal at bytes " in text
+        assert await nsqd.get("/ready") == (200, b"OK")
         await nsqd.stop()
 
 
