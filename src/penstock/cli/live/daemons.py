@@ -51,6 +51,7 @@ class Daemons:
             f"--tcp-address={self._lookupd_tcp}",
             f"--http-address={self.lookupd_http}",
             f"--broadcast-address={HOST}",
+            "--metrics",
         ])  # fmt: skip
         nsqd = self._begin(children, "nsqd", [
             f"--tcp-address={self.nsqd_tcp}",
@@ -65,6 +66,7 @@ class Daemons:
             f"--http-address={self._admin_http}",
             f"--lookupd-http-address={self.lookupd_http}",
             "--history-interval=5s",
+            "--metrics",
         ])  # fmt: skip
         addresses = (self.lookupd_http, self.nsqd_http, self._admin_http)
         for child, address in zip((lookupd, nsqd, admin), addresses, strict=True):

@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +18,7 @@ from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, stop_all
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import lookup
+from tests.metrics_pages import ask
 
 
 @pytest.fixture
@@ -44,6 +46,8 @@ def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> Non
     while not (nodes := nodes_of(admin)):
         time.sleep(0.01)  # nsqd has not told nsqlookupd of itself yet
     assert len(nodes) == 1
+    for address in (daemons.lookupd_http, daemons.nsqd_http, urlsplit(admin).netloc):
+        assert ask(address, "/metrics")[0] == 200
     daemons.create_topic("t")
     (node,) = lookup([daemons.lookupd_http], "t")
     assert f"{node.broadcast_address}:{node.tcp_port}" == daemons.nsqd_tcp
