@@ -47,7 +47,9 @@ def _brokers(admin: Admin, given: Given) -> list[str]:
 def delete_sub_group(admin: Admin, given: Given, out: Output) -> None:
     """Delete a group; of a whole cluster with its retry topic and its dead letters."""
     group = given.text("groupName")
-    fields = {"groupName": group, "cleanOffset": word(given.is_true("removeOffset"))}
+    is_clean = word(given.is_true("removeOffset"))
+    # 4.9 has the first name of the field, 5.x the second.
+    fields = {"groupName": group, "removeOffset": is_clean, "cleanOffset": is_clean}
     cluster = "" if "brokerAddr" in given else given.text("clusterName")
     for address in _brokers(admin, given):
         admin.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)

@@ -39,6 +39,16 @@ def test_a_group_is_deleted_with_its_topics() -> None:
     assert text.endswith("CODE: 1  DESC: no\n")
 
 
+@pytest.mark.parametrize(("given", "word"), [({"removeOffset": "true"}, "true"), ({}, "false")])
+def test_brokers_of_4_9_and_of_5_are_told_whether_offsets_go(
+    given: dict[str, str], word: str
+) -> None:
+    admin = FakeAdmin({Code.DELETE_SUBSCRIPTIONGROUP: answer()})
+    printed(groups.delete_sub_group, admin, groupName="G", brokerAddr=BROKER, **given)
+    (fields,) = admin.fields(Code.DELETE_SUBSCRIPTIONGROUP)
+    assert (fields["removeOffset"], fields["cleanOffset"]) == (word, word)
+
+
 def test_the_configuration_of_a_group() -> None:
     table = {"subscriptionGroupTable": {"G": {"groupName": "G", "consumeEnable": True}}}
     admin = FakeAdmin({Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: answer(table)})
