@@ -104,13 +104,15 @@ class Nsqadmin:
         if not options.rocketmq_namesrv_addresses:
             return None
         from penstock.admin.rocketmq.api import RocketmqApi
+        from penstock.admin.rocketmq.changes.api import RocketmqChangesApi
         from penstock.admin.rocketmq.servers import Servers
 
         servers = Servers(
             options.rocketmq_namesrv_addresses, options.rocketmq_client_opts,
             options.connect_s, options.request_s, self._clock,
         )  # fmt: skip
-        RocketmqApi(servers, access, self.notifier).add_routes(self._router)
+        RocketmqApi(servers).add_routes(self._router)
+        RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)
         return servers
 
     def _watch(self) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.admin.rocketmq.verdicts import of_disk, of_server
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.protocol.codes import RequestCode
 
@@ -59,7 +60,11 @@ async def _name_servers(servers: Servers, warnings: Warnings) -> list[dict[str, 
 
     told = dict(await gathered(servers.addresses, ask, warnings))
     return [
-        {"address": address, "answers": address in told}
+        {
+            "address": address,
+            "answers": address in told,
+            "verdicts": of_server(answers=address in told),
+        }
         | dict(zip(("brokers", "topics"), told.get(address, (None, None)), strict=True))
         for address in servers.addresses
     ]
@@ -67,6 +72,7 @@ async def _name_servers(servers: Servers, warnings: Warnings) -> list[dict[str, 
 
 def _row(replica: Replica, figures: dict[str, str] | None) -> dict[str, Any]:
     known = figures or {}
+    disk = _number(known.get("commitLogDiskRatio"))
     return {
         "cluster": replica.cluster,
         "broker": replica.name,
@@ -78,7 +84,8 @@ def _row(replica: Replica, figures: dict[str, str] | None) -> dict[str, Any]:
         "out": _first(known, "getTransferedTps") or _first(known, "getTransferredTps"),
         "in_today": _today(known, "msgPutTotal"),
         "out_today": _today(known, "msgGetTotal"),
-        "disk": _number(known.get("commitLogDiskRatio")),
+        "disk": disk,
+        "verdicts": [*of_server(answers=figures is not None), *of_disk(disk)],
         "started_ms": _number(known.get("bootTimestamp")),
         "oldest_ms": _number(known.get("earliestMessageTimeStamp")),
         "waiting": _number(known.get("sendThreadPoolQueueSize")),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.admin.rocketmq.group_settings import all_settings, known_settings, shown
 from penstock.admin.rocketmq.lags import Reading, readings
+from penstock.admin.rocketmq.letters import Letters, all_letters
+from penstock.admin.rocketmq.names import is_system_group
+from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers, gathered
-from penstock.admin.rocketmq.topics import consumers
+from penstock.admin.rocketmq.topics import consumers, sums_of
+from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.client.names import DEAD, RETRY
 from penstock.rocketmq.mqadmin.consume_stats import ConsumeStats, parse, queue_table
 from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
@@ -37,11 +43,16 @@ _RATES: Final = {
 }
 
 
-async def all_groups(servers: Servers) -> dict[str, Any]:
-    """Every group with its lag, and how many members it has."""
+async def all_groups(servers: Servers, paces: Paces) -> dict[str, Any]:
+    """Every group with its lag, how many members it has, and what is the matter with it."""
     warnings = Warnings()
     found, brokers = await readings(servers, await servers.brokers(), warnings)
+    consuming = await _consuming(servers, brokers, warnings)
+    for group in consuming:
+        found.setdefault(group, Reading(group))
     listed = [found[name] for name in sorted(found)]
+    paces.take(servers.now_ms / 1000, listed)
+    letters = await all_letters(servers, brokers, warnings)
 
     async def ask(reading: Reading) -> dict[str, Any]:
         return _members([await consumers(servers, each, reading.group) for each in brokers])
@@ -50,7 +61,30 @@ async def all_groups(servers: Servers) -> dict[str, Any]:
         reading.group: told for reading, told in await gathered(listed[:ONLINE_MAX], ask, warnings)
     }
     rows = [_row(each, online.get(each.group)) for each in listed]
+    for row in rows:
+        group = row["group"]
+        row["letters"] = letters.get(group, Letters()).kept
+        row["verdicts"] = of_group(Facts(
+            row["lag"], row["members"], row["model"], paces.of(group), consuming.get(group, True),
+            *letters.get(group, ()),
+        ))  # fmt: skip
     return {"groups": rows, "message": warnings.message}
+
+
+async def _consuming(
+    servers: Servers, brokers: list[Broker], warnings: Warnings
+) -> dict[str, bool]:
+    """By group whether it may consume from every broker."""
+    table: dict[str, bool] = {}
+
+    async def ask(broker: Broker) -> dict[str, dict[str, Any]]:
+        return await all_settings(servers, broker)
+
+    for _, found in await gathered(brokers, ask, warnings):
+        for group, config in found.items():
+            if not is_system_group(group):
+                table[group] = table.get(group, True) and bool(shown(config)["consumes"])
+    return table
 
 
 def _row(reading: Reading, online: dict[str, Any] | None) -> dict[str, Any]:
@@ -91,7 +125,7 @@ def _members(told: list[dict[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-async def one_group(servers: Servers, group: str) -> dict[str, Any]:
+async def one_group(servers: Servers, paces: Paces, group: str) -> dict[str, Any]:
     """A group with its members and their queues. Raises ApiError 404."""
     warnings = Warnings()
     brokers = await servers.brokers()
@@ -113,10 +147,18 @@ async def one_group(servers: Servers, group: str) -> dict[str, Any]:
     for _, (_, part) in told:
         stats.tps += part.tps
         stats.queues |= part.queues
-    configs = await _configs(servers, brokers, group, warnings)
+    answered = [broker for broker, _ in told]
+    known = await known_settings(servers, answered, group, warnings)
+    configs = [{"broker": name} | shown(config) for name, config in known.items() if config]
     if not (where or stats.queues or configs or warnings.errors):
         raise ApiError(404, "GROUP_NOT_FOUND")
     infos = await _running_infos(servers, group, where, warnings)
+    kept = await _kept(servers, answered, group, warnings)
+    dead = kept[DEAD]
+    facts = Facts(
+        stats.lag, len(whole["members"]), whole["model"], paces.of(group),
+        all(config["consumes"] for config in configs), dead["kept"], dead["last_ms"],
+    )  # fmt: skip
     return {
         "group": group,
         **{name: whole[name] for name in ("type", "model", "from_where")},
@@ -128,32 +170,25 @@ async def one_group(servers: Servers, group: str) -> dict[str, Any]:
         "queues": _queues(stats, infos),
         "lag": stats.lag,
         "tps": stats.tps,
+        "letters": dead["kept"],
+        "retries": kept[RETRY]["kept"],
+        "verdicts": of_group(facts),
         "configs": configs,
         "message": warnings.message,
     }
 
 
-async def _configs(
+async def _kept(
     servers: Servers, brokers: list[Broker], group: str, warnings: Warnings
-) -> list[dict[str, Any]]:
-    """The group's settings on each broker that has some."""
+) -> dict[str, dict[str, int]]:
+    """The figures of a group's own topics, by the prefixes of their names."""
 
-    async def ask(broker: Broker) -> dict[str, Any] | None:
-        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        found = await servers.ask_json(broker.any_address(), code)
-        return (found.get("subscriptionGroupTable") or {}).get(group)
+    async def ask(prefix: str) -> dict[str, int]:
+        return await sums_of(servers, brokers, prefix + group)
 
-    return [
-        {
-            "broker": broker.name,
-            "consumes": bool(config.get("consumeEnable", True)),
-            "broadcasts": bool(config.get("consumeBroadcastEnable", True)),
-            "retries": int(config.get("retryMaxTimes", 16)),
-            "retry_queues": int(config.get("retryQueueNums", 1)),
-        }
-        for broker, config in await gathered(brokers, ask, warnings)
-        if config
-    ]
+    nothing = {"kept": 0, "last_ms": 0}
+    told = dict(await gathered((RETRY, DEAD), ask, warnings))
+    return {RETRY: nothing, DEAD: nothing} | told
 
 
 async def _running_infos(

@@ -21,6 +21,8 @@ class Reading:
     group: str
     tps: float = 0.0
     lags: dict[str, int] = field(default_factory=dict)
+    end: int = 0
+    """The ends of all its queues, summed."""
     last_ms: int = 0
     """When the newest message was stored that it has consumed."""
 
@@ -28,11 +30,17 @@ class Reading:
         self.tps += stats.tps
         for queue, each in stats.queues.items():
             self.lags[queue.topic] = self.lags.get(queue.topic, 0) + each.lag
+            self.end += each.broker_offset
             self.last_ms = max(self.last_ms, each.last_ms)
 
     @property
     def lag(self) -> int:
         return sum(self.lags.values())
+
+    @property
+    def consumed(self) -> int:
+        """Its offsets in all queues, summed."""
+        return self.end - self.lag
 
 
 _CODE: Final = RequestCode.GET_BROKER_CONSUME_STATS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.admin.rocketmq.topics import connections
 from penstock.cluster.errors import NoAnswerError
 from penstock.cluster.fanout import Warnings
 from penstock.rocketmq.mqadmin.consume_stats import Progress, parse, queue_table
@@ -93,7 +94,13 @@ async def _progress(
 async def _told_members(
     servers: Servers, broker: Broker, group: str, topic: str, time_ms: int
 ) -> bool:
-    """Have the broker tell the group's members where to go on; False if there are none."""
+    """Have the broker tell the group's members where to go on; False if there are none.
+
+    They are asked after first: of a group without an offset in some queue brokers say that there
+    is no such group, before they look for members.
+    """
+    if not await connections(servers, broker, group):
+        return False
     fields = {"topic": topic, "group": group, "timestamp": time_ms, "isForce": "true"}
     try:
         await servers.ask(broker.any_address(), RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)

@@ -37,14 +37,10 @@ async def all_topics(servers: Servers) -> dict[str, Any]:
     wanted.sort(key=lambda row: bool(row["kind"] != NORMAL))
 
     async def ask(topic: str) -> None:
-        bounds = [
-            await _bounds(servers, broker, topic)
-            for broker in brokers
-            if broker.name in rows[topic]["brokers"]
-        ]
-        rows[topic] |= _sums([each for queues in bounds for each in queues.values()])
+        on = [broker for broker in brokers if broker.name in rows[topic]["brokers"]]
+        rows[topic] |= await sums_of(servers, on, topic)
 
-    await gathered([row["topic"] for row in wanted[:FIGURES_MAX]], ask, warnings, but=_NO_TOPIC)
+    await gathered([row["topic"] for row in wanted[:FIGURES_MAX]], ask, warnings)
     return {"topics": list(rows.values()), "message": warnings.message}
 
 
@@ -65,7 +61,15 @@ def _row(name: str, kind: str, configs: dict[str, dict[str, Any]]) -> dict[str, 
     }
 
 
-def _sums(queues: list[dict[str, int]]) -> dict[str, int]:
+async def sums_of(servers: Servers, brokers: list[Broker], topic: str) -> dict[str, int]:
+    """The figures of a topic on all these brokers; of one that has no such topic zeros."""
+    queues: list[dict[str, int]] = []
+    for broker in brokers:
+        try:
+            queues += (await bounds_of(servers, broker, topic)).values()
+        except Refused as error:
+            if error.code not in _NO_TOPIC:
+                raise
     return {
         "kept": sum(each["max"] - each["min"] for each in queues),
         "written": sum(each["max"] for each in queues),
@@ -78,10 +82,8 @@ async def _configs(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """By topic and broker what the broker has set."""
 
-    async def ask(broker: Broker) -> dict[str, Any]:
-        code = RequestCode.GET_ALL_TOPIC_CONFIG
-        found = await servers.ask_json(broker.any_address(), code)
-        return dict(found.get("topicConfigTable") or {})
+    async def ask(broker: Broker) -> dict[str, dict[str, Any]]:
+        return await topic_configs(servers, broker)
 
     table: dict[str, dict[str, dict[str, Any]]] = {}
     for broker, configs in await gathered(brokers, ask, warnings):
@@ -90,7 +92,13 @@ async def _configs(
     return table
 
 
-async def _bounds(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
+async def topic_configs(servers: Servers, broker: Broker) -> dict[str, dict[str, Any]]:
+    """By topic what a broker has set."""
+    found = await servers.ask_json(broker.any_address(), RequestCode.GET_ALL_TOPIC_CONFIG)
+    return dict(found.get("topicConfigTable") or {})
+
+
+async def bounds_of(servers: Servers, broker: Broker, topic: str) -> dict[int, dict[str, int]]:
     """Of each queue on a broker its first offset, its end, and when something came last."""
     code = RequestCode.GET_TOPIC_STATS_INFO
     found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
@@ -112,7 +120,7 @@ async def one_topic(servers: Servers, topic: str) -> dict[str, Any]:
     brokers = [each for each in route.brokers if each.any_address()]
 
     async def ask(broker: Broker) -> dict[int, dict[str, int]]:
-        return await _bounds(servers, broker, topic)
+        return await bounds_of(servers, broker, topic)
 
     bounds = {each.name: queues for each, queues in await gathered(brokers, ask, warnings)}
     return {

@@ -9,6 +9,7 @@ from .scripted import NAME_SERVER, A, B, Scripted
 FIGURES = {
     "brokerVersionDesc": "V5_3_1", "putTps": "1.5 2 3", "getTransferedTps": "NaN 1 1",
     "msgPutTotalTodayNow": "30", "msgPutTotalTodayMorning": "10",
+    "commitLogDiskRatio": "0.8",
 }  # fmt: skip
 
 
@@ -23,9 +24,10 @@ async def test_figures_of_those_that_answer_and_names_of_those_that_do_not() -> 
     )
     found = await cluster(servers)
     assert found["name_servers"] == [
-        {"address": NAME_SERVER, "answers": True, "brokers": 2, "topics": 1}
+        {"address": NAME_SERVER, "answers": True, "verdicts": [], "brokers": 2, "topics": 1}
     ]
     good, bad = found["brokers"]
     assert (good["version"], good["in"], good["out"], good["in_today"]) == ("V5_3_1", 1.5, None, 20)
     assert (bad["broker"], bad["answers"], bad["in"]) == ("b", False, None)
+    assert [each["kind"] for each in good["verdicts"] + bad["verdicts"]] == ["disk", "silent"]
     assert found["message"] == f"WARNING: {B}: refused"

@@ -17,6 +17,7 @@ async def test_lags_are_added_up_over_brokers_and_tools_are_left_out() -> None:
     found, answered = await readings(servers, await servers.brokers(), Warnings())
     assert list(found) == ["g"]
     assert (found["g"].lags, found["g"].lag, found["g"].tps) == ({"t": 5, "u": 2}, 7, 3.0)
+    assert (found["g"].end, found["g"].consumed) == (14, 7)
     assert [each.name for each in answered] == ["a", "b"]
 
 

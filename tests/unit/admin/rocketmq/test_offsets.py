@@ -11,6 +11,7 @@ from penstock.rocketmq.protocol.command import Command
 from .scripted import A, B, Scripted, bounds, progress, route
 
 OFFLINE = Refused(ResponseCode.CONSUMER_NOT_ONLINE, "not online")
+UNKNOWN = Refused(ResponseCode.SYSTEM_ERROR, "THe consumer group <g> not exist")
 FOUND = Command(0, 0, {"offset": "2"})
 DONE = Command(0, 0)
 
@@ -25,7 +26,9 @@ def servers() -> Scripted:
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: FOUND,
             RequestCode.GET_MAX_OFFSET: Command(0, 0, {"offset": "3"}),
             (A, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET): DONE,
-            (B, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET): OFFLINE,
+            (B, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET): UNKNOWN,
+            (A, RequestCode.GET_CONSUMER_CONNECTION_LIST): {"connectionSet": [{"clientId": "c"}]},
+            (B, RequestCode.GET_CONSUMER_CONNECTION_LIST): OFFLINE,
             RequestCode.UPDATE_CONSUMER_OFFSET: DONE,
         }
     )
@@ -56,8 +59,13 @@ async def test_members_are_told_and_where_there_are_none_offsets_are_committed()
     assert changes(scripted) == [
         (A, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET),
         (B, RequestCode.UPDATE_CONSUMER_OFFSET),
-        (B, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET),
     ]
+
+
+async def test_members_that_leave_meanwhile_are_none() -> None:
+    scripted = servers()
+    scripted.answers[A, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = OFFLINE
+    assert not (await reset(scripted, "g", "t", 1000))["members_told"]
 
 
 async def test_nothing_changed_is_an_error_and_no_warning() -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from penstock.admin.rocketmq.topics import all_topics, one_topic
+import pytest
+
+from penstock.admin.rocketmq.topics import all_topics, one_topic, sums_of
 from penstock.rocketmq.client.errors import NotConnected
-from penstock.rocketmq.protocol.codes import RequestCode
+from penstock.rocketmq.mqadmin.errors import Refused
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 
 from .scripted import A, B, Scripted, bounds, progress, route
 
@@ -25,6 +28,17 @@ async def test_the_list_has_the_figures_of_all_brokers() -> None:
     assert (system["topic"], system["kind"], system["kept"]) == ("TBW102", "system", None)
     assert (topic["kept"], topic["lag"], topic["groups"]) == (12, 5, 1)
     assert (topic["brokers"], topic["read_queues"]) == (["a", "b"], 2)
+
+
+async def test_a_broker_without_the_topic_adds_nothing_to_its_figures() -> None:
+    code = RequestCode.GET_TOPIC_STATS_INFO
+    gone = Refused(ResponseCode.TOPIC_NOT_EXIST, "no such topic")
+    servers = Scripted({(A, code): bounds("a", 9), (B, code): gone})
+    sums = await sums_of(servers, await servers.brokers(), "t")
+    assert sums == {"kept": 9, "written": 9, "last_ms": 5}
+    servers.answers[B, code] = Refused(ResponseCode.SYSTEM_BUSY, "busy")
+    with pytest.raises(Refused, match="busy"):
+        await sums_of(servers, await servers.brokers(), "t")
 
 
 async def test_a_broker_that_is_gone_leaves_its_queues_without_bounds() -> None:

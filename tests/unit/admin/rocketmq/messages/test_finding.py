@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.rocketmq.messages import Wish, by_id, find
+from penstock.admin.rocketmq.messages.finding import Wish, by_id, find
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.ids import Host, OffsetId
 from penstock.rocketmq.protocol.messages.message import StoredMessage, encode
-
-from .scripted import A, B, Scripted, route
+from tests.unit.admin.rocketmq.scripted import A, B, Scripted, route
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from penstock.admin.rocketmq.resend import _retry, resend
+from penstock.admin.rocketmq.messages.resend import _retry, resend
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages import properties
+from tests.unit.admin.rocketmq.scripted import Scripted, route
 
-from .scripted import Scripted, route
 from .test_records import stored
 
 

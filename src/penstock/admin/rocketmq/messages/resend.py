@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.admin.rocketmq.messages import by_id
+from penstock.admin.rocketmq.messages.finding import by_id
 from penstock.admin.rocketmq.names import group_of
 from penstock.admin.rocketmq.servers import Servers
 from penstock.cluster.fanout import Warnings

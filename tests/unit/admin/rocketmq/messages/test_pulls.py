@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.admin.rocketmq.pulls import offset, pull, queues_of
+from penstock.admin.rocketmq.messages.pulls import offset, pull, queues_of
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
-
-from .scripted import A, Scripted, route
+from tests.unit.admin.rocketmq.scripted import A, Scripted, route
 
 PULL = RequestCode.PULL_MESSAGE
 

@@ -1,0 +1,1 @@
+"""Changes of RocketMQ's topics and groups, for administrators."""

@@ -1,0 +1,138 @@
+"""POST and DELETE below /api/rocketmq: all that changes something, for administrators alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from penstock.admin.access import Access
+from penstock.admin.api import answering, text_of
+from penstock.admin.messages.choice import read_body
+from penstock.admin.notifications import Action, Notifier
+from penstock.admin.rocketmq import offsets
+from penstock.admin.rocketmq.answers import required, telling, time_of
+from penstock.admin.rocketmq.changes import groups, topics
+from penstock.admin.rocketmq.changes.groups import GroupWish
+from penstock.admin.rocketmq.changes.topics import TopicWish
+from penstock.admin.rocketmq.messages.resend import IDS_MAX, resend
+from penstock.admin.rocketmq.servers import Servers
+from penstock.admin.router import AdminRouter
+from penstock.net.http.server.service import Request
+from penstock.nsq.http_api import ApiError
+
+
+class GroupBody(GroupWish):
+    """The body that changes a group or sets it to a time, in ms since 1970; -1 is the end of each
+    queue.
+    """
+
+    topic: str = ""
+    time_ms: int = 0
+
+
+class MessagesBody(Struct):
+    """The body that sends messages again."""
+
+    action: str = ""
+    topic: str = ""
+    ids: list[str] = field(default_factory=list)
+
+
+class RocketmqChangesApi:
+    """The handlers; each asks first whether the user may."""
+
+    def __init__(self, servers: Servers, access: Access, notifier: Notifier) -> None:
+        self._servers = servers
+        self._access = access
+        self._notifier = notifier
+
+    def add_routes(self, router: AdminRouter) -> None:
+        for method, path, handler in (
+            ("POST", "/api/rocketmq/topics", self._create_topic),
+            ("POST", "/api/rocketmq/topics/:topic", self._change_topic),
+            ("DELETE", "/api/rocketmq/topics/:topic", self._delete_topic),
+            ("POST", "/api/rocketmq/groups", self._create_group),
+            ("POST", "/api/rocketmq/groups/:group", self._act_on_group),
+            ("DELETE", "/api/rocketmq/groups/:group", self._delete_group),
+            ("POST", "/api/rocketmq/messages", self._act_on_messages),
+        ):
+            router.v1(method, path, answering(telling(handler)))
+
+    # --- topics ----------------------------------------------------------------------------------
+
+    async def _create_topic(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        wish = read_body(request, TopicWish)
+        done = await topics.create(self._servers, wish)
+        self._notifier.tell(Action("create_rocketmq_topic", wish.topic), request)
+        return done
+
+    async def _change_topic(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        wish = read_body(request, TopicWish)
+        wish.topic = text_of(request.param)
+        if wish.action != "change":
+            raise ApiError(400, "INVALID_ACTION")
+        done = await topics.change(self._servers, wish)
+        self._notifier.tell(Action("change_rocketmq_topic", wish.topic), request)
+        return done
+
+    async def _delete_topic(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        topic = text_of(request.param)
+        done = await topics.delete(self._servers, topic)
+        self._notifier.tell(Action("delete_rocketmq_topic", topic), request)
+        return done
+
+    # --- groups ----------------------------------------------------------------------------------
+
+    async def _create_group(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        wish = read_body(request, GroupWish)
+        done = await groups.create(self._servers, wish)
+        self._notifier.tell(Action("create_rocketmq_group", "", wish.group), request)
+        return done
+
+    async def _act_on_group(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        body = read_body(request, GroupBody)
+        body.group = text_of(request.param)
+        if body.action == "change":
+            done = await groups.change(self._servers, body)
+            self._notifier.tell(Action("change_rocketmq_group", "", body.group), request)
+            return done
+        if body.action == "reset":
+            return await self._reset(request, body)
+        raise ApiError(400, "INVALID_ACTION")
+
+    async def _reset(self, request: Request, body: GroupBody) -> Any:
+        topic, time_ms = required(body.topic, "topic"), time_of(str(body.time_ms))
+        try:
+            return await offsets.reset(self._servers, body.group, topic, time_ms)
+        finally:  # this is told of even when only a part was done
+            self._notifier.tell(Action("reset_rocketmq_offsets", topic, body.group), request)
+
+    async def _delete_group(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        group = text_of(request.param)
+        done = await groups.delete(self._servers, group)
+        self._notifier.tell(Action("delete_rocketmq_group", "", group), request)
+        return done
+
+    # --- messages --------------------------------------------------------------------------------
+
+    async def _act_on_messages(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        body = read_body(request, MessagesBody)
+        if body.action != "resend":
+            raise ApiError(400, "INVALID_ACTION")
+        topic, ids = required(body.topic, "topic"), list(dict.fromkeys(body.ids))
+        if not ids:
+            raise ApiError(400, "MISSING_IDS")
+        if len(ids) > IDS_MAX:
+            raise ApiError(400, "TOO_MANY_IDS")
+        try:
+            return await resend(self._servers, topic, ids)
+        finally:
+            self._notifier.tell(Action("resend_rocketmq_messages", topic), request)

@@ -1,0 +1,122 @@
+"""Topics that are made, changed and deleted, on brokers and at name servers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from penstock.admin.rocketmq.changes.masters import chosen_masters, told_all
+from penstock.admin.rocketmq.names import SYSTEM, kind_of
+from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.admin.rocketmq.topics import topic_configs
+from penstock.cluster.fanout import Warnings
+from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.client.errors import BadName
+from penstock.rocketmq.client.names import checked_topic
+from penstock.rocketmq.mqadmin.topology import Broker
+from penstock.rocketmq.protocol.codes import RequestCode
+
+QUEUES_MAX: Final = 1024
+"""Queues of a topic on one broker."""
+_EXAMPLE: Final = "TBW102"
+_PERMISSIONS: Final = (0, 2, 4, 6)
+
+
+class TopicWish(Struct):
+    """A topic as it shall be on these brokers, or on all of them where none is named; `perm` is 4
+    to read and 2 to write.
+    """
+
+    action: str = ""
+    topic: str = ""
+    brokers: list[str] = field(default_factory=list)
+    read_queues: int = 8
+    write_queues: int = 8
+    perm: int = 6
+
+    def check(self) -> None:
+        """Raises ApiError 400 for what no topic can have."""
+        try:
+            checked_topic(self.topic)
+        except BadName:
+            raise ApiError(400, "INVALID_TOPIC") from None
+        if not all(0 <= each <= QUEUES_MAX for each in (self.read_queues, self.write_queues)):
+            raise ApiError(400, "INVALID_QUEUES")
+        if self.perm not in _PERMISSIONS:
+            raise ApiError(400, "INVALID_PERM")
+
+
+async def create(servers: Servers, wish: TopicWish) -> dict[str, Any]:
+    """Make a topic. Raises ApiError, 409 where it is there already, and NoAnswerError."""
+    wish.check()
+    if wish.topic in await servers.topics():
+        raise ApiError(409, "TOPIC_EXISTS")
+    return await _put(servers, wish)
+
+
+async def change(servers: Servers, wish: TopicWish) -> dict[str, Any]:
+    """Change a topic, or make it on further brokers. Raises ApiError and NoAnswerError."""
+    wish.check()
+    await servers.route(wish.topic)
+    return await _put(servers, wish)
+
+
+async def _put(servers: Servers, wish: TopicWish) -> dict[str, Any]:
+    await _refuse_system(servers, wish.topic)
+    warnings = Warnings()
+    brokers = await chosen_masters(servers, wish.brokers)
+
+    async def tell(broker: Broker) -> None:
+        address = broker.any_address()
+        known = await topic_configs(servers, broker)
+        fields = _fields(wish, known.get(wish.topic) or {})
+        await servers.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+
+    await told_all(brokers, tell, warnings)
+    return {"message": warnings.message}
+
+
+def _fields(wish: TopicWish, known: dict[str, Any]) -> dict[str, object]:
+    """The header of a change, in which all that the wish says nothing of stays as it is."""
+    return {
+        "topic": wish.topic, "defaultTopic": _EXAMPLE, "readQueueNums": wish.read_queues,
+        "writeQueueNums": wish.write_queues, "perm": wish.perm,
+        "topicFilterType": known.get("topicFilterType") or "SINGLE_TAG",
+        "topicSysFlag": int(known.get("topicSysFlag") or 0),
+        "order": "true" if known.get("order") else "false",
+    }  # fmt: skip
+
+
+async def delete(servers: Servers, topic: str) -> dict[str, Any]:
+    """Delete a topic on all its brokers, then at the name servers.
+
+    Raises ApiError and NoAnswerError.
+    """
+    await _refuse_system(servers, topic)
+    warnings = Warnings()
+    brokers = [each for each in (await servers.route(topic)).brokers if each.master]
+    await remove(servers, brokers, topic, warnings)
+    return {"message": warnings.message}
+
+
+async def remove(servers: Servers, brokers: list[Broker], topic: str, warnings: Warnings) -> None:
+    """Delete a topic on these brokers and at all name servers. Raises NoAnswerError."""
+
+    async def tell(broker: Broker) -> None:
+        fields = {"topic": topic}
+        await servers.ask(broker.any_address(), RequestCode.DELETE_TOPIC_IN_BROKER, fields)
+
+    async def forget(address: str) -> None:
+        await servers.ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+
+    await told_all(brokers, tell, warnings)
+    # Afterwards: a broker that still has a topic registers it at once with name servers again.
+    await gathered(servers.addresses, forget, warnings)
+
+
+async def _refuse_system(servers: Servers, topic: str) -> None:
+    """Brokers' own topics stay as they are: without them no message is delayed or tried again."""
+    clusters = await servers.clusters()
+    if kind_of(topic, {*clusters.names, *clusters.brokers}) == SYSTEM:
+        raise ApiError(400, "SYSTEM_TOPIC")

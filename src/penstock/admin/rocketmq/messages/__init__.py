@@ -1,0 +1,1 @@
+"""Messages of RocketMQ: found, shown, sent again, traced, handed to one consumer."""
