@@ -45,6 +45,7 @@ _CONFIG = Config(
     rebalance_interval=0.5,
     consume_threads=1,
     max_reconsume_times=0,
+    enable_msg_trace=True,
 )
 
 
@@ -86,7 +87,8 @@ def running_shop() -> Iterator[Shop]:
     """The cluster, until the end of the block."""
     with ExitStack() as stack:
         name_server = stack.enter_context(run_mqnamesrv())
-        broker = stack.enter_context(run_mqbroker(name_server=name_server.rocketmq))
+        traced = {"traceTopicEnable": "true"}
+        broker = stack.enter_context(run_mqbroker(name_server=name_server.rocketmq, **traced))
         shop = Shop(name_server, broker)
         stack.enter_context(_silence())
         _until(lambda: _is_routed(name_server.rocketmq, "broker-a"))

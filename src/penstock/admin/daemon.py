@@ -111,7 +111,7 @@ class Nsqadmin:
             options.rocketmq_namesrv_addresses, options.rocketmq_client_opts,
             options.connect_s, options.request_s, self._clock,
         )  # fmt: skip
-        RocketmqApi(servers).add_routes(self._router)
+        RocketmqApi(servers, access).add_routes(self._router)
         RocketmqChangesApi(servers, access, self.notifier).add_routes(self._router)
         return servers
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
-from penstock.admin.rocketmq import attention, brokers, groups, offsets, topics
+from penstock.admin.rocketmq import accounts, attention, brokers, groups, offsets, topics
 from penstock.admin.rocketmq.answers import required, telling, time_of
 from penstock.admin.rocketmq.messages.finding import Wish, find
+from penstock.admin.rocketmq.messages.traces import trace
+from penstock.admin.rocketmq.messages.tracks import tracks
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
@@ -16,10 +19,11 @@ from penstock.nsq.http_api import ApiError, Query
 
 
 class RocketmqApi:
-    """The handlers, which change nothing."""
+    """The handlers, which change nothing; accounts are shown to administrators alone."""
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, access: Access) -> None:
         self._servers = servers
+        self._access = access
         self._paces = Paces()
 
     def add_routes(self, router: AdminRouter) -> None:
@@ -32,6 +36,9 @@ class RocketmqApi:
             ("/api/rocketmq/groups/:group", self._group),
             ("/api/rocketmq/groups/:group/offsets", self._offsets),
             ("/api/rocketmq/messages", self._find),
+            ("/api/rocketmq/tracks", self._tracks),
+            ("/api/rocketmq/trace", self._trace),
+            ("/api/rocketmq/accounts", self._accounts),
         ):
             router.v1("GET", path, answering(telling(handler)))
 
@@ -67,3 +74,17 @@ class RocketmqApi:
 
     async def _find(self, request: Request) -> Any:
         return await find(self._servers, Wish.parse(request.query))
+
+    async def _tracks(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        topic, message_id = (required(query.get(name) or "", name) for name in ("topic", "id"))
+        return await tracks(self._servers, topic, message_id)
+
+    async def _trace(self, request: Request) -> Any:
+        query = Query.parse(request.query)
+        message_id = required(query.get("id") or "", "id")
+        return await trace(self._servers, message_id, query.get("trace_topic") or "")
+
+    async def _accounts(self, request: Request) -> Any:
+        self._access.check_admin(request)
+        return await accounts.accounts(self._servers)

@@ -109,6 +109,13 @@ class Servers:
         """The brokers that have an address, by name."""
         return [each for each in (await self.clusters()).brokers.values() if each.any_address()]
 
+    async def broker(self, name: str) -> Broker:
+        """The broker of this name. Raises ApiError 404."""
+        for each in await self.brokers():
+            if each.name == name:
+                return each
+        raise ApiError(404, "BROKER_NOT_FOUND")
+
     async def topics(self) -> list[str]:
         """The names of all topics, sorted."""
         found = await self.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)

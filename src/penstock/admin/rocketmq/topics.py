@@ -171,14 +171,7 @@ async def _groups(
     servers: Servers, topic: str, brokers: list[Broker], warnings: Warnings
 ) -> list[dict[str, Any]]:
     """The groups that read a topic, with their lag in it and their members."""
-
-    async def names(broker: Broker) -> list[str]:
-        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
-        found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
-        return list(map(str, found.get("groupList") or ()))
-
-    told = await gathered(brokers, names, warnings, but=_NO_TOPIC)
-    groups = sorted({group for _, found in told for group in found})
+    groups = await groups_of(servers, topic, brokers, warnings)
 
     async def ask(group: str) -> dict[str, Any]:
         row: dict[str, Any] = {"group": group, "lag": 0, "tps": 0.0, "members": 0}
@@ -193,6 +186,20 @@ async def _groups(
         return row | {"members": len(members)}
 
     return [row for _, row in await gathered(groups, ask, warnings)]
+
+
+async def groups_of(
+    servers: Servers, topic: str, brokers: list[Broker], warnings: Warnings
+) -> list[str]:
+    """The groups that read a topic, sorted."""
+
+    async def ask(broker: Broker) -> list[str]:
+        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+        found = await servers.ask_json(broker.any_address(), code, {"topic": topic})
+        return list(map(str, found.get("groupList") or ()))
+
+    told = await gathered(brokers, ask, warnings, but=_NO_TOPIC)
+    return sorted({group for _, found in told for group in found})
 
 
 async def connections(servers: Servers, broker: Broker, group: str) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ def _track(admin: Admin, message: StoredMessage, group: str) -> Track:
             return Track(group, "PULL")
         if not _is_consumed(admin, message, group):
             return Track(group, "NOT_CONSUME_YET")
-        return Track(group, "CONSUMED" if _is_wanted(message, found) else "CONSUMED_BUT_FILTERED")
+        return Track(group, "CONSUMED" if is_wanted(message, found) else "CONSUMED_BUT_FILTERED")
     except Refused as error:
         offline = error.code == ResponseCode.CONSUMER_NOT_ONLINE
         described = f"CODE:{error.code} DESC:{error.words}"
@@ -65,7 +65,8 @@ def _is_consumed(admin: Admin, message: StoredMessage, group: str) -> bool:
     return False
 
 
-def _is_wanted(message: StoredMessage, found: dict[str, Any]) -> bool:
+def is_wanted(message: StoredMessage, found: dict[str, Any]) -> bool:
+    """False where none of a group's tags is the message's; ``found`` are its connections."""
     subscription = (found.get("subscriptionTable") or {}).get(message.topic)
     tags = set(subscription.get("tagsSet") or ()) if subscription else set()
     return not tags or bool(tags & {"*", value_of(message.properties, TAGS)})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import quote
 
 from tests.ports import unused_address
+from tests.programs.admin.rocketmq.conftest import OverShop
 from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, QUEUES, TOPIC, Shop
-from tests.unit.admin.conftest import Running, StartAdmin
+from tests.unit.admin.conftest import TIMEOUT_S, Running, StartAdmin
 
 LETTERS = quote(DEAD_LETTERS, safe="")
 
@@ -77,6 +79,45 @@ async def test_messages_by_all_that_they_can_be_found_by(asked: Running) -> None
         assert await found(query) == [last], query
     in_order = await found("begin=0")
     assert [each["stored_ms"] for each in in_order] == sorted(m["stored_ms"] for m in newest)
+
+
+async def test_what_became_of_a_message(asked: Running) -> None:
+    query = f"topic={TOPIC}&key=trade-7"
+    (message,) = (await asked.get(f"/api/rocketmq/messages?{query}"))["messages"]
+    path = f"/api/rocketmq/tracks?topic={TOPIC}&id={message['offset_id']}"
+    states = {each["group"]: each for each in (await asked.get(path))["groups"]}
+    assert {group: each["state"] for group, each in states.items()} == {
+        "archive": "waits", "billing": "consumed", "failing": "consumed",
+    }  # fmt: skip
+    assert (len(states["archive"]["members"]), len(states["billing"]["members"])) == (0, 1)
+    assert (await asked.ask("GET", path.replace(message["offset_id"], "gone")))[0] == 404
+
+
+async def test_the_trace_of_a_message(asked: Running) -> None:
+    query = f"topic={TOPIC}&key=trade-7"
+    (message,) = (await asked.get(f"/api/rocketmq/messages?{query}"))["messages"]
+    told: dict[str, Any] = {}
+
+    async def look() -> dict[str, Any]:
+        return dict(await asked.get(f"/api/rocketmq/trace?id={message['id']}"))
+
+    async with asyncio.timeout(TIMEOUT_S):  # clients gather traces for a while
+        while not (told.get("sent") and told.get("consumed")):
+            told = await look()
+    assert [(each["group"], each["ok"]) for each in told["sent"]] == [("desk", True)]
+    assert ("billing", True) in [(each["group"], each["ok"]) for each in told["consumed"]]
+
+
+async def test_a_broker_without_access_rules_says_so(asked: Running) -> None:
+    (broker,) = (await asked.get("/api/rocketmq/accounts"))["brokers"]
+    assert (broker["accounts"], "aclEnable is false" in broker["reason"]) == (None, True)
+
+
+async def test_accounts_are_for_administrators(over_shop: OverShop) -> None:
+    guarded = await over_shop(admin_users=("alice",))
+    assert (await guarded.ask("GET", "/api/rocketmq/accounts"))[0] == 403
+    allowed = {"X_Forwarded_User": "alice"}
+    assert (await guarded.ask("GET", "/api/rocketmq/accounts", **allowed))[0] == 200
 
 
 async def test_no_name_server_answers(admin: StartAdmin) -> None:

@@ -15,6 +15,7 @@ from penstock.admin.rocketmq.answers import required, telling, time_of
 from penstock.admin.rocketmq.changes import groups, topics
 from penstock.admin.rocketmq.changes.groups import GroupWish
 from penstock.admin.rocketmq.changes.topics import TopicWish
+from penstock.admin.rocketmq.messages.directly import consume_directly
 from penstock.admin.rocketmq.messages.resend import IDS_MAX, resend
 from penstock.admin.rocketmq.servers import Servers
 from penstock.admin.router import AdminRouter
@@ -32,11 +33,13 @@ class GroupBody(GroupWish):
 
 
 class MessagesBody(Struct):
-    """The body that sends messages again."""
+    """The body that sends messages again, or hands one of them to a member of a group."""
 
     action: str = ""
     topic: str = ""
     ids: list[str] = field(default_factory=list)
+    group: str = ""
+    client: str = ""
 
 
 class RocketmqChangesApi:
@@ -125,14 +128,28 @@ class RocketmqChangesApi:
     async def _act_on_messages(self, request: Request) -> Any:
         self._access.check_admin(request)
         body = read_body(request, MessagesBody)
-        if body.action != "resend":
+        actions = {"resend": self._resend, "consume": self._consume}
+        if body.action not in actions:
             raise ApiError(400, "INVALID_ACTION")
-        topic, ids = required(body.topic, "topic"), list(dict.fromkeys(body.ids))
-        if not ids:
+        required(body.topic, "topic")
+        body.ids = list(dict.fromkeys(body.ids))
+        if not body.ids:
             raise ApiError(400, "MISSING_IDS")
-        if len(ids) > IDS_MAX:
+        return await actions[body.action](request, body)
+
+    async def _resend(self, request: Request, body: MessagesBody) -> Any:
+        if len(body.ids) > IDS_MAX:
             raise ApiError(400, "TOO_MANY_IDS")
         try:
-            return await resend(self._servers, topic, ids)
+            return await resend(self._servers, body.topic, body.ids)
         finally:
-            self._notifier.tell(Action("resend_rocketmq_messages", topic), request)
+            self._notifier.tell(Action("resend_rocketmq_messages", body.topic), request)
+
+    async def _consume(self, request: Request, body: MessagesBody) -> Any:
+        if len(body.ids) > 1:
+            raise ApiError(400, "TOO_MANY_IDS")
+        group, client = required(body.group, "group"), required(body.client, "client")
+        try:
+            return await consume_directly(self._servers, body.topic, body.ids[0], group, client)
+        finally:  # of a time-out nobody knows whether it was handled
+            self._notifier.tell(Action("consume_rocketmq_message", body.topic, group), request)

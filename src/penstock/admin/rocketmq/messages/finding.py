@@ -72,7 +72,7 @@ async def find(servers: Servers, wish: Wish) -> dict[str, Any]:
     if wish.id:
         found = await by_id(servers, wish.topic, wish.id, warnings)
     elif wish.key:
-        found = await _by_key(servers, wish.topic, wish.key, warnings)
+        found = await by_key(servers, wish.topic, wish.key, warnings)
     elif wish.offset is not None:
         found = await _by_place(servers, wish, warnings)
     elif wish.begin_ms is not None or wish.end_ms is not None:
@@ -122,7 +122,15 @@ async def _view(
     return [each for _, found in told for each in found if each.stored.topic == topic]
 
 
-async def _by_key(servers: Servers, topic: str, key: str, warnings: Warnings) -> list[Received]:
+def the_one(found: list[Received]) -> Received:
+    """The only message that is meant. Raises ApiError 404 where there is none."""
+    if not found:
+        raise ApiError(404, "MESSAGE_NOT_FOUND")
+    return found[0]
+
+
+async def by_key(servers: Servers, topic: str, key: str, warnings: Warnings) -> list[Received]:
+    """The messages with a key, newest first."""
     return await _indexed(servers, topic, key, warnings, is_id=False)
 
 

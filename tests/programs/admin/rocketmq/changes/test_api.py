@@ -32,6 +32,26 @@ async def test_members_go_back_to_a_time(asked: Running, shop: Shop) -> None:
     await until(lambda: len(shop.consumed) >= before + MESSAGES)
 
 
+async def test_a_message_is_consumed_by_one_member_now(asked: Running, shop: Shop) -> None:
+    path = f"/api/rocketmq/messages?topic={TOPIC}&key=trade-0"
+    message = (await asked.get(path))["messages"][0]
+    for group, result, seen in (
+        ("billing", "CR_SUCCESS", shop.consumed), ("failing", "CR_THROW_EXCEPTION", shop.refused),
+    ):  # fmt: skip
+        before = len(seen)
+        (member,) = (await asked.get(f"/api/rocketmq/groups/{group}"))["members"]
+        body = {
+            "action": "consume", "topic": TOPIC, "ids": [message["offset_id"]], "group": group,
+            "client": member["client"],
+        }  # fmt: skip
+        status, text = await asked.ask("POST", "/api/rocketmq/messages", body)
+        assert (status, f'"result":"{result}"' in text) == (200, True), text
+        assert len(seen) == before + 1
+    body["client"] = "nobody"
+    status, text = await asked.ask("POST", "/api/rocketmq/messages", body)
+    assert (status, "not online" in text) == (502, True)
+
+
 async def test_a_letter_goes_to_its_group_again_and_to_nobody_else(
     asked: Running, shop: Shop
 ) -> None:
@@ -130,6 +150,8 @@ async def test_a_group_is_made_changed_and_deleted(asked: Running, shop: Shop) -
         ("groups/g", {"action": "reset"}, "MISSING_ARG_TOPIC"),
         ("groups/g", {"action": "reset", "topic": "t", "time_ms": -5}, "INVALID_TIME"),
         ("messages", {"action": "resend", "topic": "t"}, "MISSING_IDS"),
+        ("messages", {"action": "consume", "topic": "t", "ids": ["x"]}, "MISSING_ARG_GROUP"),
+        ("messages", {"action": "consume", "topic": "t", "ids": ["x", "y"]}, "TOO_MANY_IDS"),
         ("messages", {"action": "resend", "topic": "t", "ids": ["x"] * 9}, ""),
         ("messages", {"action": "resend", "topic": "t", "ids": [*map(str, range(101))]},
          "TOO_MANY_IDS"),

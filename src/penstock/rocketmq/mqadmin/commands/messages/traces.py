@@ -5,60 +5,55 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.client.produce.trace import ENTRY_END, FIELD_END
 from penstock.rocketmq.mqadmin.admin import Admin
 from penstock.rocketmq.mqadmin.commands.messages.finding import with_key
 from penstock.rocketmq.mqadmin.java_text import to_second
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Shown, Table
+from penstock.rocketmq.mqadmin.trace_entries import AFTER, SENT, TRACES, Entry, entries
 
 _FORMAT: Final = "%-10s %-20s %-20s %-20s %-10s %-10s"
 _FIELDS: Final = "type group clientHost time cost status"
-SENT: Final = Table(
+SENDERS: Final = Table(
     "traces", _FORMAT, _FIELDS,
     ("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status"),
 )  # fmt: skip
-CONSUMED: Final = Table(
+CONSUMERS: Final = Table(
     "traces", _FORMAT, _FIELDS,
     ("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status"),
 )  # fmt: skip
-TRACES: Final = "RMQ_SYS_TRACE_TOPIC"
 _MOST: Final = 64
 
 
 class Trace(NamedTuple):
-    """One entry of a trace."""
+    """An entry, and the host of the client that told it."""
 
-    is_sent: bool
-    group: str
+    entry: Entry
     host: str
-    time_ms: int
-    cost_ms: int
-    is_ok: bool
 
     @property
     def row(self) -> tuple[object, ...]:
         """The values of its row."""
+        each = self.entry
         return (
-            "Pub" if self.is_sent else "Sub", self.group, self.host, to_second(self.time_ms),
-            Shown(f"{self.cost_ms}ms", self.cost_ms), "success" if self.is_ok else "failed",
+            "Pub" if each.kind == SENT else "Sub", _group(each), self.host,
+            to_second(each.time_ms), Shown(f"{each.cost_ms}ms", each.cost_ms),
+            "success" if each.is_ok else "failed",
         )  # fmt: skip
 
 
-def entries(message: Received, message_id: str) -> list[Trace]:
-    """The entries about a message in a message of the trace topic."""
+def _group(entry: Entry) -> str:
+    return entry.group or "null"  # as Java prints what old clients do not tell
+
+
+def traces(message: Received, message_id: str) -> list[Trace]:
+    """What a message of the trace topic tells of a message. As in Java, a batch is not found."""
     host = message.born_host.rpartition(":")[0]
-    found = []
-    for text in message.body.decode("utf-8", "replace").split(ENTRY_END):
-        words = text.split(FIELD_END)
-        if words[0] == "Pub" and words[5] == message_id:
-            is_ok = words[12 if len(words) == 13 else 13] == "true"
-            found.append(Trace(True, words[3], host, int(words[1]), int(words[10]), is_ok))
-        elif words[0] == "SubAfter" and words[2] == message_id:
-            # The newer entries end with time and group.
-            time_ms, group = (int(words[7]), words[8]) if len(words) > 8 else (0, "null")
-            found.append(Trace(False, group, host, time_ms, int(words[3]), words[4] == "true"))
-    return found
+    return [
+        Trace(each, host)
+        for each in entries(message.body)
+        if each.kind in (SENT, AFTER) and each.message_id == message_id
+    ]
 
 
 def query_trace(admin: Admin, given: Given, out: Output) -> None:
@@ -67,16 +62,16 @@ def query_trace(admin: Admin, given: Given, out: Output) -> None:
     found = [
         trace
         for each in with_key(admin, given.text("traceTopic", TRACES), message_id, _MOST)
-        for trace in entries(each, message_id)
+        for trace in traces(each, message_id)
     ]
-    for trace in (each for each in found if each.is_sent):
-        out.head(SENT)
-        out.row(SENT, *trace.row)
+    for trace in (each for each in found if each.entry.kind == SENT):
+        out.head(SENDERS)
+        out.row(SENDERS, *trace.row)
         out.text("\n")
-    consumed = [each for each in found if not each.is_sent]
-    for group in dict.fromkeys(each.group for each in consumed):
-        out.head(CONSUMED)
+    consumed = [each for each in found if each.entry.kind == AFTER]
+    for group in dict.fromkeys(_group(each.entry) for each in consumed):
+        out.head(CONSUMERS)
         for trace in consumed:
-            if trace.group == group:
-                out.row(CONSUMED, *trace.row)
+            if _group(trace.entry) == group:
+                out.row(CONSUMERS, *trace.row)
         out.text("\n")

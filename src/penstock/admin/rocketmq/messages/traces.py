@@ -1,0 +1,72 @@
+"""The trace of a message: what clients told of sending and of handling it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.admin.rocketmq.messages.finding import by_key
+from penstock.admin.rocketmq.servers import Servers
+from penstock.cluster.fanout import Warnings
+from penstock.nsq.http_api import ApiError
+from penstock.rocketmq.client.consume.received import Received
+from penstock.rocketmq.mqadmin.trace_entries import AFTER, BEFORE, ENDED, SENT, Entry, entries
+
+
+async def trace(servers: Servers, message_id: str, topic: str = "") -> dict[str, Any]:
+    """The sends, the ends of its transaction, and the tries to handle it, in their order.
+
+    ``message_id`` is the one that the producer gave it, ``topic`` that of the traces. Nothing is
+    found where no client has tracing on, or no broker the topic for it.
+    """
+    warnings = Warnings()
+    try:
+        told = await by_key(servers, topic or servers.hub.config.trace_topic, message_id, warnings)
+    except ApiError:  # there is no such topic
+        told = []
+    found = [
+        (each, message)
+        for message in told
+        for each in entries(message.body)
+        if each.is_about(message_id)
+    ]
+    return {
+        "sent": _in_order(_row(*each) for each in found if each[0].kind == SENT),
+        "ended": _in_order(_row(*each) for each in found if each[0].kind == ENDED),
+        "consumed": _in_order(_tries(found)),
+        "message": warnings.message,
+    }
+
+
+def _tries(found: list[tuple[Entry, Received]]) -> list[dict[str, Any]]:
+    """A row for each try, of what was told before and after; ``ok`` is null until it is over."""
+    begun = {each.request_id: (each, by) for each, by in found if each.kind == BEFORE}
+    over = {each.request_id: (each, by) for each, by in found if each.kind == AFTER}
+    rows = []
+    for request_id in begun | over:
+        before, by = begun.get(request_id) or over[request_id]
+        row = _row(before, by)
+        if request_id in over:
+            after, _ = over[request_id]
+            group = after.group or before.group  # old clients tell it before alone
+            row |= {"group": group, "cost_ms": after.cost_ms, "ok": after.is_ok}
+        else:
+            row |= {"cost_ms": None, "ok": None}
+        rows.append(row)
+    return rows
+
+
+def _row(entry: Entry, by: Received) -> dict[str, Any]:
+    return {
+        "group": entry.group,
+        "client": by.born_host.rpartition(":")[0],
+        "time_ms": entry.time_ms,
+        "cost_ms": entry.cost_ms,
+        "ok": entry.is_ok,
+        "store_host": entry.store_host,
+        "retries": entry.retries,
+        "state": entry.state,
+    }
+
+
+def _in_order(rows: Any) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: int(row["time_ms"]))
