@@ -81,7 +81,9 @@ def _row(replica: Replica, figures: dict[str, str] | None) -> dict[str, Any]:
         "answers": figures is not None,
         "version": known.get("brokerVersionDesc", ""),
         "in": _first(known, "putTps"),
-        "out": _first(known, "getTransferedTps") or _first(known, "getTransferredTps"),
+        "out": _first(
+            known, "getTransferedTps" if "getTransferedTps" in known else "getTransferredTps"
+        ),
         "in_today": _today(known, "msgPutTotal"),
         "out_today": _today(known, "msgGetTotal"),
         "disk": disk,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from penstock.admin.rocketmq.brokers import cluster
 from penstock.rocketmq.client.errors import NotConnected
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -11,6 +13,13 @@ FIGURES = {
     "msgPutTotalTodayNow": "30", "msgPutTotalTodayMorning": "10",
     "commitLogDiskRatio": "0.8",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["getTransferedTps", "getTransferredTps"])
+async def test_what_goes_out_has_two_names_and_may_be_nothing(name: str) -> None:
+    code = RequestCode.GET_BROKER_RUNTIME_INFO
+    servers = Scripted({code: {"table": {name: "0.0 1.5"}}})
+    assert [each["out"] for each in (await cluster(servers))["brokers"]] == [0.0, 0.0]
 
 
 async def test_figures_of_those_that_answer_and_names_of_those_that_do_not() -> None:
