@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
-from penstock.admin.rocketmq.servers import Servers, gathered
-from penstock.cluster.fanout import Warnings
+from penstock.admin.rocketmq.servers import Servers
+from penstock.rocketmq.client.errors import ClientError
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode
@@ -24,14 +25,8 @@ _SHOWN: Final = {
 
 async def accounts(servers: Servers) -> dict[str, Any]:
     """By broker its accounts and trusted addresses; null, and why, where it does not tell."""
-    warnings = Warnings()
     masters = [each for each in await servers.brokers() if each.master]
-
-    async def ask(broker: Broker) -> dict[str, Any]:
-        return await _of(servers, broker)
-
-    rows = [row for _, row in await gathered(masters, ask, warnings)]
-    return {"brokers": rows, "message": warnings.message}
+    return {"brokers": await asyncio.gather(*(_of(servers, each) for each in masters))}
 
 
 async def _of(servers: Servers, broker: Broker) -> dict[str, Any]:
@@ -41,6 +36,8 @@ async def _of(servers: Servers, broker: Broker) -> dict[str, Any]:
         found = await servers.ask_json(broker.any_address(), code)
     except Refused as error:
         return row | {"reason": error.words}
+    except ClientError as error:  # Java's brokers without access rules do not answer at all
+        return row | {"reason": str(error)}
     return row | {
         "accounts": [
             {name: each.get(key) for name, key in _SHOWN.items()}

@@ -15,7 +15,7 @@ LETTERS_MAX: Final = 300
 
 
 class Letters(NamedTuple):
-    """How many are kept, and when the newest was stored, in ms since 1970."""
+    """The number that is kept, and when the newest was stored, in ms since 1970."""
 
     kept: int = 0
     last_ms: int = 0

@@ -7,7 +7,9 @@ from typing import Any, Final
 from penstock.admin.rocketmq.lags import readings
 from penstock.admin.rocketmq.names import NORMAL, group_of, kind_of
 from penstock.admin.rocketmq.servers import Servers, gathered
+from penstock.admin.rocketmq.verdicts import Facts, of_group
 from penstock.cluster.fanout import Warnings
+from penstock.rocketmq.client.produce.trace import GROUP as TRACE_GROUP
 from penstock.rocketmq.mqadmin.consume_stats import parse, queue_table
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.topology import Broker, QueueData, TopicRoute
@@ -183,7 +185,8 @@ async def _groups(
             row["lag"] += stats.lag
             row["tps"] += stats.tps
             members |= {str(each["clientId"]) for each in await connections(servers, broker, group)}
-        return row | {"members": len(members)}
+        row["members"] = len(members)
+        return row | {"verdicts": of_group(Facts(row["lag"], row["members"]))}
 
     return [row for _, row in await gathered(groups, ask, warnings)]
 
@@ -232,6 +235,8 @@ async def _producers(
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for broker, groups in await gathered(brokers, ask, warnings, but=unsupported):
         for group, members in groups.items():
+            if group == TRACE_GROUP:  # beside the producers and consumers that it belongs to
+                continue
             for each in members or ():
                 client = str(each["clientId"])
                 row = rows.setdefault((str(group), client), {

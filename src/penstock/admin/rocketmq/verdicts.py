@@ -1,4 +1,4 @@
-"""What wants attention in RocketMQ's sense: one rule for the overview and for the pages.
+"""Verdicts in RocketMQ's sense: one rule for the overview, the lists and the pages.
 
 A verdict has a `kind`, a `level` (bad, warn), a `weight` (the greater, the worse), and the figures
 that words are made of. Kinds of groups: `unattended` (messages wait, and no member is online),

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     """It joins what was told before a message was handled and after."""
     retries: int = 0
     state: str = ""
-    """How a transaction ended."""
+    """The end of a transaction, as Java calls it."""
 
     def is_about(self, message_id: str) -> bool:
         return message_id in self.message_id.split(",")

@@ -29,7 +29,7 @@ async def test_accounts_have_no_secrets_whatever_a_broker_tells() -> None:
     assert b"another" not in dumps(found)
 
 
-async def test_a_broker_that_is_gone_is_a_warning() -> None:
+async def test_a_broker_that_does_not_answer_says_why_and_hides_no_other() -> None:
     found = await accounts(Scripted({(A, CODE): TOLD, (B, CODE): NotConnected(B, "refused")}))
-    assert [each["broker"] for each in found["brokers"]] == ["a"]
-    assert found["message"] == f"WARNING: {B}: refused"
+    a, b = found["brokers"]
+    assert (len(a["accounts"]), b["accounts"], b["reason"]) == (1, None, f"{B}: refused")

@@ -18,6 +18,7 @@ async def test_groups_letters_and_brokers_lead_to_their_pages() -> None:
         (B, code): NotConnected(B, "refused"),
     }
     found = await attention(scripted, Paces())
+    assert (found["topics"], found["groups"], found["lag"]) == (1, ["g"], 10)
     assert [(each["kind"], each["page"], each["names"]) for each in found["items"]] == [
         ("unattended", "rocketgroup", ["g"]),
         ("letters", "rockettopic", ["%DLQ%g"]),

@@ -47,7 +47,7 @@ def _group(entry: Entry) -> str:
 
 
 def traces(message: Received, message_id: str) -> list[Trace]:
-    """What a message of the trace topic tells of a message. As in Java, a batch is not found."""
+    """The entries about a message in one of the trace topic. As in Java, a batch is not found."""
     host = message.born_host.rpartition(":")[0]
     return [
         Trace(each, host)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from penstock.rocketmq.client.produce.trace import entry
 from penstock.rocketmq.mqadmin.commands.messages import traces
+from penstock.rocketmq.mqadmin.trace_entries import TRACES
 from penstock.rocketmq.protocol.codes import RequestCode as Code
 from tests.unit.rocketmq.mqadmin.commands.messages_of import stored
 from tests.unit.rocketmq.mqadmin.fake_admin import FakeAdmin, answer, in_json, printed
@@ -12,7 +13,7 @@ OTHER = entry("SubBefore", 5, "R", "billing", "r", "U1", 0, "k") + entry("SubAft
 
 
 def _admin() -> FakeAdmin:
-    record = stored("KEYS\x01U1\x02", (SENT + OTHER + CONSUMED).encode(), traces.TRACES)
+    record = stored("KEYS\x01U1\x02", (SENT + OTHER + CONSUMED).encode(), TRACES)
     return FakeAdmin({Code.QUERY_MESSAGE: answer(record)})
 
 
