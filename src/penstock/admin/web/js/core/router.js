@@ -1,6 +1,7 @@
 /** The address bar: which page is shown, of what, and how. It holds all that a link should keep. */
 
 import { pathOf, urlOf } from "./api.js";
+import { isOfGroup } from "./inner.js";
 import { settings } from "./settings.js";
 
 const PAGES = {
@@ -47,16 +48,12 @@ function decoded(part) {
   }
 }
 
-/** Whether a topic is for a group's retries or dead letters, which have no page but RocketMQ's. */
-function isInner(topic) {
-  return settings.hasRocketmq && /^%(RETRY|DLQ)%/.test(topic);
-}
-
 /** Addresses of pages, for links. */
 export const to = {
   overview: () => settings.basePath || "/",
   topics: (query) => urlOf("/topics", query),
-  topic: (topic, query) => (isInner(topic) ? to.rocketTopic(topic, query)
+  // retries and dead letters have no page but RocketMQ's
+  topic: (topic, query) => (settings.hasRocketmq && isOfGroup(topic) ? to.rocketTopic(topic, query)
     : urlOf(pathOf("topics", topic), query)),
   channel: (topic, channel, query) => urlOf(pathOf("topics", topic, channel), query),
   nodes: (query) => urlOf("/nodes", query),

@@ -275,6 +275,7 @@ function explained({ status, message }, unreached) {
   }
   if (status === 0) return `${message}: it is not known whether anything was done.`;
   if (status === 502) return `${unreached} ${detail}`;
+  if (status === 409) return `It is there already (${message}).`;
   if (status === 404) return `It is not there any more (${message}).`;
   return `nsqadmin refused (${status}): ${message}`;
 }

@@ -1,13 +1,14 @@
 /** The list of what wants attention (features/attention.js), in words. */
 
 import { h } from "../core/dom.js";
-import { count, rate, seconds } from "../core/format.js";
+import { ago, count, rate, seconds } from "../core/format.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { badge, button, section } from "../widgets/ui.js";
 
 const AT_FIRST = 8;
-const TITLES = {
+/** The words for the kinds of items. */
+export const TITLES = {
   silent: "no answer",
   missing: "missing",
   damage: "damage",
@@ -21,6 +22,8 @@ const TITLES = {
   letters: "dead letters",
   lag: "lag",
   pipeline: "pipeline",
+  disabled: "disabled",
+  disk: "disk",
 };
 const ADDRESSES = {
   node: to.node,
@@ -28,6 +31,9 @@ const ADDRESSES = {
   channel: to.channel,
   deadletter: to.deadletter,
   pipeline: to.pipeline,
+  rockettopic: to.rocketTopic,
+  rocketgroup: to.rocketGroup,
+  rocketbroker: () => to.rocketmq({ tab: "servers" }),
   groups: (topic, group) => to.groups({ "groups.find": `${topic} ${group}` }),
 };
 const { limits: LIMITS } = settings;
@@ -42,9 +48,14 @@ const RULES = [
   ["requeues, timeouts", `${rate(LIMITS.storm)} and ${percent(LIMITS.storm_share)} of what consumers get`],
   ["paused", "a topic or channel, on any node"],
   ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
-  ["dead letters", "any that are still to be dealt with"],
+  ["dead letters", "any that are still to be dealt with; of RocketMQ's groups any that are kept"],
   ["lag", `a group ${count(LIMITS.lag)} messages behind; red when it reads nothing`],
   ["pipeline", "one that has failed, or tells nothing any more though it has not ended"],
+];
+const ROCKETMQ_RULES = [
+  ["no answer", "a broker or name server that is silent"],
+  ["disk", "75 % full, when brokers delete what is old; red from 85 % on, when they delete what is not"],
+  ["disabled", "a group that may not consume, while messages wait"],
 ];
 const wide = new WeakSet();
 
@@ -66,13 +77,14 @@ export function alerts(page, items, beyond = 0) {
 }
 
 function line(item) {
-  return h("li", { class: item.level, key: [item.kind, ...item.names].join("\n") },
+  return h("li", { class: item.level, key: [item.kind, item.page, ...item.names].join("\n") },
     badge(TITLES[item.kind], item.level),
     h("a", { href: ADDRESSES[item.page](...item.names) }, item.title ?? item.names.join(" / ")),
     h("span", { class: "alert-text" }, textOf(item)));
 }
 
-function textOf(item) {
+/** What is the matter, in words. */
+export function textOf(item) {
   const { kind, depth, growth, share, seconds: left } = item;
   switch (kind) {
     case "silent": return "is registered and does not answer";
@@ -81,12 +93,17 @@ function textOf(item) {
       (item.places > 1 ? `, and ${count(item.places - 1)} more` : "");
     case "old": return `runs ${item.version}, another node a newer version`;
     case "unattended": return `${waiting(depth)}${growing(growth)}; nobody consumes`;
-    case "backlog": return waiting(depth) + (item.level === "bad" ? growing(growth) : outlook(left));
+    case "backlog": return waiting(depth) + (growth === null ? "" // there was one look so far
+      : item.level === "bad" ? growing(growth) : outlook(left));
     case "requeues": return `${rate(item.rate)} given back by consumers, ${percent(share)} of what they get`;
     case "timeouts": return `${rate(item.rate)} not finished in time, ${percent(share)} of what they get`;
     case "paused": return depth ? waiting(depth) : "nothing waits";
     case "unchannelled": return `${waiting(depth)} for a first channel`;
-    case "letters": return `${count(item.letters)} to be dealt with`;
+    case "letters": return item.last_ms ? `${count(item.letters)} kept, the last ${ago(item.last_ms / 1000)}`
+      : `${count(item.letters)} to be dealt with`;
+    case "disabled": return `${waiting(depth)}, and the group may not consume`;
+    case "disk": return `${percent(item.share)} full: ` + (item.level === "bad"
+      ? "messages are deleted that are not old yet" : "messages are deleted before their time");
     case "lag": return `${count(item.lag)} behind, ` +
       (left === null ? "and nothing is read" : `read in ${seconds(left)} at this rate`);
     case "pipeline": return item.pipeline.state === "failed" ? `failed: ${item.pipeline.error}`
@@ -113,10 +130,11 @@ function percent(share) {
 
 /** The thresholds, for who wants to know why something is listed. */
 function limits() {
+  const rules = [...RULES, ...(settings.hasRocketmq ? ROCKETMQ_RULES : [])];
   return h("details", { class: "limits" },
     h("summary", {}, "When is something listed?"),
     h("div", { class: "limits-box panel" },
       h("p", {}, "Rates are means over half a minute."),
-      h("dl", {}, RULES.map(([name, text]) =>
-        h("div", { key: name }, h("dt", {}, name), h("dd", {}, text))))));
+      h("dl", {}, rules.map(([name, text]) =>
+        h("div", { key: name + text }, h("dt", {}, name), h("dd", {}, text))))));
 }

@@ -3,6 +3,7 @@
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
+import { isSystem } from "../core/inner.js";
 import { charts, past } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
@@ -21,7 +22,7 @@ export default function overview(page) {
   page.title = "Overview";
   const live = page.follow({ level: "overview" });
   const seen = { nodes: null, topics: null, damage: [], letters: [], groups: [], pipelines: [],
-    counter: null };
+    rocketmq: { items: [], groups: [] }, counter: null };
   const hour = past(page);
   loadAll(page, seen);
 
@@ -34,7 +35,7 @@ export default function overview(page) {
       alerts(page, found(seen, live), live.beyond),
       section({ title: "The last hour", id: "hour" }, charts(hour)),
       graphs(page, {}),
-      live.at > 0 && busiest(page, [...live.rows()].filter(({ topic, channel }) => topic && !channel)),
+      live.at > 0 && busiest(page, [...live.rows()].filter(isOwnTopic)),
     ];
   };
 }
@@ -56,6 +57,11 @@ function loadAll(page, seen) {
   page.load(async (signal) => {
     seen.pipelines = (await get("/api/pipelines", {}, signal)).pipelines;
   }, AGAIN_S);
+  if (settings.hasRocketmq) {
+    page.load(async (signal) => {
+      seen.rocketmq = await get("/api/rocketmq/attention", {}, signal);
+    }, AGAIN_S);
+  }
   if (settings.historyInterval) return;
   page.load(async (signal) => { // what the history tells otherwise
     seen.counter = (await get("/api/counter", {}, signal)).stats;
@@ -64,7 +70,7 @@ function loadAll(page, seen) {
 }
 
 /** What wants attention. */
-function found({ nodes: { nodes: told }, damage, letters, groups, pipelines }, live) {
+function found({ nodes: { nodes: told }, damage, letters, groups, pipelines, rocketmq }, live) {
   const nodes = (told ?? []).map((node) =>
     ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
   const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
@@ -72,8 +78,12 @@ function found({ nodes: { nodes: told }, damage, letters, groups, pipelines }, l
     ({ topic: row.topic, group: row.channel.slice(1), lag: row.depth, rate: row.out }));
   return attention({
     queues: live.attention, nodes, silent, missing: live.missing, damage, letters,
-    groups: live.at ? readers : groups, pipelines, lag: settings.limits.lag,
+    groups: live.at ? readers : groups, pipelines, rocketmq, lag: settings.limits.lag,
   });
+}
+
+function isOwnTopic({ topic, channel }) {
+  return topic && !channel && !isSystem(topic);
 }
 
 function totals(seen, live, hour) {

@@ -7,8 +7,10 @@ import { to } from "../core/router.js";
 import { many } from "../features/consequences.js";
 import {
   agoCell, agoColumn, queueColumn, stampMs, topicLink, typeOf, version,
-} from "../features/rocketmq.js";
-import { resetButton } from "../features/rocketmq_reset.js";
+} from "../features/rocketmq/parts.js";
+import { groupActions } from "../features/rocketmq/group_actions.js";
+import { resetButton } from "../features/rocketmq/reset.js";
+import { verdictBadges } from "../features/rocketmq/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, facts, heading, loading, section, tile, tiles, trail } from "../widgets/ui.js";
@@ -44,10 +46,11 @@ function head({ page, name, told }) {
       kind: "Group",
       title: name,
       badges: told && [
-        told.members.length === 0 && badge("offline", told.lag > 0 ? "bad" : "warn", "It has no member"),
+        told.members.length === 0 && badge("offline", "", "It has no member"),
+        verdictBadges(told.verdicts),
         told.model === "BROADCASTING" && badge("broadcast", "accent", "Each member gets every message"),
       ],
-      tools: told && resetButton(page, name, topicsOf(told)),
+      tools: told && [resetButton(page, name, topicsOf(told)), groupActions(page, told)],
     }),
   ];
 }
@@ -69,6 +72,8 @@ function figures(told) {
     tile({ label: "Lag", value: count(told.lag), hint: `in ${many(told.queues.length, "queue")}` }),
     tile({ label: "Members", value: count(told.members.length), hint: told.type && typeOf(told) }),
     tile({ label: "Out", value: rate(told.tps), hint: "given to it by brokers" }),
+    told.letters > 0 && tile({ label: "Dead letters", value: count(told.letters), kind: "warn",
+      href: to.rocketTopic(`%DLQ%${told.group}`, { tab: "messages" }), hint: "kept of what it gave up" }),
     oldest.length > 0 && tile({ label: "Furthest behind", value: agoCell(Math.min(...oldest)),
       hint: "since its last message there was stored" }));
 }
@@ -139,6 +144,7 @@ function about({ subscriptions, from_where: fromWhere, configs }) {
     ...wishes,
     ["A new queue is begun at", start],
     ["Retries at most", retries],
+    ["May broadcast", configs.some(({ broadcasts }) => !broadcasts) ? "no" : null],
     stopped.length > 0 && ["Must not consume from", badge(stopped.join(", "), "warn")],
   ]));
 }

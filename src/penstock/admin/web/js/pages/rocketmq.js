@@ -3,23 +3,35 @@
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
-import { setQuery } from "../core/router.js";
+import { to } from "../core/router.js";
+import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
 import { fold, folds } from "../core/unfolded.js";
+import { alerts, textOf } from "../features/alerts.js";
+import { worstFirst } from "../features/attention.js";
 import { many } from "../features/consequences.js";
-import { agoColumn, groupLink, membersCell, topicCell, topicLink, typeOf, version }
-  from "../features/rocketmq.js";
+import { accountsView } from "../features/rocketmq/accounts.js";
+import { createGroupButton } from "../features/rocketmq/group_actions.js";
+import { agoColumn, groupLink, systemButton, topicCell, topicLink, typeOf, version }
+  from "../features/rocketmq/parts.js";
+import { createTopicButton } from "../features/rocketmq/topic_actions.js";
+import { levelOf, verdictColumn } from "../features/rocketmq/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
-import { badge, button, empty, facts, heading, loading, section, tabOf, tabs } from "../widgets/ui.js";
+import { badge, empty, facts, heading, loading, section, tabOf, tabs, tile, tiles } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
-const ASKED = { topics: "/api/rocketmq/topics", groups: "/api/rocketmq/groups", servers: "/api/rocketmq" };
+const ASKED = {
+  overview: "/api/rocketmq/attention", topics: "/api/rocketmq/topics", groups: "/api/rocketmq/groups",
+  servers: "/api/rocketmq", accounts: "/api/rocketmq/accounts",
+};
 const TABS = [
+  { name: "overview", title: "Overview" },
   { name: "topics", title: "Topics" },
   { name: "groups", title: "Groups" },
   { name: "servers", title: "Brokers and name servers" },
-];
+  settings.isAdmin && { name: "accounts", title: "Accounts" },
+].filter(Boolean);
 
 export default function rocketmq(page) {
   page.title = "RocketMQ";
@@ -29,7 +41,7 @@ export default function rocketmq(page) {
 
   page.load(async (signal) => {
     const tab = (asked = tabOf(page, TABS));
-    told[tab] = await get(ASKED[tab], {}, signal);
+    told[tab] = tab === "overview" ? await whole(signal) : await get(ASKED[tab], {}, signal);
     if (tab === "topics") speeds.take(told.topics.topics.map((each) => [each.topic, each.written]));
   }, AGAIN_S);
 
@@ -48,7 +60,37 @@ export default function rocketmq(page) {
   };
 }
 
-const SHOWN = { topics: topicsTab, groups: groupsTab, servers: serversTab };
+const SHOWN = { overview: overviewTab, topics: topicsTab, groups: groupsTab, servers: serversTab,
+  accounts: (page, { brokers }) => accountsView(page, brokers) };
+
+// --- overview ------------------------------------------------------------------------------------
+
+/** What wants attention, with the servers. */
+async function whole(signal) {
+  const [judged, cluster] = await Promise.all([
+    get(ASKED.overview, {}, signal), get(ASKED.servers, {}, signal),
+  ]);
+  return { ...cluster, ...judged, message: judged.message || cluster.message };
+}
+
+function overviewTab(page, { items, groups, lag, topics, brokers, name_servers: servers }) {
+  const sum = (figure) => brokers.reduce((total, each) => total + (figure(each) ?? 0), 0);
+  const silent = [...brokers, ...servers].filter(({ answers }) => !answers).length;
+  return [
+    tiles(
+      tile({ label: "Brokers", value: count(brokers.length), href: to.rocketmq({ tab: "servers" }),
+        kind: silent ? "bad" : "",
+        hint: silent ? `${count(silent)} silent` : many(servers.length, "name server") }),
+      tile({ label: "Topics", value: count(topics), href: to.rocketmq({ tab: "topics" }) }),
+      tile({ label: "Groups", value: count(groups.length), href: to.rocketmq({ tab: "groups" }) }),
+      tile({ label: "Lag", value: short(lag), hint: "of all groups", href: to.rocketmq({ tab: "groups" }) }),
+      tile({ label: "In", value: rate(sum((each) => each.in)),
+        hint: `${short(sum((each) => each.in_today))} today` }),
+      tile({ label: "Out", value: rate(sum((each) => each.out)),
+        hint: `${short(sum((each) => each.out_today))} today` })),
+    alerts(page, worstFirst(items)),
+  ];
+}
 
 // --- topics --------------------------------------------------------------------------------------
 
@@ -66,11 +108,7 @@ function topicsTab(page, { topics }, speeds) {
     { name: "brokers", title: "Brokers", numeric: true, value: (row) => row.brokers.length,
       cell: ({ brokers }) => h("span", { title: brokers.join(", ") }, count(brokers.length)) },
   ];
-  const hidden = topics.length - own.length;
-  const title = isUnfolded ? "Hide system topics" : `Show ${many(hidden, "system topic")}`;
-  const tools = hidden > 0 && button(title, {
-    kind: "quiet", onclick: () => setQuery({ system: isUnfolded ? null : "all" }),
-  });
+  const tools = [systemButton(page, topics.length - own.length), createTopicButton(page)];
   return table(page, {
     id: "topics", columns, rows: isUnfolded ? topics : own, key: (row) => row.topic, sort: "topic",
     filter: topics.length > 5, tools, totals: own.length > 1, caption: "Topics of RocketMQ",
@@ -86,7 +124,8 @@ function groupsTab(page, { groups }) {
     { name: "group", title: "Group", value: (row) => row.group, cell: (row) => groupLink(row.group) },
     { name: "topics", title: "Topics", value: (row) => ownTopics(row).join(" "),
       cell: (row) => ownTopics(row).map((topic, at) => [at > 0 && ", ", topicLink(topic)]) },
-    { name: "members", title: "Members", numeric: true, value: (row) => row.members, cell: membersCell },
+    number("members", "Members", "That are connected to a broker"),
+    verdictColumn(),
     { name: "type", title: "Consumes", hint: "How its members get messages", value: typeOf },
     number("lag", "Lag", "Messages that it has not consumed yet"),
     rateColumn("tps", "Out", "Messages a second that brokers gave it", (row) => row.tps),
@@ -95,7 +134,7 @@ function groupsTab(page, { groups }) {
   return table(page, {
     id: "groups", columns, rows: groups, key: (row) => row.group, sort: "-lag",
     filter: groups.length > 5, totals: groups.length > 1, caption: "Consumer groups of RocketMQ",
-    kind: ({ members, lag }) => (members === 0 && lag > 0 ? "bad" : ""),
+    kind: ({ verdicts }) => levelOf(verdicts), tools: createGroupButton(page),
     empty: empty("No groups", "A group is here as soon as one of its members connects to a broker."),
   });
 }
@@ -158,10 +197,11 @@ function brokerCell(row, folding) {
   ];
 }
 
-function diskCell({ disk }) {
+function diskCell({ disk, verdicts }) {
   if (disk == null || disk < 0) return rate(null);
   const text = `${Math.round(disk * 100)} %`;
-  return disk > 0.85 ? badge(text, "bad") : text;
+  const [bad] = verdicts.filter(({ kind }) => kind === "disk");
+  return bad ? badge(text, bad.level, textOf(bad)) : text;
 }
 
 function figures({ figures: known }) {

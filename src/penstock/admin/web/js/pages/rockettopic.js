@@ -7,9 +7,11 @@ import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
 import { many } from "../features/consequences.js";
-import { agoCell, agoColumn, groupLink, kindBadge, membersCell, permBadge, queueColumn, version }
-  from "../features/rocketmq.js";
-import { rocketMessages } from "../features/rocketmq_messages.js";
+import { agoCell, agoColumn, groupLink, kindBadge, permBadge, queueColumn, version }
+  from "../features/rocketmq/parts.js";
+import { rocketMessages } from "../features/rocketmq/messages.js";
+import { topicActions } from "../features/rocketmq/topic_actions.js";
+import { levelOf, verdictColumn } from "../features/rocketmq/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, heading, loading, section, tabOf, tabs, tile, tiles, trail } from "../widgets/ui.js";
@@ -20,7 +22,7 @@ const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title
 export default function rockettopic(page) {
   const [name] = page.names;
   page.title = name;
-  const state = { page, name, told: null, channels: [], isUnknown: false, speeds: measure() };
+  const state = { page, name, told: null, channels: null, isUnknown: false, speeds: measure() };
   let messages = null;
 
   page.load(async (signal) => {
@@ -51,27 +53,30 @@ async function found(name, signal) {
   }
 }
 
-/** NSQ's channels of the same topic, where one of our nodes has it. */
+/** NSQ's channels of the same topic; null where none of our nodes has it. */
 async function channelsOf(name, signal) {
-  if (!settings.hasNodes) return [];
+  if (!settings.hasNodes) return null;
   try {
     const { topics } = await get("/api/topics", {}, signal);
-    if (!topics?.includes(name)) return [];
+    if (!topics?.includes(name)) return null;
     return (await get(pathOf("api", "topics", name), {}, signal)).channels ?? [];
   } catch (error) {
-    if (error instanceof ApiError) return []; // NSQ's own pages tell of it
+    if (error instanceof ApiError) return null; // NSQ's own pages tell of it
     throw error;
   }
 }
 
-function head({ name, told }) {
+function head({ page, name, told, channels }) {
   return [
     trail(["RocketMQ", to.rocketmq()], [name, to.rocketTopic(name)]),
     heading({
       kind: "Topic",
       title: name,
       badges: told && [kindBadge(told.kind), told.order && badge("ordered", "", told.order),
-        told.group && h("span", {}, "of group ", groupLink(told.group))],
+        told.group && h("span", {}, "of group ", groupLink(told.group)),
+        channels && h("a", { href: to.topic(name) },
+          badge("NSQ", "accent", "The same topic, as NSQ has it"))],
+      tools: told && topicActions(page, told, channels ?? []),
     }),
   ];
 }
@@ -112,8 +117,9 @@ function figures({ told: { queues: all, groups, brokers: on } }) {
 function readers({ page, name, told: { groups }, channels }) {
   const rows = [
     ...groups.map((each) => ({ ...each, name: each.group, dialect: "group" })),
-    ...channels.map((each) => ({ dialect: "channel", name: each.channel_name, tps: null,
-      lag: each.depth + each.in_flight_count + each.deferred_count, members: each.client_count })),
+    ...(channels ?? []).map((each) => ({ dialect: "channel", name: each.channel_name, tps: null,
+      lag: each.depth + each.in_flight_count + each.deferred_count, members: each.client_count,
+      verdicts: ofChannel(each) })),
   ];
   const link = (row) => row.dialect === "group" ? groupLink(row.name)
     : h("a", { href: to.channel(name, row.name) }, row.name);
@@ -122,15 +128,22 @@ function readers({ page, name, told: { groups }, channels }) {
     { name: "dialect", title: "Kind",
       value: ({ dialect }) => (dialect === "group" ? "RocketMQ group" : "NSQ channel") },
     number("lag", "Lag", "Messages that it has not consumed yet; of a channel with those in flight"),
-    { name: "members", title: "Consumers", numeric: true, value: (row) => row.members, cell: membersCell },
+    { name: "members", title: "Consumers", numeric: true, value: (row) => row.members },
+    verdictColumn(),
     rateColumn("tps", "Out", "Messages a second that brokers gave it", (row) => row.tps),
   ];
   return section({ title: "Readers", id: "readers" }, table(page, {
     id: "readers", columns, rows, key: (row) => `${row.dialect} ${row.name}`, sort: "name",
     filter: rows.length > 8, caption: `Readers of ${name}`,
-    kind: ({ members, lag }) => (members === 0 && lag > 0 ? "bad" : ""),
+    kind: ({ verdicts }) => levelOf(verdicts),
     empty: empty("Nobody reads it", "No group has consumed from it, and none subscribes to it."),
   }));
+}
+
+/** NSQ's rule for a channel that nobody consumes. */
+function ofChannel({ depth, client_count: clients, paused }) {
+  if (!depth || clients || paused) return [];
+  return [{ kind: "unattended", level: depth >= settings.limits.backlog ? "bad" : "warn", depth, growth: 0 }];
 }
 
 function queues({ page, name, told, speeds }) {

@@ -3,6 +3,7 @@
 import { ApiError, get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
+import { isOfGroup, isRetries, isSystem } from "../core/inner.js";
 import { charts, past } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
@@ -21,8 +22,6 @@ import { table } from "../widgets/table.js";
 import { badge, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
   from "../widgets/ui.js";
 
-const SYSTEM = /^(RMQ_SYS_|SCHEDULE_TOPIC_|TRANS_CHECK_|OFFSET_MOVED_|SELF_TEST_TOPIC$|TBW102$)/i;
-const RETRIES = /^%RETRY%/;
 const DEAD_LETTERS = /^%DLQ%|\.dead(#ephemeral)?$/; // as --dead-letter-topic calls them unless told
 const LINES_MAX = 16;
 const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title: "Messages" }];
@@ -111,8 +110,8 @@ function kinds(name) {
   return [
     name.endsWith("#ephemeral") &&
       badge("ephemeral", "", "In memory only; goes with its last channel"),
-    SYSTEM.test(name) && badge("system", "", "RocketMQ's broker keeps its own records here"),
-    RETRIES.test(name) && badge("retries", "", "Of a consumer group of RocketMQ"),
+    isSystem(name) && badge("system", "", "RocketMQ's broker keeps its own records here"),
+    isRetries(name) && badge("retries", "", "Of a consumer group of RocketMQ"),
     DEAD_LETTERS.test(name) && h("a", { href: to.deadletter(name) }, badge("dead letters", "accent")),
   ];
 }
@@ -129,7 +128,7 @@ function damaged({ page, name, damage }) {
 }
 
 function unknown({ page, name }) {
-  if (/^%(RETRY|DLQ)%/.test(name)) return innerTopic(name);
+  if (isOfGroup(name)) return innerTopic(name);
   return empty(`There is no topic ${name}`,
     "No node has it", settings.lookupds.length > 0 && ", and no nsqlookupd knows of it",
     ". It comes into being when a producer publishes to it or a consumer subscribes. See ",

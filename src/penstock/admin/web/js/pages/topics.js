@@ -3,9 +3,11 @@
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate } from "../core/format.js";
+import { isSystem } from "../core/inner.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { createForm } from "../features/actions.js";
+import { systemButton } from "../features/rocketmq/parts.js";
 import { trends } from "../features/trends.js";
 import { sparkline } from "../widgets/chart.js";
 import { warning } from "../widgets/columns.js";
@@ -25,11 +27,14 @@ export default function topics(page) {
   if (settings.graphite.enabled) page.load((signal) => askRates(page, told, signal), RATES_AGAIN_S);
 
   return () => {
-    const rows = told.names && rowsOf(told, live);
+    const all = told.names && rowsOf(told, live);
+    const own = all?.filter(({ topic }) => !isSystem(topic));
+    const rows = page.query.system === "all" ? all : own;
     return [
       heading({ title: "Topics", badges: rows && badge(count(rows.length)), tools: timeframeMenu(page) }),
       told.message && warning(told.message, page),
-      rows ? topicTable(page, rows, trend) : !page.error && loading(),
+      rows ? topicTable(page, rows, trend, systemButton(page, all.length - own.length))
+        : !page.error && loading(),
       settings.isAdmin && section({ title: "Create a topic", id: "create" }, createForm(page)),
     ];
   };
@@ -71,7 +76,7 @@ function rowsOf({ names, nodes, hidden, rates }, live) {
   }));
 }
 
-function topicTable(page, rows, trend) {
+function topicTable(page, rows, trend, tools) {
   const hasGraphite = timeframe(page) !== "off";
   return table(page, {
     id: "topics",
@@ -86,6 +91,7 @@ function topicTable(page, rows, trend) {
     key: ({ topic }) => topic,
     sort: "topic",
     filter: true,
+    tools,
     totals: page.live.at > 0 && rows.length > 1,
     kind: (row) => (isInactive(row) ? "faint" : ""),
     empty: empty("There is no topic yet", settings.isAdmin

@@ -29,15 +29,17 @@ const SIZE = {
  *
  * - `columns`: each `{name, title, hint, numeric, wide, cell(message)}`, before size and body;
  *   `wide`: only where there is room. The first one opens the row, OFFSET turns the list round;
- * - `details(message)`: pairs for `facts`, over the opened body;
+ * - `details(message)`: pairs for `facts`, over the opened body; `more(message)`: what is between them;
  * - `canSelect`: whether there are boxes to check.
  *
  * @returns {{view, selected}} `view(messages, {isDescending, changes})`: `changes` is what cells
  *   depend on beside their message; `selected(messages)`: those of them that are checked
  */
-export function messageList(page, { topic, node, caption, columns, details, canSelect = false }) {
+export function messageList(page, {
+  topic, node, caption, columns, details, more = null, canSelect = false,
+}) {
   const list = {
-    page, topic, node, caption, columns, details, canSelect,
+    page, topic, node, caption, columns, details, more, canSelect,
     shown: [], // the columns that there is room for
     checked: new Set(), // ids
     opened: new Map(), // id -> the message with what is known of its body
@@ -150,7 +152,7 @@ function panel(list, message) {
   return h("tr", { key: `body of ${message.id}`, class: "message-body" },
     h("td", { colspan: list.shown.length + 1 + list.canSelect },
       h("div", { class: "message-panel" },
-        facts(list.details(message)), bodyView(list.page, whole, remark))));
+        facts(list.details(message)), list.more?.(message), bodyView(list.page, whole, remark))));
 }
 
 /** The message with its whole body, or 64 KiB of it; asked for once. */

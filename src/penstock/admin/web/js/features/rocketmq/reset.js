@@ -1,13 +1,13 @@
 /** Setting a group to a time: asked for with what it would change. */
 
-import { get, pathOf, post } from "../core/api.js";
-import { h } from "../core/dom.js";
-import { count } from "../core/format.js";
-import { settings } from "../core/settings.js";
-import { ask } from "../widgets/dialog.js";
-import { button } from "../widgets/ui.js";
-import { done } from "./actions.js";
-import { many } from "./consequences.js";
+import { get, pathOf, post } from "../../core/api.js";
+import { h } from "../../core/dom.js";
+import { count } from "../../core/format.js";
+import { settings } from "../../core/settings.js";
+import { ask } from "../../widgets/dialog.js";
+import { button } from "../../widgets/ui.js";
+import { done } from "../actions.js";
+import { many } from "../consequences.js";
 
 const TO_THE_END = -1;
 const PLACES = [["time", "A time"], ["beginning", "The beginning"], ["end", "The end"]];

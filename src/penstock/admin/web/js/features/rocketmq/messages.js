@@ -1,16 +1,17 @@
 /** The tab with messages of a RocketMQ topic: the newest, or those with a key, an id, a place, a time. */
 
-import { get, post } from "../core/api.js";
-import { h } from "../core/dom.js";
-import { count } from "../core/format.js";
-import { step } from "../core/router.js";
-import { settings } from "../core/settings.js";
-import { ask, tell } from "../widgets/dialog.js";
-import { filterBox, messageList } from "../widgets/list.js";
-import { badge, button, empty, loading, notice } from "../widgets/ui.js";
-import { many } from "./consequences.js";
-import { stampMs } from "./rocketmq.js";
-import { localTime } from "./rocketmq_reset.js";
+import { get, post } from "../../core/api.js";
+import { h } from "../../core/dom.js";
+import { count } from "../../core/format.js";
+import { step } from "../../core/router.js";
+import { settings } from "../../core/settings.js";
+import { ask, tell } from "../../widgets/dialog.js";
+import { filterBox, messageList } from "../../widgets/list.js";
+import { badge, button, empty, loading, notice } from "../../widgets/ui.js";
+import { many } from "../consequences.js";
+import { fates } from "./fate.js";
+import { stampMs } from "./parts.js";
+import { localTime } from "./reset.js";
 
 const WAYS = { newest: "Newest", key: "Key", id: "Id", offset: "Offset", time: "Time" };
 const FIELDS = ["key", "id", "broker", "queue", "offset", "begin", "end"];
@@ -27,6 +28,7 @@ export function rocketMessages(page, topic) {
   const state = { page, topic, typed: {}, way: wayOf(page.query), asked: null, told: null, problem: "" };
   const list = messageList(page, {
     topic: topic.name, node: () => "", caption: `Messages of ${topic.name}`, columns: COLUMNS, details,
+    more: fates(page, topic.name),
     canSelect: settings.isAdmin,
   });
   return () => {

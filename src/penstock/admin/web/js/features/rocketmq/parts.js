@@ -1,9 +1,10 @@
 /** Parts that the pages of RocketMQ share: kinds of topics, permissions, members, times. */
 
-import { h } from "../core/dom.js";
-import { ago, count, stamp, UNKNOWN } from "../core/format.js";
-import { to } from "../core/router.js";
-import { badge } from "../widgets/ui.js";
+import { h } from "../../core/dom.js";
+import { ago, count, stamp, UNKNOWN } from "../../core/format.js";
+import { setQuery, to } from "../../core/router.js";
+import { badge, button } from "../../widgets/ui.js";
+import { many } from "../consequences.js";
 
 const KINDS = {
   retry: ["retries", "", "Messages that a group did not get through wait here for their next try"],
@@ -45,12 +46,6 @@ export function typeOf({ type, model }) {
   return model === "BROADCASTING" ? `${name}, broadcast` : name;
 }
 
-/** The members of a group; that there are none while messages wait is marked. */
-export function membersCell({ members, lag }) {
-  if (members === 0 && lag > 0) return badge("none", "bad", "Messages wait, and nobody takes them");
-  return count(members);
-}
-
 /** A version as people write it: "4.9.8" of V4_9_8. */
 export function version(name) {
   return /^V\d+(_\d+)*$/.test(name) ? name.slice(1).replaceAll("_", ".") : name;
@@ -77,4 +72,12 @@ export function stampMs(ms) {
 export function agoColumn(name, title, hint) {
   return { name, title, hint, numeric: true, value: (row) => row[name] || null,
     cell: (row) => agoCell(row[name]) };
+}
+
+/** RocketMQ's own topics are folded away, where there are some. */
+export function systemButton(page, hidden) {
+  const isUnfolded = page.query.system === "all";
+  return hidden > 0 && button(isUnfolded ? "Hide system topics" : `Show ${many(hidden, "system topic")}`, {
+    kind: "quiet", onclick: () => setQuery({ system: isUnfolded ? null : "all" }),
+  });
 }
