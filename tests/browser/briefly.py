@@ -60,10 +60,16 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     "test_overview": ("test_what_wants_attention_is_told_and_linked",),
     "test_pipelines": ("test_all_pipelines", "test_one_pipeline"),
     "test_rocketmq": (
+        "test_a_group_is_made_changed_and_deleted",
+        "test_a_topic_is_made_changed_and_deleted",
         "test_a_topic_with_readers_of_both_dialects",
+        "test_accounts_without_secrets",
+        "test_deleting_counts_what_is_lost_and_wants_the_name",
         "test_letters_open_and_are_sent_again",
         "test_offsets_are_reset_after_a_preview",
         "test_topics_groups_and_servers",
+        "test_what_became_of_a_message_and_consuming_it_directly",
+        "test_what_wants_attention_by_rocketmqs_rule",
     ),
     "test_shell": (
         "test_dark_and_light_follow_the_system",

@@ -10,6 +10,9 @@ from playwright.sync_api import Page, ViewportSize
 
 Kind = Literal["light", "dark", "phone"]
 
+FITS = "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+"""Whether the page is no wider than the window."""
+
 FOLDER = Path(__file__).parents[2] / "build" / "screenshots"
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -29,6 +32,7 @@ def shoot(
     for kind in kinds:
         page.emulate_media(color_scheme="dark" if kind == "dark" else "light")
         page.set_viewport_size(PHONE if kind == "phone" else before or DESKTOP)
+        page.wait_for_function(FITS)  # tables make themselves as wide as the window
         path = FOLDER / f"{name}{'' if kind == 'light' else '-' + kind}.png"
         page.screenshot(path=path, full_page=whole, animations="disabled")
         written.append(path)

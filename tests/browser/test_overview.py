@@ -63,6 +63,25 @@ def test_nodes_letters_and_groups_come_to_what_the_history_tells(page: Page) -> 
     ]
 
 
+def test_what_rocketmq_has_judged_is_judged_once(page: Page) -> None:
+    load(page, "features/attention.js")
+    disk = {"kind": "disk", "level": "bad", "weight": 0.9, "page": "rocketbroker", "names": ["b"]}
+    names = ("RMQ_SYS_TRACE_TOPIC", "%RETRY%g", "plain")
+    given = {
+        "queues": [{"kind": "unchannelled", "level": "warn", "weight": 1, "names": [name]}
+                   for name in names],
+        "nodes": [], "silent": [], "missing": [], "damage": [], "pipelines": [], "lag": 1000,
+        "letters": [{"topic": "%DLQ%g", "letters": 3}, {"topic": "%DLQ%other", "letters": 2}],
+        "groups": [{"topic": "t", "group": "g", "lag": 2500, "rate": 10}],
+        "rocketmq": {"items": [disk], "groups": ["g"]},
+    }  # fmt: skip
+    assert run(page, FIND, given) == [
+        ["disk", "bad", "rocketbroker", "b"],
+        ["letters", "warn", "deadletter", "%DLQ%other"],
+        ["unchannelled", "warn", "topic", "plain"],
+    ]
+
+
 # --- the page ------------------------------------------------------------------------------------
 
 

@@ -9,33 +9,28 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from penstock.testing.daemons import run_nsqadmin
-from tests.rocketmq_shop import DEAD_LETTERS, MESSAGES, TOPIC, Shop, running_shop
+from tests.rocketmq_shop import BAD, DEAD_LETTERS, MESSAGES, TOPIC, Shop
 
 from .conftest import OpenPage
-from .shooting import PHONE
-from .site import ask, until
-
-_FITS = "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="module")
-def shop() -> Iterator[Shop]:
-    with running_shop() as shop:
-        ask(shop.broker.http, "POST", f"/channel/create?topic={TOPIC}&channel=nsq-audit")
-        yield shop
+from .rocketmq_site import SECRET, running_guarded, running_rocketmq
+from .shooting import FITS, PHONE
+from .site import until
 
 
 @pytest.fixture(scope="module")
-def url(shop: Shop) -> Iterator[str]:
-    """An nsqadmin over the broker, as a node of NSQ and of RocketMQ."""
-    flags = (
-        f"--nsqd-http-address={shop.broker.http}",
-        f"--rocketmq-namesrv-address={shop.name_server.rocketmq}",
-        "--history-interval=1s",
-        "--admin-user=alice",
-    )
-    with run_nsqadmin(*flags) as admin:
-        yield f"http://{admin.http}"
+def site() -> Iterator[tuple[Shop, str]]:
+    with running_rocketmq() as site:
+        yield site
+
+
+@pytest.fixture
+def shop(site: tuple[Shop, str]) -> Shop:
+    return site[0]
+
+
+@pytest.fixture
+def url(site: tuple[Shop, str]) -> str:
+    return site[1]
 
 
 @pytest.fixture
@@ -53,18 +48,132 @@ def row_of(page: Page, table: str, name: str) -> Locator:
 def test_topics_groups_and_servers(rocket: Page, shop: Shop) -> None:
     rocket.goto("/")
     rocket.get_by_role("navigation", name="Pages").get_by_role("link", name="RocketMQ").click()
+    rocket.get_by_role("navigation", name="Parts of this page").get_by_text("Topics").click()
     expect(row_of(rocket, "topics", TOPIC)).to_contain_text(str(MESSAGES))
     expect(row_of(rocket, "topics", DEAD_LETTERS)).to_contain_text("dead letters")
     expect(rocket.get_by_role("link", name="TBW102")).to_have_count(0)
     rocket.get_by_role("button", name=re.compile("Show .* system topics")).click()
     expect(rocket.get_by_role("link", name="TBW102")).to_be_visible()
     rocket.get_by_role("link", name="Groups").last.click()
-    expect(row_of(rocket, "groups", "archive")).to_contain_text("none")
+    expect(row_of(rocket, "groups", "archive")).to_contain_text("no consumers")
     rocket.get_by_role("link", name="Brokers and name servers").click()
     expect(row_of(rocket, "brokers", "broker-a")).to_contain_text(shop.broker.rocketmq)
     expect(row_of(rocket, "name-servers", shop.name_server.rocketmq)).to_be_visible()
     rocket.set_viewport_size(PHONE)
-    rocket.wait_for_function(_FITS)
+    rocket.wait_for_function(FITS)
+
+
+def test_what_wants_attention_by_rocketmqs_rule(rocket: Page) -> None:
+    for path in ("/", "/rocketmq"):
+        rocket.goto(path)
+        alerts = rocket.locator("#attention li")
+        letters = alerts.filter(has_text=DEAD_LETTERS)
+        expect(letters).to_have_count(1)
+        expect(letters).to_contain_text(f"{BAD} kept")
+        expect(alerts.filter(has_text="archive")).to_contain_text(f"{MESSAGES} messages wait")
+        expect(alerts.filter(has_text="RMQ_SYS_TRACE_TOPIC")).to_have_count(0)
+    rocket.get_by_role("link", name=DEAD_LETTERS).click()
+    expect(rocket.locator("h1")).to_contain_text(DEAD_LETTERS)
+    rocket.goto("/rocketmq/groups/archive")
+    expect(rocket.locator(".heading")).to_contain_text("no consumers")
+
+
+def test_system_topics_are_folded_away_among_nsqs(rocket: Page) -> None:
+    rocket.goto("/topics")
+    expect(rocket.get_by_role("link", name=TOPIC, exact=True)).to_be_visible()
+    expect(rocket.get_by_role("link", name="RMQ_SYS_TRACE_TOPIC")).to_have_count(0)
+    rocket.get_by_role("button", name="Show 1 system topic").click()
+    expect(rocket.get_by_role("link", name="RMQ_SYS_TRACE_TOPIC")).to_be_visible()
+
+
+def test_a_topic_is_made_changed_and_deleted(rocket: Page) -> None:
+    rocket.goto("/rocketmq?tab=topics")
+    rocket.get_by_role("button", name="Create a topic").click()
+    dialog = rocket.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("no good")
+    dialog.get_by_role("button", name="Create topic").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("letters, digits")
+    dialog.get_by_label("Name").fill("offers")
+    dialog.get_by_label("Queues that are read").fill("2")
+    dialog.get_by_role("button", name="Create topic").click()
+    expect(rocket.locator("h1")).to_contain_text("offers")
+    expect(row_of(rocket, "brokers", "broker-a")).to_contain_text("read, write")
+    rocket.get_by_role("button", name="Change").click()
+    dialog.get_by_label("Permission").select_option("read only")
+    dialog.get_by_role("button", name="Change topic").click()
+    expect(row_of(rocket, "brokers", "broker-a")).to_contain_text("read only")
+    rocket.get_by_role("button", name="Delete", exact=True).click()
+    dialog.get_by_role("button", name="Delete topic").click()
+    expect(rocket.get_by_text("Topic offers is deleted.")).to_be_visible()
+    expect(row_of(rocket, "topics", TOPIC)).to_be_visible()
+    expect(row_of(rocket, "topics", "offers")).to_have_count(0)
+
+
+def test_deleting_counts_what_is_lost_and_wants_the_name(rocket: Page) -> None:
+    rocket.goto(f"/rocketmq/topics/{TOPIC}")
+    rocket.get_by_role("button", name="Delete", exact=True).click()
+    losses = rocket.get_by_role("dialog").locator(".losses")
+    expect(losses).to_contain_text(f"{MESSAGES} messages on 1 broker are deleted")
+    expect(losses).to_contain_text("3 groups lose their offsets")
+    expect(losses).to_contain_text("NSQ's 1 channel is deleted")
+    expect(rocket.get_by_role("button", name="Delete topic")).to_be_disabled()
+    rocket.keyboard.press("Escape")
+    rocket.goto("/rocketmq/groups/failing")
+    rocket.get_by_role("button", name="Delete", exact=True).click()
+    expect(losses).to_contain_text(f"{BAD} dead letters are deleted")
+    expect(losses).to_contain_text("1 member is online")
+
+
+def test_a_group_is_made_changed_and_deleted(rocket: Page) -> None:
+    rocket.goto("/rocketmq?tab=groups")
+    rocket.get_by_role("button", name="Create a group").click()
+    dialog = rocket.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("auditors")
+    dialog.get_by_label("Retries of a message").fill("-2")
+    dialog.get_by_role("button", name="Create group").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("a whole number from -1")
+    dialog.get_by_label("Retries of a message").fill("3")
+    dialog.get_by_role("button", name="Create group").click()
+    expect(rocket.locator("h1")).to_contain_text("auditors")
+    about = rocket.locator("#about")
+    expect(about).to_contain_text("Retries at most3")
+    rocket.get_by_role("button", name="Change").click()
+    dialog.get_by_label("may consume").uncheck()
+    dialog.get_by_role("button", name="Change group").click()
+    expect(about).to_contain_text("Must not consume frombroker-a")
+    rocket.get_by_role("button", name="Delete", exact=True).click()
+    dialog.get_by_role("button", name="Delete group").click()
+    expect(rocket.get_by_text("Group auditors is deleted.")).to_be_visible()
+    expect(row_of(rocket, "groups", "archive")).to_be_visible()
+    expect(row_of(rocket, "groups", "auditors")).to_have_count(0)
+
+
+def test_what_became_of_a_message_and_consuming_it_directly(rocket: Page, shop: Shop) -> None:
+    rocket.goto(f"/rocketmq/topics/{TOPIC}?tab=messages&key=trade-7")
+    rocket.locator(".messages tbody tr.message").first.get_by_role("button").click()
+    rocket.get_by_role("button", name="What became of it?").click()
+    fate = rocket.locator(".fate")
+    expect(fate.locator("li").filter(has_text="archive")).to_contain_text("waits")
+    billing = fate.locator("li").filter(has_text="billing").first
+    expect(billing).to_contain_text("consumed")
+    expect(fate).to_contain_text("sent by desk")
+    before = len(shop.consumed)
+    billing.get_by_role("button", name="Consume directly").click()
+    rocket.get_by_role("dialog").get_by_role("button", name="Consume directly").click()
+    expect(rocket.get_by_text("The member has consumed it.")).to_be_visible()
+    assert len(shop.consumed) == before + 1
+
+
+def test_accounts_without_secrets(open_page: OpenPage) -> None:
+    with running_guarded() as url:
+        page = open_page(url=url, extra_http_headers={"X-Forwarded-User": "alice"})
+        page.goto("/rocketmq?tab=accounts")
+        expect(row_of(page, "accounts-broker-a", "billing")).to_contain_text("invoices=PUB")
+        expect(row_of(page, "accounts-broker-a", "the-admin")).to_contain_text("administrator")
+        assert SECRET not in page.content()
+        page.set_viewport_size(PHONE)
+        page.wait_for_function(FITS)
+        page.goto("about:blank")
 
 
 def test_a_topic_with_readers_of_both_dialects(rocket: Page) -> None:
@@ -74,7 +183,7 @@ def test_a_topic_with_readers_of_both_dialects(rocket: Page) -> None:
     expect(rocket.locator("#table-queues tbody tr")).to_have_count(4)
     expect(row_of(rocket, "producers", "desk")).to_contain_text("python")
     rocket.set_viewport_size(PHONE)
-    rocket.wait_for_function(_FITS)
+    rocket.wait_for_function(FITS)
 
 
 def test_offsets_are_reset_after_a_preview(rocket: Page, shop: Shop) -> None:
@@ -132,14 +241,19 @@ def test_who_may_only_look_has_no_buttons(open_page: OpenPage, url: str) -> None
     page = open_page(url=url)
     page.goto("/rocketmq/groups/billing")
     expect(page.locator("#table-members tbody tr")).to_have_count(1)
-    expect(page.get_by_role("button", name="Reset offsets")).to_have_count(0)
+    for name in ("Reset offsets", "Change", "Delete"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+    page.goto("/rocketmq?tab=topics")
+    expect(row_of(page, "topics", TOPIC)).to_be_visible()
+    expect(page.get_by_role("button", name="Create a topic")).to_have_count(0)
+    expect(page.get_by_role("link", name="Accounts")).to_have_count(0)
 
 
 def test_over_rocketmq_alone(open_page: OpenPage, shop: Shop) -> None:
     with run_nsqadmin(f"--rocketmq-namesrv-address={shop.name_server.rocketmq}") as admin:
         page = open_page(url=f"http://{admin.http}")
         page.goto("/")
-        expect(row_of(page, "topics", TOPIC)).to_be_visible()
+        expect(page.locator("#attention li").filter(has_text=DEAD_LETTERS)).to_be_visible()
         links = page.get_by_role("navigation", name="Pages").get_by_role("link")
         expect(links).to_have_text(["RocketMQ"])
         page.keyboard.press("/")
