@@ -23,6 +23,7 @@ import { badge, empty, heading, loading, notice, section, tabOf, tabs, tile, til
   from "../widgets/ui.js";
 
 const DEAD_LETTERS = /^%DLQ%|\.dead(#ephemeral)?$/; // as --dead-letter-topic calls them unless told
+const ROCKETMQ_AGAIN_S = 30;
 const LINES_MAX = 16;
 const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title: "Messages" }];
 
@@ -30,7 +31,7 @@ export default function topic(page) {
   const [name] = page.names;
   page.title = name;
   page.follow({ topic: name });
-  const state = { page, name, stats: null, readers: null, damage: [], isUnknown: false,
+  const state = { page, name, stats: null, readers: null, damage: [], isUnknown: false, isRocketmq: false,
     speeds: measure(), hours: new Map() };
   const hour = past(page, { topic: name });
   const nodes = () => state.stats?.nodes.map((each) => each.node);
@@ -46,6 +47,13 @@ export default function topic(page) {
   page.load(async (signal) => {
     state.damage = (await get("/api/damage", { topic: name }, signal)).damage ?? [];
   });
+
+  if (settings.hasRocketmq) {
+    page.load(async (signal) => {
+      const { topics } = await get("/api/rocketmq/topics", { names: "true" }, signal);
+      state.isRocketmq = topics.includes(name);
+    }, ROCKETMQ_AGAIN_S);
+  }
 
   return () => {
     const { stats } = state;
@@ -94,13 +102,15 @@ async function readersOf(name, signal) {
 
 // --- around the tabs -----------------------------------------------------------------------------
 
-function head({ page, name, stats, readers }) {
+function head({ page, name, stats, readers, isRocketmq }) {
   return [
     trail(["Topics", to.topics()], [name, to.topic(name)]),
     heading({
       kind: "Topic",
       title: name,
-      badges: [stats && pausedBadge(stats), ...kinds(name)],
+      badges: [stats && pausedBadge(stats), ...kinds(name),
+        isRocketmq && h("a", { href: to.rocketTopic(name) },
+          badge("RocketMQ", "accent", "The same topic, as RocketMQ has it"))],
       tools: stats && topicActions(page, stats, readers.groups.length),
     }),
   ];
