@@ -83,7 +83,7 @@ def figure(title: str, help: str, expr: str, unit: str = "short") -> Panel:
 
 
 def chart(title: str, help: str, unit: str, *queries: Query) -> Panel:
-    """A chart of expressions of its own."""
+    """A chart of expressions written out in full."""
     return Panel(title, help, unit, queries)
 
 

@@ -40,7 +40,7 @@ def promtool(*words: str) -> str:
 
 
 class Prometheus:
-    """A running one."""
+    """A Prometheus that runs."""
 
     def __init__(self, process: subprocess.Popen[bytes], address: str, rule_file: Path) -> None:
         self._process = process
@@ -86,7 +86,7 @@ class Prometheus:
 def run_prometheus(
     home: Path, jobs: Mapping[str, Sequence[str]], rules: str
 ) -> Iterator[Prometheus]:
-    """One that scrapes these addresses, by job, until the end of the block."""
+    """Run a Prometheus that scrapes these addresses, by job, until the end of the block."""
     address, rule_file, config = unused_address(), home / "rules.yml", home / "prometheus.yml"
     rule_file.write_text(rules)
     scraped = [{"job_name": job, "static_configs": [{"targets": list(addresses)}]}
