@@ -24,6 +24,7 @@ from types import FrameType
 from typing import Any, Final
 
 from penstock.net.gate import raise_file_limit
+from penstock.net.service_manager import ServiceManager
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -61,10 +62,16 @@ def _open_standard_streams() -> None:
 
 
 async def stop_requested() -> None:
-    """Returns when SIGINT or SIGTERM came, or `request_stop` was called; only inside `run`."""
+    """Returns when SIGINT or SIGTERM came, or `request_stop` was called; only inside `run`.
+
+    The daemon serves by now, and it ends afterwards: its service manager is told both.
+    """
     if _stop is None:
         raise RuntimeError("stop_requested() needs a main started by penstock.net.loop.run()")
+    manager = ServiceManager.of(os.environ)
+    manager.ready(asyncio.get_running_loop())
     await _stop.wait()
+    manager.stopping()
 
 
 def request_stop() -> None:

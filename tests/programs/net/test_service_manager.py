@@ -1,0 +1,162 @@
+"""A manager's socket, as systemd opens it, at daemons and at the notices themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.settings import java_properties
+from penstock.net.service_manager import ServiceManager
+
+TIMEOUT_S = 60.0
+WATCHDOG_USEC = "200000"
+
+
+class Manager:
+    """The receiving end: notices, one by one, in their order."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.settimeout(TIMEOUT_S)
+        self._socket.bind(address.replace("@", "\0", 1))
+
+    def next(self) -> str:
+        return self._socket.recv(1024).decode()
+
+    def until(self, notice: str) -> list[str]:
+        """The notices before this one."""
+        return list(iter(self.next, notice))
+
+    def is_quiet(self) -> bool:
+        self._socket.settimeout(0)
+        try:
+            return not self.next()
+        except BlockingIOError:
+            return True
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]:
+    name = f"penstock-test-{os.getpid()}"
+    manager = Manager(str(tmp_path / "n") if request.param == "path" else f"@{name}")
+    yield manager
+    manager.close()
+
+
+def command(program: str, home: Path) -> list[str]:
+    """A daemon on free ports, with all that it writes below ``home``."""
+    flags = {
+        "nsqd": ["--tcp-address=127.0.0.1:0", f"--data-path={home}"],
+        "nsqlookupd": ["--tcp-address=127.0.0.1:0"],
+        "nsqadmin": ["--nsqd-http-address=127.0.0.1:1"],
+    }.get(program)
+    if flags is not None:
+        flags.append("--http-address=127.0.0.1:0")
+    else:
+        file = home / "file.properties"
+        properties = {"bindAddress": "127.0.0.1", "listenPort": 0, "storePathRootDir": home / "s",
+                      "brokerIP1": "127.0.0.1", "kvConfigPath": home / "kv"}  # fmt: skip
+        mine = ("listenPort", "bindAddress", "kvConfigPath") if program == "mqnamesrv" else properties
+        file.write_text(java_properties.dumps({name: properties[name] for name in mine}))
+        flags = ["-c", str(file)]
+    return [sys.executable, "-m", f"penstock.cli.{program}", *flags]
+
+
+@pytest.fixture
+def started(
+    request: pytest.FixtureRequest, manager: Manager, tmp_path: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    notify = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": WATCHDOG_USEC}
+    daemon = subprocess.Popen(
+        command(request.param, tmp_path), env={**os.environ, **notify}, stderr=subprocess.PIPE
+    )
+    yield daemon
+    daemon.kill()
+    daemon.communicate()
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+@pytest.mark.parametrize(
+    "started", ["nsqd", "nsqlookupd", "nsqadmin", "mqnamesrv", "mqbroker"], indirect=True
+)
+def test_every_daemon_says_that_it_is_ready_that_it_lives_and_that_it_ends(
+    manager: Manager, started: subprocess.Popen[bytes]
+) -> None:
+    assert [manager.next() for _ in range(4)] == ["READY=1", *["WATCHDOG=1"] * 3]
+    started.send_signal(signal.SIGTERM)
+    assert set(manager.until("STOPPING=1")) <= {"WATCHDOG=1"}
+    assert started.wait(TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+@pytest.mark.parametrize("started", ["nsqlookupd"], indirect=True)
+def test_a_daemon_that_hangs_gives_no_sign_of_life(
+    manager: Manager, started: subprocess.Popen[bytes]
+) -> None:
+    assert manager.until("WATCHDOG=1") == ["READY=1"]
+    started.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, started.pid, os.WSTOPPED)
+    while not manager.is_quiet():
+        pass
+    manager._socket.settimeout(3 * int(WATCHDOG_USEC) / 1e6)
+    with pytest.raises(TimeoutError):
+        manager.next()
+
+
+@pytest.mark.parametrize("manager", ["path"], indirect=True)
+def test_a_daemon_that_cannot_start_is_never_ready(manager: Manager, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "penstock.cli.nsqd", f"--data-path={tmp_path / 'absent'}"]
+    environment = {**os.environ, "NOTIFY_SOCKET": manager.address}
+    done = subprocess.run(words, env=environment, capture_output=True, timeout=TIMEOUT_S)
+    assert done.returncode == 1
+    assert manager.is_quiet()
+
+
+async def test_without_a_watchdog_the_loop_has_nothing_to_do(manager: Manager) -> None:
+    told = ServiceManager.of({"NOTIFY_SOCKET": manager.address})
+    told.ready(asyncio.get_running_loop())
+    told.stopping()
+    assert [manager.next(), manager.next()] == ["READY=1", "STOPPING=1"]
+    assert manager.is_quiet()
+
+
+async def test_the_watchdog_of_another_process_is_not_ours(manager: Manager) -> None:
+    told = ServiceManager.of(
+        {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
+    )
+    told.ready(asyncio.get_running_loop())
+    assert manager.next() == "READY=1"
+    assert manager.is_quiet()
+
+
+async def test_children_do_not_speak_for_the_daemon(manager: Manager) -> None:
+    environment = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "1", "WATCHDOG_PID": "1"}
+    ServiceManager.of(environment)
+    assert environment == {}
+
+
+@pytest.mark.parametrize("address", ["vsock:2:1", "/no/such/socket"])
+async def test_a_manager_that_cannot_be_told_costs_a_line_of_the_log(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "penstock.service"):
+        ServiceManager.of({"NOTIFY_SOCKET": address}).ready(asyncio.get_running_loop())
+    assert [f"NOTIFY_SOCKET={address}" in each for each in caplog.messages] == [True]
+
+
+async def test_without_a_manager_nothing_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+    ServiceManager.of({}).ready(asyncio.get_running_loop())
+    assert caplog.messages == []
