@@ -31,10 +31,10 @@ def main() -> None:
     from penstock.rocketmq.broker.settings import BrokerSettings
 
     try:
-        level = logs.parse_level(words.log_level)
+        level, form = logs.parse_level(words.log_level), logs.parse_form(words.log_format)
     except ValueError as error:
         parser.error(str(error))
-    logs.setup(PREFIX, level)
+    logs.setup(PREFIX, level, form=form)
     try:
         settings = BrokerSettings.load_file(words.configFile)
         if words.namesrvAddr is not None:

@@ -23,7 +23,8 @@ def main() -> None:
 
     prefix = "[mqnamesrv] "
     try:
-        logs.setup(prefix, logs.parse_level(words.log_level))
+        form = logs.parse_form(words.log_format)
+        logs.setup(prefix, logs.parse_level(words.log_level), form=form)
     except ValueError as error:
         parser.error(str(error))
     try:

@@ -16,7 +16,7 @@ def main() -> None:
     from penstock.core import logs
     from penstock.net.loop import run
 
-    logs.setup(options.log_prefix, options.log_level)
+    logs.setup(options.log_prefix, options.log_level, form=options.log_format)
     sys.exit(run(_serve(options)))
 
 

@@ -1,7 +1,7 @@
-"""NSQ's log lines over the standard `logging`, on stderr.
+"""NSQ's log lines over the standard `logging`, on stderr; objects of JSON where they are asked for.
 
 A line is `[nsqd] 2026/01/31 12:30:45.123456 INFO: text`. Other programs parse these lines, so the
-format is a promise. Loggers are `logging.getLogger("penstock.…")`.
+format is a promise, as are the names in an object. Loggers are `logging.getLogger("penstock.…")`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from datetime import datetime
-from typing import NoReturn, TextIO
+from datetime import UTC, datetime
+from typing import Final, NoReturn, TextIO
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -27,6 +27,8 @@ _WORDS = {
     logging.CRITICAL: "FATAL",
 }
 
+_FLAG_WORDS = {level: word for word, level in LEVELS.items()}
+
 # Line ends and terminal escape sequences: they could forge another line or hide one. Tabs stay.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -42,6 +44,14 @@ def parse_level(word: str) -> int:
 def level_word(level: int) -> str:
     """The word NSQ prints for a level: DEBUG, INFO, WARNING, ERROR or FATAL."""
     return _WORDS.get(level, f"LEVEL({level})")
+
+
+def parse_form(word: str) -> str:
+    """The form of a log's lines, text or json (any case). Raises ValueError."""
+    form = word.lower()
+    if form not in _FORMATTERS:
+        raise ValueError(f"invalid log format '{word}' ({', '.join(_FORMATTERS)})")
+    return form
 
 
 class NsqFormatter(logging.Formatter):
@@ -70,10 +80,48 @@ class NsqFormatter(logging.Formatter):
         return f"{self._second_text}.{int((created - second) * 1_000_000):06d}"
 
 
-def setup(prefix: str, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Sends what `penstock` logs from `level` on, and asyncio's warnings, to `stream` or stderr."""
+class JsonFormatter(logging.Formatter):
+    """Makes an object of each record, on one line of ASCII: nothing in it can forge another line.
+
+    `time` is RFC 3339 in UTC, `level` as flags name it, `program` the prefix without its brackets.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._program = prefix.strip(" []")
+
+    def format(self, record: logging.LogRecord) -> str:
+        import json  # most daemons write text
+
+        created = datetime.fromtimestamp(record.created, UTC)
+        fields = {
+            "time": created.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "level": _FLAG_WORDS.get(record.levelno, level_word(record.levelno)),
+            "program": self._program,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+_FORMATTERS: Final = {"text": NsqFormatter, "json": JsonFormatter}
+
+_form = "text"
+
+
+def setup(
+    prefix: str, level: int = logging.INFO, stream: TextIO | None = None, *, form: str = "text"
+) -> None:
+    """Sends what `penstock` logs from `level` on, and asyncio's warnings, to `stream` or stderr.
+
+    `form` is that of all lines from now on, those of `warn` and `die` included.
+    """
+    global _form
+    _form = form
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
-    handler.setFormatter(NsqFormatter(prefix))
+    handler.setFormatter(_FORMATTERS[form](prefix))
     for name, threshold in (("penstock", level), ("asyncio", max(level, logging.WARNING))):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
@@ -105,4 +153,4 @@ def die(prefix: str, text: str) -> NoReturn:
 
 def _write(prefix: str, level: int, text: str) -> None:
     record = logging.LogRecord("penstock", level, "", 0, text, None, None)
-    print(NsqFormatter(prefix).format(record), file=sys.stderr, flush=True)
+    print(_FORMATTERS[_form](prefix).format(record), file=sys.stderr, flush=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.settings import java_properties
 from penstock.net.service_manager import ServiceManager
+from tests.daemon_commands import DAEMONS, command
 
 TIMEOUT_S = 60.0
 WATCHDOG_USEC = "200000"
@@ -44,6 +44,13 @@ class Manager:
         except BlockingIOError:
             return True
 
+    def hears_within(self, seconds: float) -> bool:
+        self._socket.settimeout(seconds)
+        try:
+            return bool(self.next())
+        except TimeoutError:
+            return False
+
     def close(self) -> None:
         self._socket.close()
 
@@ -54,25 +61,6 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
     manager = Manager(str(tmp_path / "n") if request.param == "path" else f"@{name}")
     yield manager
     manager.close()
-
-
-def command(program: str, home: Path) -> list[str]:
-    """A daemon on free ports, with all that it writes below ``home``."""
-    flags = {
-        "nsqd": ["--tcp-address=127.0.0.1:0", f"--data-path={home}"],
-        "nsqlookupd": ["--tcp-address=127.0.0.1:0"],
-        "nsqadmin": ["--nsqd-http-address=127.0.0.1:1"],
-    }.get(program)
-    if flags is not None:
-        flags.append("--http-address=127.0.0.1:0")
-    else:
-        file = home / "file.properties"
-        properties = {"bindAddress": "127.0.0.1", "listenPort": 0, "storePathRootDir": home / "s",
-                      "brokerIP1": "127.0.0.1", "kvConfigPath": home / "kv"}  # fmt: skip
-        mine = ("listenPort", "bindAddress", "kvConfigPath") if program == "mqnamesrv" else properties
-        file.write_text(java_properties.dumps({name: properties[name] for name in mine}))
-        flags = ["-c", str(file)]
-    return [sys.executable, "-m", f"penstock.cli.{program}", *flags]
 
 
 @pytest.fixture
@@ -89,9 +77,7 @@ def started(
 
 
 @pytest.mark.parametrize("manager", ["path"], indirect=True)
-@pytest.mark.parametrize(
-    "started", ["nsqd", "nsqlookupd", "nsqadmin", "mqnamesrv", "mqbroker"], indirect=True
-)
+@pytest.mark.parametrize("started", DAEMONS, indirect=True)
 def test_every_daemon_says_that_it_is_ready_that_it_lives_and_that_it_ends(
     manager: Manager, started: subprocess.Popen[bytes]
 ) -> None:
@@ -111,9 +97,7 @@ def test_a_daemon_that_hangs_gives_no_sign_of_life(
     os.waitid(os.P_PID, started.pid, os.WSTOPPED)
     while not manager.is_quiet():
         pass
-    manager._socket.settimeout(3 * int(WATCHDOG_USEC) / 1e6)
-    with pytest.raises(TimeoutError):
-        manager.next()
+    assert not manager.hears_within(3 * int(WATCHDOG_USEC) / 1e6)
 
 
 @pytest.mark.parametrize("manager", ["path"], indirect=True)

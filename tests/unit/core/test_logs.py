@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ def _restored() -> Iterator[None]:
     names = ("penstock", "asyncio")
     before = [(logging.getLogger(name), *_state(name)) for name in names]
     yield
+    logs.setup("")
     for logger, handlers, propagate, level in before:
         logger.handlers[:] = handlers
         logger.propagate = propagate
@@ -77,6 +79,47 @@ def test_a_second_setup_replaces_the_first() -> None:
     logging.getLogger("penstock").info("once")
     assert first.getvalue() == ""
     assert second.getvalue().count("once") == 1
+
+
+def test_an_object_a_line() -> None:
+    stream = io.StringIO()
+    logs.setup("[nsqd] ", logging.INFO, stream, form="json")
+    logging.getLogger("penstock.x").warning("client %s\n\x85\u2028[nsqd] ä", "a")
+    assert stream.getvalue().isascii()
+    (line,) = stream.getvalue().splitlines()
+    found = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found.pop("time"))
+    assert found == {
+        "level": "warn",
+        "program": "nsqd",
+        "logger": "penstock.x",
+        "message": "client a\n\x85\u2028[nsqd] ä",
+    }
+
+
+def test_a_traceback_stays_in_its_object() -> None:
+    stream = io.StringIO()
+    logs.setup("[nsqd] ", logging.INFO, stream, form="json")
+    try:
+        raise KeyError("reason")
+    except KeyError:
+        logging.getLogger("penstock.x").exception("failed")
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["exception"].endswith("KeyError: 'reason'")
+
+
+def test_the_last_line_has_the_form_of_those_before(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.setup("[nsqd] ", form="json")
+    with pytest.raises(SystemExit):
+        logs.die("[nsqd] ", "cannot start")
+    found = json.loads(capsys.readouterr().err)
+    assert (found["level"], found["message"]) == ("fatal", "cannot start")
+
+
+def test_the_forms_of_a_line() -> None:
+    assert [logs.parse_form(word) for word in ("text", "JSON")] == ["text", "json"]
+    with pytest.raises(ValueError, match=r"invalid log format 'xml' \(text, json\)"):
+        logs.parse_form("xml")
 
 
 def test_asyncio_warns_only() -> None:

@@ -236,6 +236,21 @@ class LogLevel(Kind):
     show_default = show
 
 
+class LogFormat(Kind):
+    """``text`` or ``json``."""
+
+    placeholder = "format"
+    is_choice = True
+
+    def from_flag(self, text: str) -> str:
+        from penstock.core.logs import parse_form
+
+        return parse_form(text)
+
+    def from_config(self, value: Any) -> str:
+        return self.from_flag(str(value))
+
+
 STRING = Kind()
 BOOL = Bool()
 INT = Int()
@@ -244,6 +259,7 @@ DURATION = Duration()
 STRINGS = Strings()
 FLOATS = Floats()
 LOG_LEVEL = LogLevel()
+LOG_FORMAT = LogFormat()
 
 
 def kind_of(default: Any) -> Kind:

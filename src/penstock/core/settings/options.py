@@ -23,7 +23,7 @@ from typing import Any, NoReturn, Self, TypeVar
 from penstock.core.nearest import did_you_mean
 from penstock.core.redaction import without_secrets
 from penstock.core.settings.flags import FlagError, HelpRequested, parse_words
-from penstock.core.settings.option_kinds import BOOL, STRING, FatalFlagError, Kind, kind_of
+from penstock.core.settings.option_kinds import BOOL, LOG_FORMAT, STRING, FatalFlagError, Kind, kind_of
 
 FlagsT = TypeVar("FlagsT", bound="Flags")
 OptionsT = TypeVar("OptionsT", bound="Options")
@@ -129,6 +129,9 @@ class Options(Flags):
     """Base of every daemon's options; made from keywords, or from a command line by `load`."""
 
     config: str = option(default="", help="path to a TOML configuration file")
+    log_format: str = option(
+        "text", "lines of the log: text, as NSQ's, or json, an object each", kind=LOG_FORMAT
+    )
 
 
 def parse(flags_class: type[FlagsT], argv: Sequence[str], program: str) -> FlagsT:

@@ -1,0 +1,47 @@
+"""The log of each daemon as JSON, as a collector of logs reads it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.daemon_commands import DAEMONS, command
+
+TIMEOUT_S = 60.0
+
+
+@pytest.mark.parametrize("program", DAEMONS)
+def test_every_line_of_a_daemons_log_is_an_object(program: str, tmp_path: Path) -> None:
+    words = [*command(program, tmp_path), "--log-format=json"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as daemon:
+        assert daemon.stderr is not None
+        lines = [daemon.stderr.readline()]
+        while b"listening on" not in lines[-1]:
+            assert lines[-1], "ended before it listened"
+            lines.append(daemon.stderr.readline())
+        daemon.send_signal(signal.SIGTERM)
+        _, rest = daemon.communicate(timeout=TIMEOUT_S)
+    for each in (*lines, *rest.splitlines()):
+        found = json.loads(each)
+        assert {"time", "level", "program", "logger", "message"} <= found.keys()
+        assert found["program"] == program
+
+
+def test_the_reason_why_a_daemon_does_not_start_is_an_object(tmp_path: Path) -> None:
+    words = [*command("nsqd", tmp_path / "absent"), "--log-format=json"]
+    done = subprocess.run(words, capture_output=True, timeout=TIMEOUT_S)
+    assert done.returncode == 1
+    last = json.loads(done.stderr.splitlines()[-1])
+    assert (last["level"], last["program"]) == ("fatal", "nsqd")
+
+
+@pytest.mark.parametrize("program", DAEMONS)
+def test_an_unknown_format_is_refused(program: str, tmp_path: Path) -> None:
+    words = [*command(program, tmp_path), "--log-format=xml"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 2
+    assert "invalid log format 'xml' (text, json)" in done.stderr
