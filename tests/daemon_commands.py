@@ -28,7 +28,7 @@ def _flags(program: str, home: Path) -> list[str]:
 
 
 def _properties(program: str, home: Path) -> Path:
-    own = {
+    own: dict[str, dict[str, object]] = {
         "mqnamesrv": {"kvConfigPath": home / "kvConfig.json"},
         "mqbroker": {"storePathRootDir": home / "store", "brokerIP1": "127.0.0.1"},
     }

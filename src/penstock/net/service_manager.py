@@ -48,7 +48,7 @@ class ServiceManager:
         return cls(address, watchdog_s)
 
     def ready(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tell that the program serves, and from now on, for as long as the loop turns, that it lives."""
+        """Tell that the program serves and, from now on, that it lives while the loop turns."""
         self._send("READY=1")
         if self._address and self._watchdog_s:
             self._live(loop)

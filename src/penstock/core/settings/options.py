@@ -23,7 +23,14 @@ from typing import Any, NoReturn, Self, TypeVar
 from penstock.core.nearest import did_you_mean
 from penstock.core.redaction import without_secrets
 from penstock.core.settings.flags import FlagError, HelpRequested, parse_words
-from penstock.core.settings.option_kinds import BOOL, LOG_FORMAT, STRING, FatalFlagError, Kind, kind_of
+from penstock.core.settings.option_kinds import (
+    BOOL,
+    LOG_FORMAT,
+    STRING,
+    FatalFlagError,
+    Kind,
+    kind_of,
+)
 
 FlagsT = TypeVar("FlagsT", bound="Flags")
 OptionsT = TypeVar("OptionsT", bound="Options")
