@@ -1,0 +1,35 @@
+"""The Kubernetes manifests, which Helm makes of the chart: ``python -m tests.deploy.manifests``.
+
+Helm is not needed to test them: the first line has a digest of the chart that they were made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent.parent
+CHART: Final = ROOT / "deploy" / "helm" / "penstock"
+MANIFESTS: Final = ROOT / "deploy" / "kubernetes" / "penstock.yaml"
+KUBERNETES: Final = "1.31"
+
+
+def first_line() -> str:
+    """A comment with the digest of all files of the chart."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
+        name = path.relative_to(CHART).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"# Made by `make manifests` of the chart with digest {digest.hexdigest()}\n"
+
+
+def main() -> None:
+    words = ["helm", "template", "penstock", str(CHART), f"--kube-version={KUBERNETES}"]
+    made = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    MANIFESTS.write_text(first_line() + made.replace("managed-by: Helm", "managed-by: kubectl"))
+
+
+if __name__ == "__main__":
+    main()

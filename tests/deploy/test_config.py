@@ -1,0 +1,62 @@
+"""The sample configurations, each loaded by its daemon."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .manifests import ROOT
+
+CONFIG = ROOT / "deploy" / "config"
+SAMPLES = sorted(CONFIG.iterdir())
+TIMEOUT_S = 60.0
+
+
+def elsewhere(sample: Path, home: Path) -> Path:
+    """A copy whose ports are free ones of this host alone, and whose folders are below ``home``."""
+    text = re.sub(
+        r'^(\w*_address = )"[\d.]+:\d+"', r'\1"127.0.0.1:0"', sample.read_text(), flags=re.M
+    )
+    text = re.sub(r"^listenPort=\d+", "listenPort=0", text, flags=re.M)
+    text = text.replace("bindAddress=0.0.0.0", "bindAddress=127.0.0.1")
+    text = text.replace("namesrvAddr=127.0.0.1:9876", "namesrvAddr=")
+    copy = home / sample.name
+    copy.write_text(text.replace("/var/lib/penstock", str(home)))
+    return copy
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: str(sample.name))
+def test_the_daemon_starts_on_its_sample_and_finds_nothing_strange(
+    sample: Path, tmp_path: Path
+) -> None:
+    program = sample.stem
+    (tmp_path / program).mkdir()
+    flag = "--config" if sample.suffix == ".toml" else "-c"
+    words = [
+        sys.executable,
+        "-m",
+        f"penstock.cli.{program}",
+        flag,
+        str(elsewhere(sample, tmp_path)),
+    ]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as daemon:
+        assert daemon.stderr is not None
+        lines = [daemon.stderr.readline()]
+        while b"listening on" not in lines[-1]:
+            assert lines[-1], b"".join(lines).decode()
+            lines.append(daemon.stderr.readline())
+        daemon.send_signal(signal.SIGTERM)
+        _, rest = daemon.communicate(timeout=TIMEOUT_S)
+    log = (b"".join(lines) + rest).decode()
+    assert daemon.returncode == 0
+    assert not re.search("WARNING|ERROR|unknown|no effect", log), log
+
+
+def test_each_daemon_has_a_sample() -> None:
+    daemons = {"nsqd", "nsqlookupd", "nsqadmin", "mqnamesrv", "mqbroker"}
+    assert {sample.stem for sample in SAMPLES} == daemons
