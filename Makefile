@@ -12,7 +12,7 @@ TOGETHER := -n auto --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide mqadmin-page mqadmin-samples monitoring clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -193,6 +193,9 @@ spark-options: install  ## write the options of Spark's source into docs/spark.m
 
 client-guide: install  ## write docs/client-guide.md: what a client of NSQ owes, and what shows it
 	@$(BIN)/python -m tests.conformance.client_duties
+
+manifests: dev  ## write deploy/kubernetes/penstock.yaml from the chart, with helm
+	@$(BIN)/python -m tests.deploy.manifests
 
 mqadmin-page: install  ## write mqadmin's sub-commands into docs/mqadmin.md
 	@$(BIN)/python -m tests.conformance.mqadmin_page

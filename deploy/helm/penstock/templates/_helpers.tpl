@@ -1,0 +1,65 @@
+{{- define "penstock.name" -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "penstock.selector" -}}
+app.kubernetes.io/name: {{ .part }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- end -}}
+
+{{- define "penstock.labels" -}}
+{{ include "penstock.selector" . }}
+app.kubernetes.io/part-of: penstock
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- end -}}
+
+{{- define "penstock.image" -}}
+image: "{{ .Values.image.name }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end -}}
+
+{{- define "penstock.pod-security" -}}
+automountServiceAccountToken: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "penstock.container-security" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- /* Alive is a daemon that answers, ready one that does its work. Of nsqd /info is asked whether it
+lives: /ping fails when its disk is full, which a restart would not mend, and consumers go on. */ -}}
+{{- define "penstock.probes" -}}
+startupProbe:
+  httpGet: {path: {{ . }}, port: http}
+  periodSeconds: 5
+  # A big log is looked through after a crash: an hour.
+  failureThreshold: 720
+livenessProbe:
+  httpGet: {path: {{ . }}, port: http}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /ready, port: http}
+  periodSeconds: 5
+  timeoutSeconds: 3
+{{- end -}}
+
+{{- /* Each nsqlookupd has a name, and every nsqd registers with all of them. */ -}}
+{{- define "penstock.lookupds" -}}
+{{- $name := include "penstock.name" .root -}}
+{{- range until (int .root.Values.nsqlookupd.replicas) }}
+- --{{ $.flag }}={{ $name }}-nsqlookupd-{{ . }}.{{ $name }}-nsqlookupd-nodes:{{ $.port }}
+{{- end }}
+{{- end -}}
