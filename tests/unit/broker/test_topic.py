@@ -348,9 +348,12 @@ def test_publishes_to_several_queues_share_a_batch_with_those_of_their_queue(wor
 
 def test_a_topic_that_is_split_again_keeps_its_queues(world: World) -> None:
     topic = world.topic
+    world.broker.split(topic, 3, 3)
+    queues = topic.queues
     for spread in (3, 2, 0):
         world.broker.split(topic, 3, spread)
         world.fill(2)
+    assert topic.queues is queues, "two would write to the same files"
     assert [topic.queues.bounds(queue)[1] for queue in range(3)] == [4, 2, 0]
 
 

@@ -166,6 +166,7 @@ def test_spent_messages_that_cannot_be_read_are_tried_again_soon(world: World) -
     world.restart()
     channel = world.topic.channels["c"]
     channel.limit_attempts(1, "t.dead")
+    world.broker.tick(world.now)
     world.disk.fail("read", within=".log")
     assert channel.take_spent(world.now) is None
     assert channel.state.spent.count == 2
