@@ -17,8 +17,14 @@ from penstock.core.errors import PenstockError
 
 FOUND_BY_NAME: Final = ("pyspark_nsq", "pyspark_rocketmq")
 """The packages that Spark itself looks for, one a data source."""
-LEFT_OUT: Final = frozenset({"penstock/spark/channel/stager.py", "penstock/spark/channel/pile.py"})
-"""They stand on NSQ's client and run where Penstock is installed, beside the driver."""
+LEFT_OUT: Final = frozenset(
+    {
+        "penstock/spark/channel/stager.py",
+        "penstock/spark/channel/pile.py",
+        "penstock/core/logs.py",
+    }
+)
+"""They run where Penstock is installed, on NSQ's client beside the driver or in a daemon."""
 _SOURCE = Path(penstock.__file__).parents[1]
 
 

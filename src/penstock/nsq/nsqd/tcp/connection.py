@@ -169,6 +169,7 @@ class Connection(asyncio.Protocol):
         self._end()
         self._schedule_beat(0)
         self.outbox.close()
+        del self.session  # or the two would wait for the garbage collector, which seldom comes
         logger.info("PROTOCOL(V2): [%s] exiting ioloop", self.remote_address)
 
     def pause_writing(self) -> None:

@@ -104,9 +104,10 @@ async def test_a_lost_connection_goes_on_to_nothing(
 ) -> None:
     client.send(AUTH + pub("t", b"x"))
     await nsqd.until(lambda: waiting.asked == ["AUTH"])
+    session = waiting.served.session
     client.transport.abort()
     waiting.served.transport.abort()
-    await nsqd.until(lambda: waiting.served.session not in nsqd.nsqd.sessions)
+    await nsqd.until(lambda: session not in nsqd.nsqd.sessions)
     waiting.served.resume()
     waiting.served.fail("E_AUTH_FAILED AUTH failed")
     assert "t" not in nsqd.nsqd.node.broker.topics

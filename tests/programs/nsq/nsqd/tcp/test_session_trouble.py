@@ -98,8 +98,9 @@ async def test_a_client_that_never_reads_is_cut_off(nsqd: Running) -> None:
         for _ in range(20):
             assert await producer.ask(mpub("t", *[bytes(100_000)] * 10)) == b"OK"
         slow = await blocked(nsqd)
+        session = slow.session
         beat_quickly(slow)
-        await nsqd.until(lambda: slow.session not in nsqd.nsqd.sessions)
+        await nsqd.until(lambda: session not in nsqd.nsqd.sessions)
     finally:
         sock.close()
 
