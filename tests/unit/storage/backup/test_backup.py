@@ -74,6 +74,30 @@ def test_another_backup_copies_what_is_new(data: Path) -> None:
     assert files(restored(data, second.moment, "second")) == new
 
 
+def test_topics_that_are_being_deleted_are_left_out(data: Path) -> None:
+    before = files(data)
+    for name in ("halfway", "orders"):
+        shutil.copytree(data / "topics" / "orders@0", data / "topics" / f"{name}@0.deleted")
+    assert files(restored(data, taken(data).moment)) == before
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_left_out(data: Path) -> None:
+    before = files(data)
+    gone = data / "topics" / "gone@0"
+    shutil.copytree(data / "topics" / "orders@0", gone)
+
+    class Deleting(OsDisk):
+        def read_file(self, path: str) -> bytes | None:
+            content = super().read_file(path)
+            if path.startswith(str(gone)):
+                shutil.rmtree(gone, ignore_errors=True)
+            return content
+
+    folder = str(data.parent / "backups")
+    made = take(Deleting(), str(data), folder, SYSTEM_CLOCK.wall_ns(), OTHERS)
+    assert files(restored(data, made.moment)) == before
+
+
 def test_a_log_with_another_history_does_not_pass_for_the_one_that_is_known(data: Path) -> None:
     first, before = taken(data), files(data)
     shutil.rmtree(data / "topics")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.errors import StorageError
+from penstock.core.errors import StorageError, TooManyFilesError
+from penstock.storage.backup import source
 from penstock.storage.backup.source import Growing, queue_files
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.journal import JOURNAL_FILE
@@ -41,6 +42,62 @@ def test_all_is_read_again_if_retention_deletes_segments_meanwhile(tmp_path: Pat
         assert files.small[JOURNAL_FILE] == b"as noted after that 0"
         names = [name for name in files.growing if name.endswith(".log")]
     assert names == [each.name for each in segments(folder)]
+
+
+class Listed(OsDisk):
+    """A disk on which something happens once, right after the segments to be opened are listed."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = happens
+        self._left = 3  # listings: for the oldest segment, for the small files, for the segments
+
+    def list(self, directory: str) -> list[str]:
+        names = super().list(directory)
+        self._left -= any(name.endswith(".log") for name in names)
+        if self._left == 0:
+            self._happens()
+        return names
+
+
+def test_all_is_read_again_if_a_segment_is_gone_before_it_is_opened(tmp_path: Path) -> None:
+    folder = healthy(tmp_path)
+    before = segments(folder)
+
+    def retention() -> None:
+        if segments(folder) == before:
+            before[0].unlink()
+            (folder / JOURNAL_FILE).write_bytes(b"as noted after that")
+
+    with queue_files(Listed(retention), str(folder)) as files:
+        assert files is not None
+        assert files.small[JOURNAL_FILE] == b"as noted after that"
+        assert [name for name in files.growing if name.endswith(".log")] == [
+            each.name for each in before[1:]
+        ]
+
+
+def test_too_many_open_files_are_an_error_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = healthy(tmp_path)
+    opened: list[Growing] = []
+    closed: list[Growing] = []
+
+    class Limited(Growing):
+        def __init__(self, path: str, *, is_newest: bool = False) -> None:
+            if len(opened) == 2:
+                raise TooManyFilesError(f"{path}: Too many open files")
+            super().__init__(path, is_newest=is_newest)
+            opened.append(self)
+
+        def close(self) -> None:
+            super().close()
+            closed.append(self)
+
+    monkeypatch.setattr(source, "Growing", Limited)
+    with pytest.raises(TooManyFilesError, match="Too many open files"):
+        queue_files(OsDisk(), str(folder)).__enter__()
+    assert closed == opened[::-1] != []
 
 
 def test_what_is_deleted_after_the_look_stays_readable(tmp_path: Path) -> None:

@@ -63,6 +63,28 @@ def test_files_and_folders_are_removed_replaced_and_renamed_in_memory_alone(real
     assert sorted(each.name for each in real.rglob("*")) == ["below", "file", "folder"]
 
 
+def test_a_file_that_nothing_has_changed_is_read_from_the_real_disk(real: Path) -> None:
+    disk = DryDisk()
+    buffer = bytearray(b".......")
+    assert disk.read_into(str(real / "folder" / "below"), buffer) == 5
+    assert buffer == b"below.."
+    assert disk.read_into(str(real / "never there"), buffer) is None
+    assert buffer == b"below.."
+    disk.rename(str(real / "file"), str(real / "moved"))
+    assert disk.read_file(str(real / "moved")) == b"0123456789"
+
+
+def test_a_folder_goes_with_what_was_written_in_it(real: Path) -> None:
+    disk = DryDisk()
+    for name in ("folder/below", "folder/new", "folder of another"):
+        disk.replace_file(str(real / name), b"written")
+    disk.remove_tree(str(real / "folder"))
+    assert disk.list(str(real / "folder")) == []
+    assert disk.read_file(str(real / "folder" / "below")) is None
+    assert disk.read_file(str(real / "folder" / "new")) is None
+    assert disk.read_file(str(real / "folder of another")) == b"written"
+
+
 def test_what_it_holds_in_memory_is_bounded(real: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_disk, "MEMORY_MAX", 10)
     disk = DryDisk()

@@ -48,6 +48,8 @@ def test_damage_stays_pending_until_it_is_accepted(
     disk.crash("written")
     damage = record(disk)
     assert (damage.pending, damage.lost_messages) == ([], 3)
+    (known,) = damage.known
+    assert (known.first, known.next, known.copy) == (20, 23, "a.log-10.bad")
 
 
 def test_what_is_known_is_not_reported_again(disk: FaultyDisk) -> None:
@@ -69,7 +71,7 @@ def test_gaps_below_the_start_of_the_log_are_forgotten(disk: FaultyDisk) -> None
     damage = record(disk)
     damage.report(BAD)
     damage.accept(23)
-    assert list(damage.lost_ranges()) == []
+    assert damage.known == list(damage.lost_ranges()) == []
     assert damage.lost_messages == 3
 
 
@@ -77,6 +79,7 @@ def test_what_is_no_loss_is_counted_and_not_pending(disk: FaultyDisk) -> None:
     damage = record(disk)
     damage.report(BAD, is_loss=False)
     assert (damage.pending, damage.lost_messages) == ([], 3)
+    assert record(disk).known == [BAD]
     assert list(record(disk).lost_ranges()) == [(20, 23)]
 
 
