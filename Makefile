@@ -88,7 +88,7 @@ format: dev  ## let ruff mend style and format
 types: dev  ## mypy --strict, over tests as well
 	@$(BIN)/mypy
 
-ci: install lint types test  ## what CI runs
+ci: install lint types coverage test  ## what CI runs
 
 bench: install  ## nsqd's speed, beside a Go nsqd when one is on PATH
 	@$(BIN)/python bench/nsqd.py
