@@ -29,6 +29,8 @@ _FIRST: Final = {PLAIN: 0, ROCKET: ROCKET_FIRST}
 _TOLD: Final = re.compile(r" (?:ERROR|FATAL): ")
 _HINTED: Final = re.compile(r" (?:WARNING|ERROR|FATAL): ")
 ALL: Final = 1 << 62
+_TEXTS: Final = frozenset({".json", ".dat", ".bak"})
+_DIGITS: Final = b"0123456789"
 
 
 @dataclass
@@ -87,6 +89,8 @@ def _cases(pristine: Path, samples: int, rng: random.Random) -> Iterator[Case]:
         yield _overwritten(path, "zeros", start, bytes(min(512, size - start)))
         yield _overwritten(path, "noise", start, rng.randbytes(min(512, size - start)))
         yield _overwritten(path, "noise behind its end", size, rng.randbytes(100))
+        if path.suffix in _TEXTS:
+            yield from _miscounted(path, (pristine / path).read_bytes(), samples, rng)
         yield _deleted(path)
         alike = [other for other in paths if other.suffix == path.suffix and other != path]
         for other in rng.sample(alike, min(2, len(alike))):
@@ -116,6 +120,14 @@ def _overwritten(path: Path, what: str, start: int, junk: bytes) -> Case:
         (root / path).write_bytes(data[:start] + junk + data[start + len(junk) :])
 
     return Case(f"{what} at {start}", path, spoil, [(path, start, start + len(junk))])
+
+
+def _miscounted(path: Path, data: bytes, samples: int, rng: random.Random) -> Iterator[Case]:
+    """Other digits, which leave the file readable."""
+    places = [at for at, byte in enumerate(data) if byte in _DIGITS]
+    for place in rng.sample(places, min(samples, len(places))):
+        other = rng.choice([digit for digit in _DIGITS if digit != data[place]])
+        yield _overwritten(path, f"{chr(data[place])} made {chr(other)}", place, bytes([other]))
 
 
 def _deleted(path: Path) -> Case:

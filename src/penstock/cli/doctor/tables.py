@@ -26,8 +26,9 @@ def examine_tables(disk: Disk, data_path: str) -> Iterator[Finding]:
         if _is_readable(disk.read_file(path)):
             if seal.is_broken(disk.read_file(path) or b""):
                 yield warning("table", path, "it is not as the broker wrote it",
-                              "If you have edited it, all is well. If not, it is damaged: compare "
-                              f"it with {name}{BACKUP}.")  # fmt: skip
+                              f"A start takes its previous content from {name}{BACKUP} if that is "
+                              "as it was written. If you have edited it, delete its member "
+                              f"{seal.MEMBER}.")  # fmt: skip
         elif _is_readable(disk.read_file(path + BACKUP)):
             yield warning("table", path, "it is damaged", "A start takes its previous content from "
                           f"{name}{BACKUP}; changes after that are lost.")  # fmt: skip

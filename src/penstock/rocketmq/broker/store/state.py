@@ -1,10 +1,11 @@
 """The broker's tables in files: JSON as Java writes it, ``<store path>/config/<name>``.
 
 A file is replaced atomically. Its previous content is kept as ``<name>.bak`` and is used if the
-file itself is empty, damaged or missing. If neither can be read, the broker does not start until an
-operator has decided: no table silently begins at 0. If both are gone, or the content is not what
-was written (``seal``), it may be an operator's doing: the broker starts with what is there and logs
-it as an error.
+file itself is empty, damaged, missing or not as it was written (``seal``): one wrong digit can turn
+an offset into a later one, behind messages that nobody has read. If neither can be read, the broker
+does not start until an operator has decided: no table silently begins at 0. If both are gone, or
+the best there is has changed, it may be an operator's doing: the broker starts with what is there
+and logs it as an error.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ALWAYS: Final = frozenset({TOPICS, GROUPS, OFFSETS})
 BACKUP: Final = ".bak"
 DAMAGED: Final = ".damaged"
 """The suffix of the copy of a file that could not be read."""
+_CHANGED: Final = "is not as it was written"
 _INTERVAL_S_MIN: Final = 0.1
 
 _log = logging.getLogger("penstock.mqbroker")
@@ -129,27 +131,38 @@ class _File:
         data, before = self._disk.read_file(self._path), self._disk.read_file(backup)
         if data is None and before is None:
             return False
-        problem = _problem(data, load)
+        problem = _changed(data) or _problem(data, load)
         if problem is None:
             self._content = data
-            if data is not None and seal.is_broken(data):
-                _log.error("%s is not as it was written: if nobody has edited it, it is damaged; "
-                           "its previous content is in %s", self._path, backup)  # fmt: skip
             return True
-        useless = _problem(before, load)
-        if useless is not None:
+        useless = _changed(before) or _problem(before, load)
+        if useless is None:
+            self._take_backup(problem, data, before)
+        elif problem == _CHANGED and _problem(data, load) is None:
+            _log.error("%s %s, and %s %s: if nobody has edited it, it is damaged",
+                       self._path, problem, backup, useless)  # fmt: skip
+            self._content = data
+        elif useless == _CHANGED and _problem(before, load) is None:
+            self._take_backup(problem, data, before)
+        else:
             raise ConfigError(
                 f"{self._path} {problem}, and {backup} {useless}: put back a good copy of one, "
                 "or delete both to begin without their content"
             )
-        _log.error("%s %s: taking its previous content from %s; later changes are lost",
-                   self._path, problem, backup)  # fmt: skip
-        if data:
-            self._disk.replace_file(self._path + DAMAGED, data)
+        return True
+
+    def _take_backup(self, problem: str, data: bytes | None, before: bytes | None) -> None:
+        """Put the previous content, which is loaded, in the file's place, and keep the file."""
         assert before is not None
+        damaged = self._path + DAMAGED
+        remedy = f'; if it was edited, put {damaged} back without its "checksum"'
+        _log.error("%s %s: taking its previous content from %s; later changes are lost%s",
+                   self._path, problem, self._path + BACKUP,
+                   remedy if problem == _CHANGED else "")  # fmt: skip
+        if data:
+            self._disk.replace_file(damaged, data)
         self._disk.replace_file(self._path, before)
         self._content = before
-        return True
 
     def take(self) -> tuple[int, Any]:
         """A copy of the table, with its number."""
@@ -172,6 +185,11 @@ class _File:
                 self._disk.replace_file(self._path, data)
                 self._content = data
             self._written = number
+
+
+def _changed(data: bytes | None) -> str | None:
+    """The problem of a file whose content is not what its checksum was computed of."""
+    return _CHANGED if data is not None and seal.is_broken(data) else None
 
 
 def _problem(data: bytes | None, load: Load) -> str | None:

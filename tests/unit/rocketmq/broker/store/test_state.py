@@ -143,24 +143,81 @@ def test_without_a_backup_a_damaged_file_is_one_clear_line_and_no_start(
     assert (directory / "t.json").read_bytes() == content
 
 
-@pytest.mark.parametrize("name", ["t.json", "t.json.bak"])
-def test_an_edited_or_damaged_value_is_taken_and_logged(
-    disk: CountingDisk, directory: Path, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def saved(disk: CountingDisk, directory: Path) -> Path:
+    """A file with the value 6, behind a backup with 5."""
     state, table = opened(disk, directory)
     for number in (5, 6):
         table.values["abc"] = number
         state.save("t.json")
-    file = directory / name
+    return directory / "t.json"
+
+
+def change(file: Path) -> None:
+    """Turn one letter into another, so that it is JSON as before."""
     file.write_bytes(file.read_bytes().replace(b'"abc"', b'"abb"'))
-    if name == "t.json":
-        assert opened(disk, directory)[1].values == {"abb": 6}
-        (record,) = caplog.records
-        assert record.levelname == "ERROR"
-        assert record.getMessage().startswith(f"{file} is not as it was written: ")
+
+
+def test_a_changed_value_gives_way_to_the_content_before(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = saved(disk, directory)
+    change(file)
+    changed = file.read_bytes()
+    assert opened(disk, directory)[1].values == {"abc": 5}
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage() == (
+        f"{file} is not as it was written: taking its previous content from {file}.bak; later "
+        f'changes are lost; if it was edited, put {file}.damaged back without its "checksum"'
+    )
+    assert (directory / "t.json.damaged").read_bytes() == changed
+
+
+def test_an_edited_file_without_its_checksum_is_taken(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = saved(disk, directory)
+    change(file)
+    edited = json.loads(file.read_bytes())
+    del edited["checksum"]
+    file.write_text(json.dumps(edited, indent=2))
+    assert opened(disk, directory)[1].values == {"abb": 6}
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("backup", ["changed", "damaged", "missing"])
+def test_a_changed_value_without_a_good_backup_is_taken_and_logged(
+    disk: CountingDisk, directory: Path, backup: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = saved(disk, directory)
+    before = directory / "t.json.bak"
+    change(file)
+    if backup == "changed":
+        change(before)
     else:
-        assert opened(disk, directory)[1].values == {"abc": 6}
-        assert not caplog.records
+        before.write_bytes(b"{") if backup == "damaged" else before.unlink()
+    assert opened(disk, directory)[1].values == {"abb": 6}
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith(f"{file} is not as it was written, and {before} is ")
+
+
+def test_a_changed_backup_is_better_than_a_damaged_file(
+    disk: CountingDisk, directory: Path
+) -> None:
+    file = saved(disk, directory)
+    file.write_bytes(b"{")
+    change(directory / "t.json.bak")
+    assert opened(disk, directory)[1].values == {"abb": 5}
+
+
+def test_a_changed_backup_is_of_no_account_beside_its_file(
+    disk: CountingDisk, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved(disk, directory)
+    change(directory / "t.json.bak")
+    assert opened(disk, directory)[1].values == {"abc": 6}
+    assert not caplog.records
 
 
 def test_a_file_of_javas_broker_has_no_checksum_and_is_taken(
