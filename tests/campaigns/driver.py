@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ from tests.environments import python_with, site_packages
 from tests.processes import below
 
 from . import queries
-from .queries import QUERIES, checkpoint
+from .queries import checkpoint
 
 MASTER: Final = "local-cluster[2,1,1024]"
 FINISH_S_MAX: Final = 900.0
@@ -37,8 +38,9 @@ WORKER: Final = b"\0-m\0pyspark"
 class Driver:
     """The program of the queries, killed and started again over the same folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
         self._folder = folder
+        self._names = names
         self._log = folder / "driver.log"
         self._start = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,7 +127,7 @@ class Driver:
 
     def batches(self, kind: str) -> dict[str, int]:
         """The last batch of each query that is in its log of ``offsets`` or ``commits``."""
-        return {name: _last(checkpoint(self._folder, name) / kind) for name in QUERIES}
+        return {name: _last(checkpoint(self._folder, name) / kind) for name in self._names}
 
 
 def _last(folder: Path) -> int:

@@ -50,7 +50,9 @@ ARCHIVES: Final = [name for name, query in QUERIES.items() if query.sink == "par
 COPIES: Final = [name for name, query in QUERIES.items() if query.sink == "nsq"]
 """Those that write to a topic of their name."""
 PLACES: Final = "places.json"
-"""The file with the format and the options of each place, and the options of the sinks."""
+"""The file with the queries to run, the format and the options of each place, and the options of
+the sinks.
+"""
 READ: Final = {"startingOffsets": "earliest", "timeout": "60"}
 """A node that is down is waited for."""
 SMALL: Final = {"maxRecordsPerTrigger": "6000", "maxRecordsPerPartition": "2000"}
@@ -67,6 +69,7 @@ class Queries:
         self._folder = folder
         self._batches = batches
         self._places = json.loads((folder / PLACES).read_text())
+        self.names: list[str] = self._places["queries"]
 
     def start(self, name: str, **trigger: Any) -> StreamingQuery:
         """Start one, or start it again."""
@@ -88,7 +91,7 @@ class Queries:
 
     def export(self) -> None:
         """Write what a reader of each archive sees into one file beside it."""
-        for name in ARCHIVES:
+        for name in filter(ARCHIVES.__contains__, self.names):
             rows = self._spark.read.parquet(str(self._folder / name)).toArrow()
             pq.write_table(rows, exported(self._folder, name))
 
@@ -104,7 +107,7 @@ def exported(folder: Path, name: str) -> Path:
 
 
 def _keep_running(spark: SparkSession, queries: Queries) -> None:
-    running = {name: _live(queries, name) for name in QUERIES}
+    running = {name: _live(queries, name) for name in queries.names}
     while True:
         with suppress(StreamingQueryException):
             spark.streams.awaitAnyTermination()
@@ -128,7 +131,7 @@ def main() -> None:
     queries = Queries(spark, folder, LARGE if finishing else SMALL)
     if not finishing:
         _keep_running(spark, queries)
-    for query in [queries.start(name, availableNow=True) for name in QUERIES]:
+    for query in [queries.start(name, availableNow=True) for name in queries.names]:
         query.awaitTermination()
     queries.export()
     spark.stop()

@@ -10,7 +10,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -45,16 +45,20 @@ LOSS: Final = ("failOnDataLoss", "is lost", "another query", "set aside")
 class Attack:
     """The programs, and what befalls them."""
 
-    def __init__(self, stack: ExitStack, folder: Path, rng: random.Random) -> None:
+    def __init__(
+        self, stack: ExitStack, folder: Path, rng: random.Random, names: Sequence[str]
+    ) -> None:
         self._rng = rng
+        self._queries = {name: QUERIES[name] for name in names}
         self._folder = folder
         self.source = stack.enter_context(run_node(*FLAGS))
         self.sinks = [stack.enter_context(run_node(*FLAGS)) for _ in range(2)]
         namesrv = stack.enter_context(run_mqnamesrv())
         self.broker = stack.enter_context(run_mqbroker(name_server=namesrv.rocketmq))
-        self.driver = Driver(folder)
+        self.driver = Driver(folder, names)
         stack.callback(self.driver.kill)
         places = {
+            "queries": list(names),
             "log": _place("nsq", nsqd_http_address=self.source.http),
             "broker's log": _place("rocketmq", nsqd_http_address=self.broker.http),
             "broker": _place("rocketmq", namesrvAddr=namesrv.rocketmq),
@@ -109,7 +113,7 @@ class Attack:
         """Kill this one, at a moment by chance, and start it again."""
         await asyncio.sleep(self._rng.uniform(0, CALM_S_MAX))
         planned, done = self.driver.batches("offsets"), self.driver.batches("commits")
-        self.in_batch.update((victim, name) for name in QUERIES if planned[name] > done[name])
+        self.in_batch.update((victim, name) for name in self._queries if planned[name] > done[name])
         await self.victims[victim]()
         self.kills[victim] += 1
 
@@ -150,7 +154,7 @@ class Attack:
         ]
         await asyncio.to_thread(self.driver.finish)
         rows = {}
-        for name, query in QUERIES.items():
+        for name, query in self._queries.items():
             ledger = copy.deepcopy(feeds[query.topic].ledger)
             await self._read(name, ledger)
             report = ledger.report()
@@ -191,12 +195,14 @@ async def _post(node: Node, path: str) -> None:
     assert answer.status == 200, (path, answer.status, answer.body)
 
 
-async def kills_under_spark(rounds: int, rng: random.Random) -> Result:
+async def kills_under_spark(
+    rounds: int, rng: random.Random, names: Sequence[str] = tuple(QUERIES)
+) -> Result:
     """Kill one of the programs each round, in turn, while producers and queries go on."""
     found: list[str] = []
     rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as name, ExitStack() as stack:
-        attack = Attack(stack, Path(name), rng)
+        attack = Attack(stack, Path(name), rng, names)
         feeds = {
             NSQ: NsqFeed(attack.source, NSQ, rng),
             ROCKETMQ: RocketmqFeed(attack.broker, ROCKETMQ, rng),
