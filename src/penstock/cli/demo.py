@@ -150,9 +150,10 @@ class _Demo:
         if not taken:
             return ports
         ports = Ports.free()
+        (nsqd,) = ports.nsqds
         self._display.note(
             f"port {', '.join(map(str, taken))} in use: this demo takes free ones, "
-            f"{ports.nsqd_tcp} and {ports.nsqd_http} for nsqd, "
+            f"{nsqd.tcp} and {nsqd.http} for nsqd, "
             f"{ports.lookupd_tcp} and {ports.lookupd_http} for nsqlookupd, "
             f"{ports.admin_http} for nsqadmin"
         )

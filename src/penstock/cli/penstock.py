@@ -37,6 +37,7 @@ app.command(dlq)
 def up(
     *,
     data_path: Path = Path("run/up"),
+    nodes: Annotated[int, Parameter(validator=Number(gte=1, lte=9))] = 1,
     spark: bool = True,
     free_ports: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -46,6 +47,8 @@ def up(
     ----------
     data_path
         Folder for nsqd's data, the archive and the logs.
+    nodes
+        How many nsqds, 1 to 9: node 1 listens on 4150 and 4151, node 2 on 4250 and 4251, and so on.
     spark
         Whether to archive every topic to Parquet with an embedded Spark.
     free_ports
@@ -53,7 +56,7 @@ def up(
     """
     from penstock.cli.up import run_up
 
-    run_up(data_path, with_spark=spark, free_ports=free_ports)
+    run_up(data_path, with_spark=spark, free_ports=free_ports, nodes=nodes)
 
 
 @app.command

@@ -11,6 +11,7 @@ from penstock.cli.live.crew import Crew
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.display import Display, open_display
 from penstock.cli.live.folder import make_folder
+from penstock.cli.live.nodes import left_out
 from penstock.cli.live.ports import Ports
 from penstock.cluster.blocking import Daemon
 from penstock.cluster.errors import UpstreamError
@@ -24,9 +25,9 @@ _TICK_S = 0.25
 _STATS_EVERY_TICKS = 4
 
 
-def run_up(folder: Path, *, with_spark: bool, free_ports: bool = False) -> None:
+def run_up(folder: Path, *, with_spark: bool, free_ports: bool = False, nodes: int = 1) -> None:
     """Run until Ctrl-C. Raises PenstockError when something cannot start or dies."""
-    ports = Ports.free() if free_ports else Ports.require()
+    ports = Ports.free(nodes) if free_ports else Ports.require(nodes)
     make_folder(folder, "take another with --data-path")
     board = Board(f"Penstock · {folder} · Ctrl-C stops")
     display = open_display(board)
@@ -65,8 +66,10 @@ class _Services:
 
     def start(self, with_spark: bool) -> None:
         """Start the daemons and return when they answer; Spark goes on starting."""
+        self._name_left_out()
         self._daemons.start(self.crew.children)
         self._display.refresh()
+        self._name_addresses()
         if with_spark:
             self._start_spark()
 
@@ -82,6 +85,25 @@ class _Services:
             self._display.refresh()
             ticks += 1
             time.sleep(_TICK_S)
+
+    def _name_left_out(self) -> None:
+        """Say which nodes of an earlier run stay down with the messages that they have."""
+        numbers = left_out(self._folder, len(self._daemons.nodes))
+        if numbers:
+            names = ", ".join(f"nsqd-{number}" for number in numbers)
+            self._display.note(
+                f"not started: {names}, with the messages in {self._folder}; "
+                f"--nodes {numbers[-1]} starts all"
+            )
+
+    def _name_addresses(self) -> None:
+        """Say where several nodes are used, of which none stands for the others."""
+        nodes = self._daemons.nodes
+        if len(nodes) > 1:
+            self._display.note(
+                f"publish to {', '.join(node.tcp for node in nodes)}; "
+                f"consume through nsqlookupd at {self._daemons.lookupd_http}"
+            )
 
     def _start_spark(self) -> None:
         try:
@@ -103,13 +125,15 @@ class _Services:
         self._archived.set(facts.get("archived", self._archived.done))
 
     def _measure(self) -> None:
-        """Ask nsqd for its counts; a moment without an answer does not matter."""
+        """Ask each nsqd for its counts; a moment without an answer does not matter."""
+        topics: list[dict[str, Any]] = []
         try:
-            with Daemon(self._daemons.nsqd_http, 2.0) as nsqd:
-                topics = nsqd.get("/stats", format="json", include_clients="false")["topics"]
+            for node in self._daemons.nodes:
+                with Daemon(node.http, 2.0) as nsqd:
+                    topics += nsqd.get("/stats", format="json", include_clients="false")["topics"]
         except UpstreamError:
             return
         self._published.set(sum(topic["message_count"] for topic in topics))
-        self._board.facts["topics"] = f"{len(topics):,}"
+        self._board.facts["topics"] = f"{len({topic['topic_name'] for topic in topics}):,}"
         depth = sum(channel["depth"] for topic in topics for channel in topic["channels"])
         self._board.facts["waiting in channels"] = f"{depth:,}"

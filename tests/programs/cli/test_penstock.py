@@ -45,11 +45,15 @@ def test_the_zip_for_executors_is_named_as_shells_want_it(
     assert Path(said.rstrip()).exists()
 
 
-@pytest.mark.parametrize("flag", ["--rate=-1", "--events=0", "--events=-5"])
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("demo", "--rate=-1"), ("demo", "--events=0"), ("demo", "--events=-5"),
+     ("up", "--nodes=0"), ("up", "--nodes=10")],
+)  # fmt: skip
 def test_counts_that_make_no_sense_are_refused(
-    flag: str, capsys: pytest.CaptureFixture[str]
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("demo", flag) == 2
+    assert run(command, flag) == 2
     said = capsys.readouterr()
     assert flag.partition("=")[0] in said.out + said.err
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,8 +52,15 @@ class Up(NamedTuple):
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
+    with running(tmp_path / "up") as started:
+        yield started
+
+
+@contextmanager
+def running(folder: Path, *flags: str) -> Iterator[Up]:
+    """``penstock up`` with these flags, until the end of the block."""
     environment = marked_environment()
-    command = [*PENSTOCK, "up", "--no-spark", "--free-ports", "--data-path", str(tmp_path / "up")]
+    command = [*PENSTOCK, "up", "--no-spark", "--free-ports", "--data-path", str(folder), *flags]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -116,6 +124,34 @@ def test_a_daemon_that_dies_is_named_and_the_rest_stops(up: Up, daemon: str) -> 
     assert "Traceback" not in complaint
     assert f"{daemon}: failed" in said
     assert marked(up.environment) == {}
+
+
+def test_several_nodes_are_named_counted_together_and_missed(tmp_path: Path) -> None:
+    with running(tmp_path, "--nodes=2") as up:
+        assert up.process.stdout is not None
+        while "publish to" not in (line := up.process.stdout.readline()):
+            assert line
+            up.lines.append(line)
+        found = re.search(r"publish to (\S+), (\S+); consume through nsqlookupd at \S+:\d+$", line)
+        assert found
+        assert found[1] == up.nsqd_tcp
+        for count, address in enumerate(found.groups(), 1):
+            with Producer(address) as producer:
+                producer.multi_publish("t", [b"x"] * 100 * count)
+        while "published 300 (" not in (line := up.process.stdout.readline()):
+            assert line
+        assert ", topics 1, " in line
+        (second,) = [pid for pid, command in marked(up.environment).items() if "nsqd-2 " in command]
+        subprocess.run(["kill", "-KILL", str(second)], check=True)
+        _, complaint = up.process.communicate(timeout=STOP_S_MAX)
+        assert up.process.returncode == 1
+        assert complaint.startswith("penstock: nsqd-2 ended with code -9\n")
+
+    with running(tmp_path) as alone:
+        alone.process.send_signal(signal.SIGINT)
+        said = "".join(alone.lines)
+        assert f"not started: nsqd-2, with the messages in {tmp_path}; --nodes 2" in said
+        alone.rest()
 
 
 def test_a_killed_up_leaves_nothing_behind(up: Up) -> None:

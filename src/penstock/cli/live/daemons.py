@@ -1,4 +1,4 @@
-"""nsqlookupd, nsqd and nsqadmin as children of ``up`` and ``demo``."""
+"""nsqlookupd, one or several nsqds and nsqadmin as children of ``up`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.live.board import Board, Service
+from penstock.cli.live.nodes import nodes_of
 from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, start, wait_for_ping
 from penstock.cluster.blocking import Daemon
@@ -27,23 +28,31 @@ class Daemons:
     def __init__(
         self, folder: Path, ports: Ports, board: Board, nsqd_flags: Sequence[str] = ()
     ) -> None:
-        self.ports = ports
-        self.nsqd_tcp = f"{HOST}:{ports.nsqd_tcp}"
-        self.nsqd_http = f"{HOST}:{ports.nsqd_http}"
+        self.nodes = nodes_of(folder, ports)
         self.lookupd_http = f"{HOST}:{ports.lookupd_http}"
         self._admin_http = f"{HOST}:{ports.admin_http}"
         self.admin = f"http://{self._admin_http}/"
         self._lookupd_tcp = f"{HOST}:{ports.lookupd_tcp}"
         self._folder = folder
-        self._data = folder / "nsqd"
-        self._data.mkdir(parents=True, exist_ok=True)
         self._board = board
         self._nsqd_flags = nsqd_flags
+        for node in self.nodes:
+            node.data.mkdir(parents=True, exist_ok=True)
         board.services += [
             Service("nsqlookupd", detail=f"tcp {ports.lookupd_tcp}  http {ports.lookupd_http}"),
-            Service("nsqd", detail=f"tcp {ports.nsqd_tcp}  http {ports.nsqd_http}"),
+            *(Service(node.name, detail=f"tcp {node.ports.tcp}  http {node.ports.http}")
+              for node in self.nodes),
             Service("nsqadmin", detail=self.admin),
-        ]
+        ]  # fmt: skip
+
+    @property
+    def nsqd_tcp(self) -> str:
+        """Where the first nsqd, often the only one, takes messages."""
+        return self.nodes[0].tcp
+
+    @property
+    def nsqd_http(self) -> str:
+        return self.nodes[0].http
 
     def start(self, children: list[Child]) -> None:
         """Start them, adding them to ``children`` at once, and return when all answer."""
@@ -51,25 +60,19 @@ class Daemons:
             f"--tcp-address={self._lookupd_tcp}",
             f"--http-address={self.lookupd_http}",
             f"--broadcast-address={HOST}",
-            "--metrics",
         ])  # fmt: skip
-        nsqd = self._begin(children, "nsqd", [
-            f"--tcp-address={self.nsqd_tcp}",
-            f"--http-address={self.nsqd_http}",
-            f"--broadcast-address={HOST}",
-            f"--lookupd-tcp-address={self._lookupd_tcp}",
-            f"--data-path={self._data}",
-            "--metrics",
-            *self._nsqd_flags,
-        ])  # fmt: skip
+        registered = [f"--lookupd-tcp-address={self._lookupd_tcp}", *self._nsqd_flags]
+        nsqds = [
+            self._begin(children, node.name, [*node.flags, *registered], program="nsqd")
+            for node in self.nodes
+        ]
         admin = self._begin(children, "nsqadmin", [
             f"--http-address={self._admin_http}",
             f"--lookupd-http-address={self.lookupd_http}",
             "--history-interval=5s",
-            "--metrics",
         ])  # fmt: skip
-        addresses = (self.lookupd_http, self.nsqd_http, self._admin_http)
-        for child, address in zip((lookupd, nsqd, admin), addresses, strict=True):
+        addresses = [self.lookupd_http, *(node.http for node in self.nodes), self._admin_http]
+        for child, address in zip([lookupd, *nsqds, admin], addresses, strict=True):
             wait_for_ping(child, address)
             self._board.service(child.name).state = "ready"
 
@@ -91,9 +94,13 @@ class Daemons:
         with LogClient(self.nsqd_http) as log:
             log.commit(topic, group_name(topic, str(self._folder / "checkpoint"), "archive"), {})
 
-    def _begin(self, children: list[Child], name: str, flags: list[str]) -> Child:
+    def _begin(
+        self, children: list[Child], name: str, flags: list[str], program: str = ""
+    ) -> Child:
+        """Start a program, which is called as its service is unless another one is named."""
         self._board.service(name).state = "starting"
-        child = start(name, f"penstock.cli.{name}", flags, self._folder / f"{name}.log")
+        module = f"penstock.cli.{program or name}"
+        child = start(name, module, [*flags, "--metrics"], self._folder / f"{name}.log")
         children.append(child)
         return child
 

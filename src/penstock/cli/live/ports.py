@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import socket
-from dataclasses import dataclass, fields
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from penstock.core.errors import PenstockError
 
@@ -18,24 +18,42 @@ class PortsInUseError(PenstockError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """The ports of one nsqlookupd, one nsqd and one nsqadmin; the defaults are NSQ's."""
+class NodePorts:
+    """The ports of one nsqd."""
 
-    nsqd_tcp: int = 4150
-    nsqd_http: int = 4151
+    tcp: int
+    http: int
+
+    @classmethod
+    def of(cls, number: int) -> NodePorts:
+        """NSQ's own for node 1, and a hundred more for each further one, as in
+        deploy/systemd/nsqd@.service: 4150 and 4151, 4250 and 4251.
+        """
+        return cls(4050 + 100 * number, 4051 + 100 * number)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one nsqlookupd, one nsqadmin and the nsqds; the defaults are NSQ's."""
+
     lookupd_tcp: int = 4160
     lookupd_http: int = 4161
     admin_http: int = 4171
+    nsqds: tuple[NodePorts, ...] = (NodePorts.of(1),)
+
+    def all(self) -> list[int]:
+        """Every port, in ascending order."""
+        nodes = [port for node in self.nsqds for port in (node.tcp, node.http)]
+        return sorted([self.lookupd_tcp, self.lookupd_http, self.admin_http, *nodes])
 
     def taken(self) -> list[int]:
         """The ones that cannot be listened on."""
-        every = (getattr(self, each.name) for each in fields(self))
-        return [port for port in every if not _is_free(port)]
+        return [port for port in self.all() if not _is_free(port)]
 
     @classmethod
-    def require(cls) -> Ports:
-        """NSQ's ports. Raises PortsInUseError when one is taken."""
-        ports = cls()
+    def require(cls, nodes: int = 1) -> Ports:
+        """NSQ's ports, for as many nsqds. Raises PortsInUseError when one is taken."""
+        ports = cls(nsqds=tuple(NodePorts.of(number + 1) for number in range(nodes)))
         taken = ports.taken()
         if taken:
             raise PortsInUseError(
@@ -45,13 +63,18 @@ class Ports:
         return ports
 
     @classmethod
-    def free(cls) -> Ports:
+    def free(cls, nodes: int = 1) -> Ports:
         """Ports that nothing listens on now, none of those that the kernel gives to whoever asks:
         it could give one of them away before the services start.
         """
-        candidates = random.sample(_RARE, len(_RARE))
-        free = (port for port in candidates if _is_free(port))
-        return cls(*islice(free, len(fields(cls))))
+        free = _free_ports()
+        pairs = tuple(NodePorts(next(free), next(free)) for _ in range(nodes))
+        return cls(next(free), next(free), next(free), pairs)
+
+
+def _free_ports() -> Iterator[int]:
+    candidates = random.sample(_RARE, len(_RARE))
+    return (port for port in candidates if _is_free(port))
 
 
 def _is_free(port: int) -> bool:

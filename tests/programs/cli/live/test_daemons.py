@@ -7,6 +7,7 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,6 +17,9 @@ from penstock.cli.live.board import Board
 from penstock.cli.live.daemons import Daemons
 from penstock.cli.live.ports import HOST, Ports
 from penstock.cli.live.services import Child, ServiceError, stop_all
+from penstock.core.ids import counter
+from penstock.nsq.client import Config
+from penstock.nsq.client.blocking import Consumer, Producer
 from penstock.nsq.client.log import LogClient
 from penstock.nsq.client.lookup import lookup
 from tests.metrics_pages import ask
@@ -62,11 +66,40 @@ def test_a_topic_is_found_and_held(tmp_path: Path, children: list[Child]) -> Non
         daemons.create_topic("u")
 
 
+def test_several_nodes_share_a_directory_and_an_admin(
+    tmp_path: Path, children: list[Child]
+) -> None:
+    board = Board("test")
+    daemons = Daemons(tmp_path, Ports.free(2), board)
+    daemons.start(children)
+    assert [(service.name, service.state) for service in board.services] == [
+        ("nsqlookupd", "ready"), ("nsqd", "ready"), ("nsqd-2", "ready"), ("nsqadmin", "ready"),
+    ]  # fmt: skip
+    for node in daemons.nodes:
+        with Producer(node.tcp) as producer:
+            producer.publish("t", node.name.encode())
+    while len(found := lookup([daemons.lookupd_http], "t")) < 2:
+        time.sleep(0.01)
+    tcp = {f"{node.broadcast_address}:{node.tcp_port}" for node in found}
+    assert tcp == {node.tcp for node in daemons.nodes}
+    with Consumer(
+        "t", "c", lookupd_http_addresses=[daemons.lookupd_http], config=Config(max_in_flight=2)
+    ) as consumer:
+        ids = {message.body: int(message.id, 16) for message in islice(consumer, 2)}
+    assert ids.keys() == {b"nsqd", b"nsqd-2"}
+    numbers = {identifier - counter(identifier) for identifier in ids.values()}
+    assert len(numbers) == 2, "messages of different nodes could have one id"
+    assert stop_all(children) == []
+    for name in ("nsqd", "nsqd-2"):
+        assert (tmp_path / name / "nsqd.dat").exists()
+        assert (tmp_path / f"{name}.log").stat().st_size
+
+
 def test_a_daemon_that_cannot_start_is_named(tmp_path: Path, children: list[Child]) -> None:
     ports = Ports.free()
     daemons = Daemons(tmp_path, ports, Board("test"))
     with (
-        socket.create_server((HOST, ports.nsqd_tcp)),
+        socket.create_server((HOST, ports.nsqds[0].tcp)),
         pytest.raises(ServiceError, match=r"(?s)nsqd ended with code 1.*address already in use"),
     ):
         daemons.start(children)
