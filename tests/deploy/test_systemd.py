@@ -7,10 +7,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.cli.live.ports import NodePorts
+from penstock.nsq.nsqd.options import NsqdOptions
+
 from .manifests import ROOT
+from .words import options_of
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 CONFIG = ROOT / "deploy" / "config"
@@ -24,7 +29,7 @@ def name(unit: Path) -> str:
 
 
 def values(unit: Path, key: str) -> list[str]:
-    return re.findall(rf"^{key}=(.*)$", unit.read_text(), re.MULTILINE)
+    return re.findall(rf"^{key}=(.*)$", unit.read_text().replace("\\\n", ""), re.MULTILINE)
 
 
 def test_each_daemon_has_a_unit() -> None:
@@ -48,16 +53,37 @@ def test_the_unit_starts_a_program_with_a_sample_that_is_there(unit: Path) -> No
     assert program == BINARIES + unit.stem.rstrip("@")
     assert (Path(sys.executable).parent / program.removeprefix(BINARIES)).exists()
     (sample,) = re.findall(r"/etc/penstock/(\S+)", command)
-    assert (CONFIG / sample.replace("-%i", "")).exists()
+    assert (CONFIG / sample).exists()
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=name)
 def test_what_the_daemon_writes_lies_in_its_state_directory(unit: Path) -> None:
     (command,) = values(unit, "ExecStart")
     (sample,) = re.findall(r"/etc/penstock/(\S+)", command)
-    text = (CONFIG / sample.replace("-%i", "")).read_text() if "%i" not in command else command
+    text = (CONFIG / sample).read_text() if "%i" not in command else command
     for path in re.findall(r"/var/lib/(penstock/[\w%-]+)", text):
         assert values(unit, "StateDirectory") == [path]
+
+
+def instance_options(number: int) -> Any:
+    """What an instance of the template is started with, once systemd has put its number in."""
+    template = ROOT / "deploy" / "systemd" / "nsqd@.service"
+    (command,), (variable,) = values(template, "ExecStart"), values(template, "Environment")
+    name, _, value = variable.partition("=")
+    words = command.replace("%i", str(number)).replace(f"${{{name}}}", value).split()[1:]
+    return options_of(["nsqd", *(word for word in words if not word.startswith("--config="))])
+
+
+def test_the_number_of_an_instance_makes_its_ports_its_folder_and_its_id() -> None:
+    """Instance 1 has NSQ's own ports; all are those of the same node of ``penstock up --nodes``."""
+    for number in range(1, 10):
+        options, ports = instance_options(number), NodePorts.of(number)
+        assert options.tcp_address == f"0.0.0.0:{ports.tcp}"
+        assert options.http_address == f"0.0.0.0:{ports.http}"
+        assert options.https_address == f"0.0.0.0:{ports.http + 1}"
+        assert options.data_path == f"/var/lib/penstock/nsqd-{number}"
+        assert options.node_id == number
+    assert instance_options(1).tcp_address == NsqdOptions().tcp_address
 
 
 @pytest.fixture
