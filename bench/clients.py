@@ -7,6 +7,7 @@ runs in a process of its own, waits for the common start and returns its `Share`
 
 from __future__ import annotations
 
+import multiprocessing
 import resource
 import selectors
 import struct
@@ -20,6 +21,9 @@ from wires import OK_FRAME, READ_BYTES, SILENCE_S_MAX, Layers, Wire, plain_socke
 
 FRAME_HEAD_BYTES = 34
 """Size, type, timestamp, attempts and id: what comes before the body."""
+
+TALLY_S = 0.05
+"""Seconds after which a consumer looks whether others have received the rest."""
 
 Wait = Callable[[], object]
 
@@ -98,17 +102,36 @@ def ask_repeatedly(
     return Share(answered * messages, start, now, cpu_seconds() - cpu)
 
 
+class Tally:
+    """Messages received so far, by one process or by several that share a channel."""
+
+    def __init__(self) -> None:
+        self._received = multiprocessing.get_context("fork").Value("q", 0)
+
+    @property
+    def received(self) -> int:
+        return int(self._received.value)
+
+    def add(self, messages: int) -> None:
+        """Count messages of this process."""
+        with self._received.get_lock():
+            self._received.value += messages
+
+
 def consume(
-    address: str,
+    doors: Sequence[tuple[str, str]],
     layers: Layers,
     topic: str,
-    channels: Sequence[str],
     rdy: int,
     messages: int,
     wait: Wait,
+    tally: Tally | None = None,
 ) -> Share:
-    """Receive and finish this many messages, over one connection for each entry of `channels`."""
-    readers = [_Reader(Wire(address, layers, {}), topic, channel) for channel in channels]
+    """Receive and finish messages over a connection for each door, an address and a channel, until
+    this process, or all that have the tally, had as many as ``messages``.
+    """
+    tally = tally or Tally()
+    readers = [_Reader(Wire(address, layers, {}), topic, channel) for address, channel in doors]
     selector = selectors.DefaultSelector()
     for reader in readers:
         selector.register(reader.wire, selectors.EVENT_READ, reader)
@@ -116,13 +139,15 @@ def consume(
     cpu, start = cpu_seconds(), time.monotonic()
     for reader in readers:
         reader.wire.send(b"RDY %d\n" % rdy)
-    received = 0
-    while received < messages:
-        ready = selector.select(SILENCE_S_MAX)
-        if not ready:
-            raise RuntimeError(f"silence after {received} of {messages} messages")
-        received += sum(key.data.read() for key, _ in ready)
-    end = time.monotonic()
+    received, end = 0, start
+    while tally.received < messages:
+        count = sum(key.data.read() for key, _ in selector.select(TALLY_S))
+        tally.add(count)
+        received += count
+        if count:
+            end = time.monotonic()
+        elif time.monotonic() - end > SILENCE_S_MAX:
+            raise RuntimeError(f"silence after {tally.received} of {messages} messages")
     for reader in readers:
         reader.wire.close()
     return Share(received, start, end, cpu_seconds() - cpu)

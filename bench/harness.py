@@ -17,6 +17,8 @@ from clients import Share
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CLIENT_S_MAX = 600.0
+SETTLE_S = 0.5
+"""What a fresh server may take to load what its first answers do not need; not to be measured."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,11 @@ def peak_mb(pid: int) -> float:
     raise ValueError("no VmHWM")
 
 
-def measure(pid: int, clients: Sequence[Callable[..., Share]]) -> Result:
-    """Run the clients, each in a process, started together; each is called with `wait=`."""
+def measure(pids: Sequence[int], clients: Sequence[Callable[..., Share]]) -> Result:
+    """Run the clients, each in a process, started together; each is called with `wait=`.
+
+    `pids` are the servers, whose CPU and memory count together.
+    """
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(len(clients) + 1)
     results = context.SimpleQueue()
@@ -92,16 +97,16 @@ def measure(pid: int, clients: Sequence[Callable[..., Share]]) -> Result:
         process.start()
     with suppress(Exception):  # a client that failed has put its reason into the queue
         barrier.wait(CLIENT_S_MAX)
-    cpu = server_cpu_s(pid)
+    cpu = sum(map(server_cpu_s, pids))
     outcomes = [results.get() for _ in clients]
-    used = server_cpu_s(pid) - cpu
+    used = sum(map(server_cpu_s, pids)) - cpu
     for process in processes:
         process.join()
     failures = [outcome for outcome in outcomes if not isinstance(outcome, Share)]
     if failures:
         failures.sort(key=lambda failure: failure.startswith(BrokenBarrierError.__name__))
         raise RuntimeError(failures[0])
-    return _together(outcomes, used, peak_mb(pid))
+    return _together(outcomes, used, sum(map(peak_mb, pids)))
 
 
 def _work(client: Callable[..., Share], barrier: object, results: object) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
-from harness import Result, median, peak_mb, server_cpu_s
+from harness import SETTLE_S, Result, median, peak_mb, server_cpu_s
 from report import OURS, Table, print_part, save
 from scenarios import RDY, SCENARIOS, TOPIC, Load
 
@@ -48,6 +48,7 @@ class Server:
     def run(self, *more_flags: str) -> Iterator[Daemon]:
         """A fresh daemon. It is killed at the end: a graceful end may write a long backlog."""
         with run_nsqd(*self.flags, *more_flags, program=self.program) as daemon:
+            time.sleep(SETTLE_S)
             yield daemon
             daemon.kill()
 
@@ -83,17 +84,22 @@ def make_certificate(folder: Path) -> list[str]:
 
 
 def start_times(server: Server) -> dict[str, float]:
-    """Seconds from exec to the first answer of /ping, and for --version; medians."""
-    ping, version = [], []
+    """Seconds from exec to the first answer of /ping, those of CPU in them, and seconds for
+    --version; medians.
+    """
+    ping, cpu, version = [], [], []
     for _ in range(START_RUNS):
-        ping.append(_time_to_ping(server))
+        elapsed, used = _time_to_ping(server)
+        ping.append(elapsed)
+        cpu.append(used)
         start = time.monotonic()
         subprocess.run([*server.program, "--version"], check=True, capture_output=True)
         version.append(time.monotonic() - start)
-    return {"ping_s": statistics.median(ping), "version_s": statistics.median(version)}
+    seconds = {"ping_s": ping, "ping_cpu_s": cpu, "version_s": version}
+    return {name: statistics.median(each) for name, each in seconds.items()}
 
 
-def _time_to_ping(server: Server) -> float:
+def _time_to_ping(server: Server) -> tuple[float, float]:
     """A first start finds free ports; the second one, on those ports, is timed."""
     with server.run() as daemon:
         daemon.kill()
@@ -102,7 +108,7 @@ def _time_to_ping(server: Server) -> float:
         try:
             while not _pings(daemon.http_port):
                 time.sleep(0.001)
-            return time.monotonic() - start
+            return time.monotonic() - start, server_cpu_s(process.pid)
         finally:
             process.kill()
             process.wait()
@@ -200,7 +206,8 @@ def measure_starts(servers: list[Server]) -> dict[str, dict[str, float]]:
     starts = {server.name: start_times(server) for server in servers[:2]}
     for name, times in starts.items():
         print(
-            f"{name:12} exec to /ping {times['ping_s']:.3f} s, --version {times['version_s']:.3f} s"
+            f"{name:12} exec to /ping {times['ping_s']:.3f} s, {times['ping_cpu_s']:.2f} s of CPU, "
+            f"--version {times['version_s']:.3f} s"
         )
     return starts
 

@@ -71,7 +71,7 @@ def through_layers(daemon: Daemon, load: Load, *, name: str, layers: Layers) -> 
         partial(clients.publish, daemon.tcp, layers, pipeline, BATCH, BATCH, part)
         for part in clients.spread(writes, 2)
     ]
-    results[f"{name}, pub, 200 in flight"] = measure(daemon.pid, writers)
+    results[f"{name}, pub, 200 in flight"] = measure([daemon.pid], writers)
     return results
 
 
@@ -81,13 +81,13 @@ def _publish(daemon: Daemon, layers: Layers, lengths: list[int], messages: int) 
         partial(clients.publish, daemon.tcp, layers, payload, 1, BATCH, part)
         for part in clients.spread(messages // BATCH, 2)
     ]
-    return measure(daemon.pid, writers)
+    return measure([daemon.pid], writers)
 
 
 def _consume(daemon: Daemon, layers: Layers, messages: int) -> Result:
     count = messages // BATCH * BATCH
-    reader = partial(clients.consume, daemon.tcp, layers, TOPIC, ["ch", "ch"], RDY, count)
-    return measure(daemon.pid, [reader])
+    reader = partial(clients.consume, [(daemon.tcp, "ch")] * 2, layers, TOPIC, RDY, count)
+    return measure([daemon.pid], [reader])
 
 
 def publish_single(daemon: Daemon, load: Load, *, connections: int) -> dict[str, Result]:
@@ -103,14 +103,14 @@ def publish_single(daemon: Daemon, load: Load, *, connections: int) -> dict[str,
         connections // processes,
         load.seconds,
     )
-    return {f"pub, {connections} connections": measure(daemon.pid, [asker] * processes)}
+    return {f"pub, {connections} connections": measure([daemon.pid], [asker] * processes)}
 
 
 def publish_http(daemon: Daemon, load: Load) -> dict[str, Result]:
     """POST /pub on 16 keep-alive connections."""
     payload = payloads.http_pub(TOPIC, payloads.json_bodies([load.size])[0])
     asker = partial(clients.ask_repeatedly, daemon.http, payload, 1, True, 16, load.seconds)
-    return {"http /pub, 16 connections": measure(daemon.pid, [asker])}
+    return {"http /pub, 16 connections": measure([daemon.pid], [asker])}
 
 
 def publish_http_batches(daemon: Daemon, load: Load) -> dict[str, Result]:
@@ -122,7 +122,7 @@ def publish_http_batches(daemon: Daemon, load: Load) -> dict[str, Result]:
         asker = partial(
             clients.ask_repeatedly, daemon.http, payload, HTTP_BATCH, True, 4, load.seconds
         )
-        results[f"http /mpub 100, {name}"] = measure(daemon.pid, [asker])
+        results[f"http /mpub 100, {name}"] = measure([daemon.pid], [asker])
     return results
 
 
@@ -130,12 +130,12 @@ def fan_out(daemon: Daemon, load: Load) -> dict[str, Result]:
     """MPUB of 200 to a topic with 8 channels that are consumed meanwhile; deliveries count."""
     rounds = load.messages // FANOUT // BATCH
     payload = payloads.mpub(TOPIC, payloads.json_bodies([load.size] * BATCH))
-    channels = [f"ch{number}" for number in range(FANOUT)]
+    doors = [(daemon.tcp, f"ch{number}") for number in range(FANOUT)]
     deliveries = rounds * BATCH * FANOUT
     writer = partial(clients.publish, daemon.tcp, PLAIN, payload, 1, BATCH, rounds)
-    reader = partial(clients.consume, daemon.tcp, PLAIN, TOPIC, channels, RDY, deliveries)
+    reader = partial(clients.consume, doors, PLAIN, TOPIC, RDY, deliveries)
     return {
-        f"1 topic, {FANOUT} channels": measure(daemon.pid, [partial(_uncounted, writer), reader])
+        f"1 topic, {FANOUT} channels": measure([daemon.pid], [partial(_uncounted, writer), reader])
     }
 
 
@@ -161,7 +161,7 @@ def latencies(daemon: Daemon, load: Load) -> dict[str, Result]:
         reader = partial(
             latency.consume_timed, daemon.tcp, topic, connections, rdy, features, messages
         )
-        results[f"delay, {name}"] = measure(daemon.pid, [writer, reader])
+        results[f"delay, {name}"] = measure([daemon.pid], [writer, reader])
     return results
 
 
