@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeAlias
 
-Offsets = npt.NDArray[np.int64] | list[int]
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Offsets: TypeAlias = "npt.NDArray[np.int64] | list[int]"
 """A list when they are few: numpy would cost more than it saves."""
 
 

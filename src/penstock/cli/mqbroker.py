@@ -26,6 +26,9 @@ def main() -> None:
     parser = flags()
     words = parser.words()
     from penstock.core import logs
+    from penstock.core.late_import import import_late
+
+    import_late("numpy")  # as in nsqd
     from penstock.core.errors import ConfigError
     from penstock.net.loop import run
     from penstock.rocketmq.broker.settings import BrokerSettings
@@ -87,7 +90,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
     from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
-    from penstock.net.loop import calm_garbage_collector, stop_requested
+    from penstock.net.loop import settle, stop_requested
     from penstock.storage.files.disk import OsDisk
 
     register_dialects()
@@ -101,7 +104,7 @@ async def _serve(settings: BrokerSettings, log_level: int) -> int:
             broker = await _start(settings, log_level, running)
             await broker.registered()  # who waits for the line may ask name servers next
             print(_success(settings, broker.address), flush=True)
-            calm_garbage_collector()
+            settle()
             await stop_requested()
     except PenstockError as error:
         die(PREFIX, _reason(error, settings))

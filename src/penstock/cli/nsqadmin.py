@@ -24,13 +24,13 @@ async def _serve(options: AdminOptions) -> int:
     from penstock.admin.daemon import Nsqadmin
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
-    from penstock.net.loop import calm_garbage_collector, stop_requested
+    from penstock.net.loop import settle, stop_requested
 
     try:
         admin = await Nsqadmin.start(options)
     except PenstockError as error:
         die(options.log_prefix, f"failed to instantiate nsqadmin - {error}")
-    calm_garbage_collector()
+    settle()
     await stop_requested()
     await admin.close()
     return 0

@@ -23,6 +23,9 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["-version"]):  # quick: without the options' own imports
         print(version_line("nsqd"))
         sys.exit(0)
+    from penstock.core.late_import import import_late
+
+    import_late("numpy")  # a third of the start, and no request needs it before messages come
     from penstock.nsq.nsqd.options import NsqdOptions
 
     options = load(NsqdOptions, sys.argv[1:], "nsqd", version_line("nsqd"))
@@ -39,13 +42,13 @@ async def _serve(options: NsqdOptions) -> int:
     from penstock.cli.shared.dialects import register_dialects
     from penstock.core.errors import PenstockError
     from penstock.core.logs import die
-    from penstock.net.loop import calm_garbage_collector, stop_requested
+    from penstock.net.loop import settle, stop_requested
 
     register_dialects()
     try:
         async with AsyncExitStack() as running:
             await _start(options, running)
-            calm_garbage_collector()
+            settle()
             await stop_requested()
     except PenstockError as error:
         die(options.log_prefix, str(error))

@@ -15,10 +15,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 EXACT: Final = 1024
 """The most different numbers that are kept before any is dropped."""
@@ -27,8 +30,8 @@ _BUFFER: Final = 512
 _STEP: Final = 8 * RANK_ERROR  # in the middle it is worth 2 * RANK_ERROR of the weight: see _scale
 _TAIL: Final = 20_000  # the ends are told apart down to this part of the weight
 
-Numbers = npt.NDArray[np.float64]
-Weights = npt.NDArray[np.int64]
+Numbers: TypeAlias = "npt.NDArray[np.float64]"
+Weights: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class Summary:
@@ -60,7 +63,7 @@ class Summary:
         """The summary of all numbers of the parts together."""
         parts = [part for part in parts if part.count]
         if len(parts) < 2:
-            return parts[0] if parts else EMPTY
+            return parts[0] if parts else no_numbers()
         values = np.unique(np.concatenate([part._values for part in parts]))
         low, own, high = np.zeros((3, len(values)), np.int64)
         for part in parts:
@@ -112,8 +115,11 @@ class Summary:
         return scaled
 
 
-_NOTHING = np.zeros(0, np.int64)
-EMPTY: Final = Summary(np.zeros(0, np.float64), _NOTHING, _NOTHING, _NOTHING)
+@cache
+def no_numbers() -> Summary:
+    """The summary of nothing."""
+    none = np.zeros(0, np.int64)
+    return Summary(np.zeros(0, np.float64), none, none, none)
 
 
 class Quantiles:
@@ -122,7 +128,7 @@ class Quantiles:
     __slots__ = ("_summary", "_values", "_weights")
 
     def __init__(self) -> None:
-        self._summary = EMPTY
+        self._summary = no_numbers()
         self._values: list[float] = []
         self._weights: list[int] = []
 

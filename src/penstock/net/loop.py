@@ -23,12 +23,14 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
+from penstock.core.late_import import load_late
 from penstock.net.gate import raise_file_limit
 from penstock.net.service_manager import ServiceManager
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _STDERR: Final = 2
+_SETTLE_S: Final = 0.1
 
 _stop: asyncio.Event | None = None
 
@@ -100,10 +102,16 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise StopRequested
 
 
-def calm_garbage_collector() -> None:
-    """For a daemon that has started: what is there now stays, and of what a busy loop makes,
-    nearly all dies young.
+def settle() -> None:
+    """For a daemon that serves: behind its first answers it imports what was left for later, and
+    the garbage collector becomes calm.
     """
+    asyncio.get_running_loop().call_later(_SETTLE_S, _settle)
+
+
+def _settle() -> None:
+    load_late()
+    # What is there now stays, and of what a busy loop makes, nearly all dies young.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

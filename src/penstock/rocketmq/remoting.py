@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from penstock.core.errors import PenstockError
 from penstock.net.address import show_address
@@ -29,7 +29,9 @@ from penstock.rocketmq.protocol.codes import ResponseCode
 from penstock.rocketmq.protocol.command import ONE_WAY, Command, Serialization
 from penstock.rocketmq.protocol.errors import BodyError, FrameError
 from penstock.rocketmq.protocol.ids import NO_HOST, Host
-from penstock.storage.batch import Buffer
+
+if TYPE_CHECKING:  # which brings numpy in, and a name server needs none
+    from penstock.storage.batch import Buffer
 
 IDLE_S: Final = 120.0
 """A connection that neither sends nor receives for so long is closed, as in Java."""

@@ -31,15 +31,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.storage.compiled import Struct, xxh3_64_intdigest
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Positions: TypeAlias = npt.NDArray[np.uint32]
+Positions: TypeAlias = "npt.NDArray[np.uint32]"
 
 MAGIC: Final = b"PSB1"
 HEADER_BYTES: Final = 64

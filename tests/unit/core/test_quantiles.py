@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.quantiles import EMPTY, EXACT, RANK_ERROR, Quantiles, Summary
+from penstock.core.quantiles import EXACT, RANK_ERROR, Quantiles, Summary, no_numbers
 
 ASKED = (0.0, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 1.0)
 
@@ -35,10 +35,10 @@ def rank_error(numbers: Weighted, q: float, answer: float) -> float:
 
 
 def test_nothing() -> None:
-    assert Quantiles().summary() is EMPTY
-    assert (EMPTY.count, len(EMPTY), EMPTY.quantile(0.5)) == (0, 0, 0.0)
-    assert Summary.merged([]) is EMPTY
-    assert Summary.merged([EMPTY, EMPTY]) is EMPTY
+    assert Quantiles().summary() is no_numbers()
+    assert (no_numbers().count, len(no_numbers()), no_numbers().quantile(0.5)) == (0, 0, 0.0)
+    assert Summary.merged([]) is no_numbers()
+    assert Summary.merged([no_numbers(), no_numbers()]) is no_numbers()
 
 
 def test_few_numbers_have_their_nearest_rank() -> None:

@@ -7,10 +7,12 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 DUE_IN_ORDER_MAX: Final = 1000
 EARLIEST: Final = -(1 << 62)
@@ -24,8 +26,8 @@ _DEADLINE_AT: Final = _ROW_BITS + 63
 _STALE_MIN: Final = 1000
 _FIRST: Final = attrgetter("first")
 
-Rows = npt.NDArray[np.intp]
-Column = npt.NDArray[Any]
+Rows: TypeAlias = "npt.NDArray[np.intp]"
+Column: TypeAlias = "npt.NDArray[Any]"
 
 
 class DeferredRange(NamedTuple):

@@ -10,29 +10,28 @@ from __future__ import annotations
 import struct
 from binascii import hexlify
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import chain
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.nsq.protocol.errors import ProtocolError
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.nsq.protocol.mpub import MpubScanner
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 Frames = bytes | memoryview
-Positions = npt.NDArray[np.uint32]
-Encoded = tuple[Frames, Positions | None]
+Positions: TypeAlias = "npt.NDArray[np.uint32]"
+Encoded: TypeAlias = "tuple[Frames, Positions | None]"
 
 _FEW = 12  # below so many messages numpy costs more than it saves
 _MASK = (1 << 64) - 1
 
 # Everything of a message frame before the id: size, type, time stamp, attempts.
 _front = struct.Struct(">IIqH").pack
-
-_HEAD = np.dtype(
-    [("size", ">u4"), ("type", ">u4"), ("timestamp", ">i8"), ("attempts", ">u2"), ("id", "V16")]
-)
 
 
 class Bodies:
@@ -160,7 +159,7 @@ class _Equal(Bodies):
     def encode(self, first_id: int, timestamp_ns: int) -> Encoded:
         if self.count < _FEW:
             return _join(self.to_list(), first_id, timestamp_ns), None
-        frames = np.empty(self.count, np.dtype([("head", _HEAD), ("body", f"V{self._size}")]))
+        frames = np.empty(self.count, np.dtype([("head", head()), ("body", f"V{self._size}")]))
         _fill(frames["head"], self._size, first_id, timestamp_ns)
         frames["body"] = np.ndarray(
             self.count, f"V{self._size}", self._buffer, self._first, (self._distance,)
@@ -193,7 +192,7 @@ class _Listed(Bodies):
         np.cumsum(sizes + np.uint32(BODY_AT), out=positions[1:])
         if self.count < _FEW:
             return _join(self._bodies, first_id, timestamp_ns), positions
-        heads = np.empty(self.count, _HEAD)
+        heads = np.empty(self.count, head())
         _fill(heads, sizes, first_id, timestamp_ns)
         # As "S" numpy drops trailing zero bytes; a head ends with hex digits, so there are none.
         return _interleave(heads.view(f"S{BODY_AT}").tolist(), self._bodies), positions
@@ -218,7 +217,7 @@ def _fill(
     count = len(heads)
     if isinstance(sizes, int):
         front = np.void(_front(30 + sizes, 2, timestamp_ns, 1))
-        heads.view(_FRONT_AND_ID)["front"] = front
+        heads.view(_front_and_id())["front"] = front
     else:
         heads["size"] = sizes + np.uint32(30)
         heads["type"] = 2
@@ -227,7 +226,17 @@ def _fill(
     heads["id"] = np.frombuffer(hex_ids(first_id, count), "V16")
 
 
-_FRONT_AND_ID = np.dtype([("front", "V18"), ("id", "V16")])
+@cache
+def head() -> np.dtype[np.void]:
+    """A message frame before its body."""
+    return np.dtype(
+        [("size", ">u4"), ("type", ">u4"), ("timestamp", ">i8"), ("attempts", ">u2"), ("id", "V16")]
+    )
+
+
+@cache
+def _front_and_id() -> np.dtype[np.void]:
+    return np.dtype([("front", "V18"), ("id", "V16")])
 
 
 def hex_ids(first_id: int, count: int) -> bytes:

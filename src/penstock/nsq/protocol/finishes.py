@@ -7,13 +7,16 @@ they need no parsing, only a look at the fixed columns and a decoding of the 16 
 from __future__ import annotations
 
 from binascii import unhexlify
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.nsq.protocol.frames import FIN_LENGTH
 
-Ids = npt.NDArray[np.uint64] | list[int]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Ids: TypeAlias = "npt.NDArray[np.uint64] | list[int]"
 
 _HEX = b"0123456789abcdef"
 _FEW = 12  # below so many lines a loop, and a list, is quicker than numpy

@@ -6,6 +6,7 @@ Big endian: u32 count, then for each message u32 size, u32 delay in ms, and the 
 from __future__ import annotations
 
 import struct
+from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -18,7 +19,6 @@ from penstock.nsq.protocol.errors import ProtocolError
 _HEAD_BYTES: Final = 8
 _head = struct.Struct(">II").unpack_from
 _count = struct.Struct(">I").unpack_from
-_FIELDS = np.dtype([("size", ">u4"), ("delay", ">u4")])
 
 
 class Run(NamedTuple):
@@ -40,13 +40,19 @@ def read_staged(body: bytes, max_msg_size: int, max_delay_ns: int) -> list[Run]:
     )
 
 
+@cache
+def _heads() -> np.dtype[np.void]:
+    """Size and delay, which stand before each body."""
+    return np.dtype([("size", ">u4"), ("delay", ">u4")])
+
+
 def _of_one_size(body: bytes, count: int, max_msg_size: int, max_delay_ns: int) -> list[Run]:
     """All of them if they have one size, found a column at a time; else nothing."""
     distance, rest = divmod(len(body) - 4, count)
     size = distance - _HEAD_BYTES
     if rest or not 0 < size <= max_msg_size:
         return []
-    heads = np.ndarray(count, _FIELDS, body, 4, (distance,))
+    heads = np.ndarray(count, _heads(), body, 4, (distance,))
     if (heads["size"] != size).any():
         return []
     delays = heads["delay"].astype(np.int64) * MILLISECOND

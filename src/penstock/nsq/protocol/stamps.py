@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
 
 from penstock.nsq.protocol.bodies import hex_ids
 from penstock.nsq.protocol.frames import BODY_AT, ID_AT
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 _TIMESTAMP_AT = 8
-_STAMPS = np.dtype({
-    "names": ["timestamp", "id"],
-    "formats": [">i8", "V16"],
-    "offsets": [_TIMESTAMP_AT, ID_AT],
-    "itemsize": BODY_AT,
-})  # fmt: skip
 
 
 def stamp(
@@ -30,7 +29,7 @@ def stamp(
     if isinstance(frame, int):
         count = len(frames) // frame
         ids = np.frombuffer(hex_ids(first_id, count), "V16")
-        heads = np.ndarray(count, _STAMPS, frames, 0, (frame,))
+        heads = np.ndarray(count, _stamps(), frames, 0, (frame,))
         heads["timestamp"] = timestamp_ns
         heads["id"] = ids
         return
@@ -40,3 +39,14 @@ def stamp(
     words[frame + _TIMESTAMP_AT] = np.frombuffer(timestamp_ns.to_bytes(8, "big"), np.uint64)[0]
     words[frame + ID_AT] = halves[:, 0]
     words[frame + (ID_AT + 8)] = halves[:, 1]
+
+
+@cache
+def _stamps() -> np.dtype[np.void]:
+    """Time stamp and id, where a message frame has them."""
+    return np.dtype({
+        "names": ["timestamp", "id"],
+        "formats": [">i8", "V16"],
+        "offsets": [_TIMESTAMP_AT, ID_AT],
+        "itemsize": BODY_AT,
+    })  # fmt: skip

@@ -10,14 +10,16 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.nsq.protocol.bodies import hex_ids
+from penstock.nsq.protocol.bodies import head, hex_ids
 from penstock.nsq.protocol.frames import BODY_AT, MESSAGE
 from penstock.storage.batch import Batch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 MESSAGE_MIN: Final = 26
 """Bytes of a record's message without its body: time stamp, attempts and id."""
@@ -32,11 +34,8 @@ _MORE_THAN_BODY: Final = BODY_AT - _BODY_AT  # a frame has a type as well
 _HEX: Final = frozenset(b"0123456789abcdef")
 
 _length = struct.Struct(">i")
-_HEAD = np.dtype(
-    [("size", ">u4"), ("type", ">u4"), ("timestamp", ">i8"), ("attempts", ">u2"), ("id", "V16")]
-)
 
-Places = npt.NDArray[np.int64]
+Places: TypeAlias = "npt.NDArray[np.int64]"
 
 
 @dataclass(slots=True)
@@ -191,7 +190,7 @@ def _equal_frames(records: Records, size: int, first_id: int) -> memoryview:
         whole = b"".join([buffer[start : start + size] for start in records.starts.tolist()])
     source = np.frombuffer(whole, np.uint8).reshape(count, size)
     frames = np.empty((count, size + _MORE_THAN_BODY), np.uint8)
-    frames[:, : _HEAD.itemsize] = _heads(records, first_id).view(np.uint8).reshape(count, -1)
+    frames[:, : head().itemsize] = _heads(records, first_id).view(np.uint8).reshape(count, -1)
     if body:
         frames[:, BODY_AT:] = source[:, _BODY_AT:]
     return frames.reshape(-1).data
@@ -209,7 +208,7 @@ def _mixed_frames(records: Records, first_id: int) -> bytes:
 
 
 def _heads(records: Records, first_id: int) -> npt.NDArray[np.void]:
-    heads = np.empty(len(records), _HEAD)
+    heads = np.empty(len(records), head())
     heads["size"] = records.sizes  # less the length of a record, more the type of a frame
     heads["type"] = MESSAGE
     heads["timestamp"] = records.timestamps()

@@ -11,11 +11,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.broker.publish.records import PlacedRecords
 from penstock.core.units import MILLISECOND
@@ -24,8 +23,11 @@ from penstock.rocketmq.protocol.ids import Host
 from penstock.rocketmq.protocol.messages import message, properties
 from penstock.storage.batch import Buffer, Dialect, Positions
 
-Table = npt.NDArray[np.uint8]
-Columns = npt.NDArray[np.intp]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Table: TypeAlias = "npt.NDArray[np.uint8]"
+Columns: TypeAlias = "npt.NDArray[np.intp]"
 
 FEW: Final = 4
 """So few messages are quicker done one by one."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
 
 from penstock.rocketmq.protocol.messages.message import (
     BODY_LENGTH_AT,
@@ -16,6 +17,9 @@ from penstock.rocketmq.protocol.messages.message import (
     SYS_FLAG_AT,
     SysFlag,
 )
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def stamp(
