@@ -1,0 +1,70 @@
+"""Each flag, property, option and port that the pages on security name is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.admin.options import AdminOptions
+from penstock.cli.flags.programs import programs
+from penstock.nsq.client import Config as NsqConfig
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqlookupd.options import LookupdOptions
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.client import Config as RocketmqConfig
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from tests.pages import DOCS, ROOT
+
+PAGES = [ROOT / "SECURITY.md", DOCS / "security.md"]
+_FLAG = re.compile(r"`(?:\w+ )?(--[a-z][a-z0-9-]+)")
+_PROPERTY = re.compile(r"`((?:tls\.[\w.]+|[a-z]+[A-Z]\w+))(?:=|`)")
+_OPTION = re.compile(r"`(tls_\w+|auth_secret)\b")
+# Names of Java's, of files of access rules and of other programs, which no program of ours has.
+_OTHERS = {
+    "permissions", "globalWhiteRemoteAddresses", "whiteRemoteAddress", "groupPerms",
+    "defaultTopicPerm", "defaultGroupPerm", "dependsOn",
+}  # fmt: skip
+_PENSTOCK = {"--version", "--config"}
+
+
+def words(page: Path, pattern: re.Pattern[str]) -> set[str]:
+    text = page.read_text(encoding="utf-8").partition("## What each RocketMQ request needs")[0]
+    return set(pattern.findall(text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_flags_exist(page: Path) -> None:
+    known = {flag.name for flags in programs().values() for flag in flags} | _PENSTOCK
+    found = words(page, _FLAG)
+    assert len(found) > 15
+    assert found <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_properties_of_rocketmqs_programs_exist(page: Path) -> None:
+    known = {*BrokerSettings.declared(), *NamesrvSettings.declared()}
+    found = words(page, _PROPERTY) - _OTHERS
+    assert len(found) > 5
+    assert found <= known
+
+
+def test_options_of_the_clients_exist() -> None:
+    known = {*NsqConfig.__annotations__, *RocketmqConfig.__annotations__, "tls_version"}
+    assert words(PAGES[0], _OPTION) <= known
+
+
+def test_the_ports_that_are_open_without_flags_are_listed() -> None:
+    listed = set(re.findall(r"`0\.0\.0\.0:(\d+)`", PAGES[1].read_text(encoding="utf-8")))
+    options = (NsqdOptions(), LookupdOptions(), AdminOptions())
+    of_nsq = [
+        getattr(each, name).removeprefix("0.0.0.0:")
+        for each in options
+        for name in ("tcp_address", "http_address", "https_address")
+        if hasattr(each, name)
+    ]
+    broker, names = BrokerSettings().listen_port, NamesrvSettings().listen_port
+    assert listed == {*of_nsq, str(names), str(broker), str(broker - 2)}
+    numbers = re.findall(r"\b(?:4\d{3}|9876|109\d\d)\b", PAGES[0].read_text(encoding="utf-8"))
+    assert set(numbers) == listed, "SECURITY.md has the same ports"
