@@ -1,20 +1,35 @@
-"""Tools for tests of Penstock, and of what is built on it: daemons, clocks, disks.
+"""Tools for tests of Penstock, and of what is built on it: daemons, clocks, a ledger, disks.
 
-from penstock.testing import FakeClock, in_thread, run_nsqd, run_nsqlookupd
+docs/testing.md shows them at work.
 """
 
 from __future__ import annotations
 
 from penstock.testing.aio import in_thread
 from penstock.testing.clock import FakeClock
-from penstock.testing.daemons import Daemon, DaemonError, run_nsqadmin, run_nsqd, run_nsqlookupd
+from penstock.testing.daemons import (
+    Daemon,
+    DaemonError,
+    run_mqbroker,
+    run_mqnamesrv,
+    run_nsqadmin,
+    run_nsqd,
+    run_nsqlookupd,
+    run_rocketmq,
+)
+from penstock.testing.ledger import Ledger, make_body
 
 __all__ = [
     "Daemon",
     "DaemonError",
     "FakeClock",
+    "Ledger",
     "in_thread",
+    "make_body",
+    "run_mqbroker",
+    "run_mqnamesrv",
     "run_nsqadmin",
     "run_nsqd",
     "run_nsqlookupd",
+    "run_rocketmq",
 ]

@@ -1,11 +1,11 @@
 """Real daemons for tests: start the program, learn its ports from its log, stop or kill it.
 
-`run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()` and `run_mqbroker()` are
-context managers around the programs themselves, as a user starts them, on port 0 of 127.0.0.1. The
-ports are read from log lines as `TCP: listening on …`, so that any number of daemons run side by
-side. Another program with the same flags (the Go daemons, for one) takes the place of NSQ's by
-`program=` or by the environment variables `PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and
-`PENSTOCK_NSQADMIN`.
+`run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()`, `run_mqbroker()`, and
+`run_rocketmq()` for the last two together, are context managers around the programs themselves, as
+a user starts them, on port 0 of 127.0.0.1. The ports are read from log lines as `TCP: listening on
+…`, so that any number of daemons run side by side. Another program with the same flags (the Go
+daemons, for one) takes the place of NSQ's by `program=` or by the environment variables
+`PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and `PENSTOCK_NSQADMIN`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from penstock.core.settings import java_properties
 
@@ -107,14 +107,24 @@ class Daemon:
         return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def _wait_until_listening(self, position: int, timeout_s: float) -> None:
+        def listens() -> bool:
+            return self._listens(dict(_LISTENING.findall(self.log(position))))
+
+        self._wait(listens, "listen", timeout_s)
+
+    def wait_for(self, text: str, timeout_s: float = START_S_MAX) -> None:
+        """Wait until the log has this text. Raises DaemonError."""
+        self._wait(lambda: text in self.log(), f"log {text!r}", timeout_s)
+
+    def _wait(self, state: Callable[[], bool], what: str, timeout_s: float) -> None:
         for _ in range(int(timeout_s / POLL_S)):
-            if self._listens(dict(_LISTENING.findall(self.log(position)))):
+            if state():
                 return
             code = self._running().poll()
             if code is not None:
-                raise DaemonError(self._explain(f"ended at start with exit code {code}"))
+                raise DaemonError(self._explain(f"ended with exit code {code}, did not {what}"))
             time.sleep(POLL_S)
-        raise DaemonError(self._explain(f"did not listen within {timeout_s:g} s"))
+        raise DaemonError(self._explain(f"did not {what} within {timeout_s:g} s"))
 
     def _listens(self, found: dict[str, str]) -> bool:
         """Take over the addresses that the log names; whether they are all."""
@@ -253,6 +263,18 @@ class MqBroker(RocketDaemon):
         return "RocketMQ" in found and super()._listens(found)
 
 
+class RocketMQ(NamedTuple):
+    """A name server under test, and the broker that is registered there."""
+
+    name_server: MqNamesrv
+    broker: MqBroker
+
+    @property
+    def address(self) -> str:
+        """The address that clients are given: the name server's."""
+        return self.name_server.rocketmq
+
+
 def _close_all(descriptors: list[int]) -> None:
     while descriptors:
         os.close(descriptors.pop())
@@ -334,6 +356,21 @@ def run_mqbroker(
     }
     with _running(MqBroker(words, properties, data, home), home) as daemon:
         yield daemon
+
+
+@contextmanager
+def run_rocketmq(**properties: object) -> Iterator[RocketMQ]:
+    """Run a name server, and a broker with these properties, until the end of the block.
+
+    At its beginning the name server knows the broker. TLS is for both.
+    """
+    tls = {name: value for name, value in properties.items() if name.startswith("tls.")}
+    with (
+        run_mqnamesrv(**tls) as name_server,
+        run_mqbroker(name_server=name_server.rocketmq, **properties) as broker,  # type: ignore[arg-type]
+    ):
+        broker.wait_for(f"name server {name_server.rocketmq}: registered")
+        yield RocketMQ(name_server, broker)
 
 
 @contextmanager

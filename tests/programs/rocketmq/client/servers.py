@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.rocketmq.blocking import RemotingLink
 from penstock.rocketmq.client import Config
 from penstock.rocketmq.protocol.codes import RequestCode
-from penstock.testing.daemons import MqBroker, MqNamesrv, run_mqbroker, run_mqnamesrv
+from penstock.testing.daemons import MqBroker, MqNamesrv, run_rocketmq
 
 SECONDS = 60.0
 QUICK = Config(
@@ -72,13 +72,8 @@ def shared_servers(**properties: object) -> Iterator[Servers]:
 @contextmanager
 def run_servers(**properties: object) -> Iterator[Servers]:
     """A name server and one broker; TLS is for both."""
-    tls = {name: value for name, value in properties.items() if name.startswith("tls.")}
-    with (
-        run_mqnamesrv(**tls) as name_server,
-        run_mqbroker(name_server=name_server.rocketmq, **properties) as broker,  # type: ignore[arg-type]
-    ):
-        wait_for_broker(name_server, "broker-a")
-        yield Servers(name_server, broker)
+    with run_rocketmq(**properties) as found:
+        yield Servers(found.name_server, found.broker)
 
 
 def wait_for_broker(name_server: MqNamesrv, broker: str) -> None:
