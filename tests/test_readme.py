@@ -1,6 +1,6 @@
 """The README's commands and programs, run as they stand there over daemons on other ports.
 
-Its program for Spark has a test of its own in tests/spark.
+Those for Spark have tests in tests/spark.
 """
 
 from __future__ import annotations
@@ -12,19 +12,44 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from penstock.cli.flags.programs import programs
-from penstock.testing.daemons import Daemon, run_nsqd, run_nsqlookupd
+from penstock.core.settings import java_properties
+from penstock.testing.daemons import (
+    Daemon,
+    MqBroker,
+    run_mqnamesrv,
+    run_nsqd,
+    run_nsqlookupd,
+)
 from tests.pages import ROOT, blocks, commands
-from tests.programs.rocketmq.client.servers import run_servers
 
 README = ROOT / "README.md"
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+DAEMONS = {"nsqlookupd", "nsqd", "mqnamesrv", "mqbroker"}
 CONSUMED = {"curl", "to_nsq", "nsq_tail", "echo"}
 """Programs whose commands a reader gives one after another, beside penstock's that end."""
+RUN_ELSEWHERE = {
+    "make run": "tests/spark/test_demo.py runs the command of this target",
+    "make test": "it runs this test",
+    ". .venv/bin/activate": "of a shell",
+    "python3 -m venv venv && . venv/bin/activate": "tests/release/test_fresh.py",
+    "pip install penstock": "tests/release/test_fresh.py",
+    "pip install 'penstock[spark]'": "make wheels",
+    "mkdir -p run/nsqd": "the fixtures make the folder",
+    "penstock pipeline run archive": "tests/spark/test_readme.py",
+    "penstock pipeline init metrics": "tests/spark/test_readme.py",
+    "penstock pipeline test metrics.toml": "tests/spark/test_readme.py",
+    "penstock pipeline run metrics.toml": "tests/spark/test_tutorial.py",
+}
+
+
+def flags_of(program: str, number: int = 0) -> list[str]:
+    """The flags of this command of a program in the README."""
+    return [words[1:] for words in commands(README) if words[0] == program][number]
 
 
 class Cluster:
@@ -34,24 +59,27 @@ class Cluster:
         self.own = {
             "127.0.0.1:4150": nsqd.tcp, "127.0.0.1:4151": nsqd.http, "127.0.0.1:4161": lookupd.http,
         }  # fmt: skip
-        self.nsqd = nsqd
 
     def here(self, text: str) -> str:
         """The text with these addresses, also where the usual one is not named."""
         to_nodes = r"^(penstock (?:top|replay|dlq list))"
         text = re.sub(to_nodes, r"\1 --nsqd-http-address=127.0.0.1:4151", text)
-        for usual, address in self.own.items():
-            text = text.replace(usual, address)
-        return text
+        return replaced(text, self.own)
+
+
+def replaced(text: str, by: dict[str, str]) -> str:
+    for usual, other in by.items():
+        text = text.replace(usual, other)
+    return text
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with (
-        run_nsqlookupd() as lookupd,
-        run_nsqd(f"--lookupd-tcp-address={lookupd.tcp}", "--retention-time=24h") as nsqd,
-    ):
-        yield Cluster(lookupd, nsqd)
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("run")
+    with run_nsqlookupd(*flags_of("nsqlookupd")) as lookupd:
+        own = {"127.0.0.1:4160": lookupd.tcp, "run/nsqd": str(folder)}
+        with run_nsqd(*(replaced(flag, own) for flag in flags_of("nsqd"))) as nsqd:
+            yield Cluster(lookupd, nsqd)
 
 
 def program(word: str) -> str:
@@ -108,19 +136,60 @@ def test_commands_after_one_another_end_and_say_what_they_should(
     assert "TOPIC / CHANNEL" in said
 
 
-def test_rocketmqs_program_sends_and_receives(tmp_path: Path) -> None:
-    with run_servers() as servers:
-        text = program("rocketmq.client").replace("127.0.0.1:9876", servers.address)
-        said = said_until_ctrl_c(text, tmp_path, "\n")
+@contextmanager
+def mqbroker(name_server: str, home: Path) -> Iterator[MqBroker]:
+    """The README's broker, which keeps all in its user's home."""
+    flags = [replaced(flag, {"127.0.0.1:9876": name_server}) for flag in flags_of("mqbroker")]
+    words = [sys.executable, "-m", "penstock.cli.mqbroker", *flags]
+    broker = MqBroker(words, {"brokerIP1": "127.0.0.1"}, home / "store", home)
+    broker.start()
+    try:
+        broker.wait_for("registered")
+        yield broker
+    finally:
+        broker.close()
+
+
+def sent_and_received(name_server: str, folder: Path) -> str:
+    text = program("rocketmq.client").replace("127.0.0.1:9876", name_server)
+    return said_until_ctrl_c(text, folder, "\n")
+
+
+def test_rocketmqs_program_sends_to_the_broker_and_receives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with run_mqnamesrv() as name_server, mqbroker(name_server.rocketmq, tmp_path):
+        said = sent_and_received(name_server.rocketmq, tmp_path)
+        assert (tmp_path / "store" / "topics").is_dir()
     assert said == "orders b'tea' ['order-1']\n"
 
 
-def test_flags_of_the_daemons_exist() -> None:
-    known = {name: {flag.name for flag in flags} for name, flags in programs().items()}
-    seen = set()
-    for words in commands(README):
-        if words[0] in known:
-            seen.add(words[0])
-            given = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
-            assert given <= known[words[0]], words
-    assert {"nsqd", "nsqlookupd", "mqnamesrv", "mqbroker", "nsq_tail"} <= seen
+def test_rocketmqs_program_sends_to_the_nsqd_that_opens_that_port(tmp_path: Path) -> None:
+    config = tmp_path / "rocketmq.properties"
+    config.write_text(java_properties.dumps({"brokerIP1": "127.0.0.1"}))
+    with run_mqnamesrv() as name_server:
+        own = {
+            "127.0.0.1:9876": name_server.rocketmq, "0.0.0.0:10911": "127.0.0.1:0",
+            "run/nsqd": str(tmp_path),
+        }  # fmt: skip
+        flags = [replaced(flag, own) for flag in flags_of("nsqd", 1)]
+        with run_nsqd(*flags, f"--rocketmq-config={config}") as nsqd:
+            nsqd.wait_for(f"{name_server.rocketmq}: registered")
+            said = sent_and_received(name_server.rocketmq, tmp_path)
+    assert said == "orders b'tea' ['order-1']\n"
+
+
+def test_every_command_is_run_by_a_test() -> None:
+    ending = {("penstock", each) for each in ("top", "replay", "dlq")}
+    left = [
+        shlex.join(words)
+        for words in commands(README)
+        if words[0] not in DAEMONS | CONSUMED and tuple(words[:2]) not in ending
+    ]
+    known = {shlex.join(shlex.split(each)): False for each in RUN_ELSEWHERE}
+    for command in left:
+        found = [each for each in known if command.startswith(each)]
+        assert found, f"run by no test: {command}"
+        known[found[0]] = True
+    assert all(known.values()), "no longer in the README"
