@@ -13,12 +13,12 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(VENV)/.all  ## everything, console commands included, into .venv: 1.5 GB
+install: $(VENV)/.all  ## everything, console commands included, into .venv: 1.7 GB
 
 dev: $(VENV)/.dev  ## what `make check` needs, without Spark and browsers, into .venv: 0.3 GB
 
@@ -27,8 +27,8 @@ $(VENV)/.run: EXTRAS := spark,demo
 $(VENV)/.run: SIZE := 1 GB with Spark and its Java, two minutes
 $(VENV)/.dev: EXTRAS := dev
 $(VENV)/.dev: SIZE := 0.3 GB, half a minute
-$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop
-$(VENV)/.all: SIZE := 1.5 GB with Spark, its Java and browser tests, three minutes
+$(VENV)/.all: EXTRAS := spark,demo,dev,test,interop,release
+$(VENV)/.all: SIZE := 1.7 GB with Spark, its Java and browser tests, three minutes
 $(VENV)/.all: INCLUDED := $(VENV)/.run $(VENV)/.dev
 
 $(VENV)/.run $(VENV)/.dev $(VENV)/.all: pyproject.toml constraints.txt | $(BIN)/python
@@ -209,6 +209,12 @@ mqadmin-samples: install  ## record what Java's mqadmin prints (JAVA=: a folder 
 
 monitoring: dev  ## write docs/metrics.md, the alert rules and the dashboard from the list of metrics
 	@$(BIN)/python -m tests.monitoring.generated
+
+wheel: install  ## wheel and sdist into dist/, the same bytes each time, and what is wrong with them
+	@$(BIN)/python -m tests.release.built
+
+wheels: install  ## the wheel installed by each Python that is here (PYTHONS=a b): time, size, every command
+	@$(BIN)/python -m tests.release.fresh $(PYTHONS)
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,44 @@
+"""The wheel in a new environment of this Python; `make wheels` tries others, with pip's work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.environments import site_packages
+
+from . import built, fresh
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, and with what it needs from this one."""
+    folder = tmp_path_factory.mktemp("fresh") / "venv"
+    venv.create(folder, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    others = sysconfig.get_path("purelib")
+    (site_packages(folder) / "others.pth").write_text(f"{others}\n")
+    return folder
+
+
+def test_it_is_the_wheel_that_is_imported(installed: Path) -> None:
+    words = [str(installed / "bin" / "python"), "-c", "import penstock; print(penstock.__file__)"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=installed)
+    assert Path(done.stdout.strip()).is_relative_to(installed)
+
+
+def test_every_command_answers_and_a_message_goes_through(installed: Path, wheel: Path) -> None:
+    assert list(fresh.faults(installed, built.commands(wheel))) == []
+
+
+def test_a_command_that_fails_is_named(installed: Path) -> None:
+    (installed / "bin" / "broken").write_text("#!/bin/sh\necho no such module >&2\nexit 3\n")
+    (installed / "bin" / "broken").chmod(0o755)
+    first, *_ = fresh.faults(installed, ["broken"])
+    assert first == "broken --version: exit code 3, no such module\n"
