@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -210,8 +210,15 @@ mqadmin-samples: install  ## record what Java's mqadmin prints (JAVA=: a folder 
 monitoring: dev  ## write docs/metrics.md, the alert rules and the dashboard from the list of metrics
 	@$(BIN)/python -m tests.monitoring.generated
 
+audit: install  ## known vulnerabilities of what constraints.txt pins; says so where nobody can be asked
+	@$(BIN)/python -m tests.release.audit
+
 wheel: install  ## wheel and sdist into dist/, the same bytes each time, and what is wrong with them
 	@$(BIN)/python -m tests.release.built
+
+sbom: install  ## the list of all that comes with Penstock, in CycloneDX's form, into dist/
+	@mkdir -p dist
+	@$(BIN)/python -m tests.release.sbom dist/penstock.cdx.json
 
 wheels: install  ## the wheel installed by each Python that is here (PYTHONS=a b): time, size, every command
 	@$(BIN)/python -m tests.release.fresh $(PYTHONS)
