@@ -10,6 +10,7 @@ from penstock.admin.rocketmq.servers import Servers, gathered
 from penstock.cluster.fanout import Warnings
 from penstock.nsq.http_api import ApiError, Query
 from penstock.rocketmq.client.consume.received import Received, all_received
+from penstock.rocketmq.mqadmin.key_queries import END_OF_TIME, KeyQuery
 from penstock.rocketmq.mqadmin.topology import Broker
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.errors import BodyError
@@ -20,7 +21,6 @@ LIMIT_MAX: Final = 64
 BODY_MAX: Final = 16 * 1024
 """Bytes of each body in a list; of a single message there are WHOLE_MAX."""
 WHOLE_MAX: Final = 1 << 20
-_END_OF_TIME: Final = (1 << 63) - 1
 _NOT_FOUND: Final = (
     ResponseCode.QUERY_NOT_FOUND, ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST,
 )  # fmt: skip
@@ -57,7 +57,7 @@ def _number(query: Query, name: str) -> int | None:
     text = query.get(name)
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal()) or int(text) > _END_OF_TIME:
+    if not (text.isascii() and text.isdecimal()) or int(text) > END_OF_TIME:
         raise ApiError(400, f"INVALID_{name.upper()}")
     return int(text)
 
@@ -100,7 +100,7 @@ async def by_id(
             # The id says which server to ask; only a broker of this cluster is asked.
             if str(place.host) in broker.addresses.values():
                 return await _view(servers, broker, topic, place, warnings)
-    return await _indexed(servers, topic, message_id, warnings, is_id=True)
+    return await _indexed(servers, KeyQuery(topic, message_id, is_id=True), warnings)
 
 
 def _place_of(message_id: str) -> OffsetId | None:
@@ -131,35 +131,20 @@ def the_one(found: list[Received]) -> Received:
 
 async def by_key(servers: Servers, topic: str, key: str, warnings: Warnings) -> list[Received]:
     """The messages with a key, newest first."""
-    return await _indexed(servers, topic, key, warnings, is_id=False)
+    return await _indexed(servers, KeyQuery(topic, key), warnings)
 
 
-async def _indexed(
-    servers: Servers, topic: str, key: str, warnings: Warnings, *, is_id: bool
-) -> list[Received]:
+async def _indexed(servers: Servers, query: KeyQuery, warnings: Warnings) -> list[Received]:
     """Messages with a key or an id, of the brokers' indexes."""
-    fields: dict[str, object] = {
-        "topic": topic, "key": key, "maxNum": LIMIT_MAX, "beginTimestamp": 0,
-        "endTimestamp": _END_OF_TIME,
-    }  # fmt: skip
-    if is_id:
-        fields["_UNIQUE_KEY_QUERY"] = "true"
+    fields = query.fields(LIMIT_MAX)
 
     async def ask(broker: Broker) -> list[Received]:
         answer = await servers.ask(broker.any_address(), RequestCode.QUERY_MESSAGE, fields)
-        return all_received(answer.body, broker.name)
+        return query.found(answer.body, broker.name)
 
-    brokers = [each for each in (await servers.route(topic)).brokers if each.any_address()]
+    brokers = [each for each in (await servers.route(query.topic)).brokers if each.any_address()]
     told = await gathered(brokers, ask, warnings, but=_NOT_FOUND)
-    # Brokers look for the hash of a key, and another key may have the same.
-    return _newest_first(
-        [
-            each
-            for _, found in told
-            for each in found
-            if (each.id == key if is_id else key in each.keys) and each.stored.topic == topic
-        ]
-    )
+    return _newest_first([each for _, found in told for each in found])
 
 
 def _newest_first(found: list[Received]) -> list[Received]:
@@ -203,7 +188,7 @@ async def _by_time(
 ) -> tuple[list[Received], int | None]:
     """Messages that were stored within a time, in that order, and where to go on."""
     begin = wish.begin_ms or 0
-    end = wish.end_ms if wish.end_ms is not None else _END_OF_TIME
+    end = wish.end_ms if wish.end_ms is not None else END_OF_TIME
 
     async def ask(queue: Queue) -> list[Received]:
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP

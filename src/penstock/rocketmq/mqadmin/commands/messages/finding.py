@@ -14,6 +14,7 @@ from penstock.rocketmq.mqadmin.admin import LONG_TIMEOUT_S, Admin
 from penstock.rocketmq.mqadmin.commands.messages.resend import resend
 from penstock.rocketmq.mqadmin.errors import Refused
 from penstock.rocketmq.mqadmin.java_text import map_text, to_millisecond, word
+from penstock.rocketmq.mqadmin.key_queries import KeyQuery
 from penstock.rocketmq.mqadmin.options import Given
 from penstock.rocketmq.mqadmin.output import Output, Table
 from penstock.rocketmq.mqadmin.queues import Reader
@@ -31,7 +32,6 @@ BY_KEY: Final = Table(
 BODIES: Final = Path("/tmp/rocketmq/msgbodys")
 _MOST_BY_KEY: Final = 64
 _MOST_BY_UNIQUE_KEY: Final = 32
-_END_OF_TIME: Final = (1 << 63) - 1
 _HARMLESS: Final = re.compile(r"\w+")
 _NO_MESSAGE: Final = "query message by {} finished, but no message."
 
@@ -51,12 +51,8 @@ def with_key(
     admin: Admin, topic: str, key: str, most: int, *, is_unique: bool = False
 ) -> list[Received]:
     """The messages of a topic with a key. Raises Refused where there are none."""
-    fields: dict[str, object] = {
-        "topic": topic, "key": key, "maxNum": most, "beginTimestamp": 0,
-        "endTimestamp": _END_OF_TIME,
-    }  # fmt: skip
-    if is_unique:
-        fields["_UNIQUE_KEY_QUERY"] = "true"
+    query = KeyQuery(topic, key, is_unique)
+    fields = query.fields(most)
     found: list[Received] = []
     for broker in _brokers(admin, topic):
         try:
@@ -65,12 +61,7 @@ def with_key(
             )
         except Refused:
             continue  # it has none
-        # Brokers look for the hash of a key, and another key may have the same.
-        found += [
-            each
-            for each in all_received(answer.body, "")
-            if (each.id == key if is_unique else key in each.keys and each.stored.topic == topic)
-        ]
+        found += query.found(answer.body, "")
     if not found:
         raise Refused(ResponseCode.NO_MESSAGE, _NO_MESSAGE.format("key"))
     return found
