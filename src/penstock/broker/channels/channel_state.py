@@ -106,6 +106,13 @@ class ChannelState:
         for flights in self.holders():
             yield from flights.ranges()
 
+    def unfinished_below(self, offset: int) -> int:
+        """The number of messages below an offset that are still to be finished."""
+        ranges = [*self.in_flight(), *self.backlog()]
+        ranges += [(each.first, each.next) for each in (*self.requeued, *self.spent)]
+        low = sum(min(next_, offset) - first for first, next_ in ranges if first < offset)
+        return low + self.deferred.count_below(offset)
+
     def in_flight(self) -> Iterator[tuple[int, int]]:
         """The ranges of offsets that are in flight, in no order."""
         for first, next_, _ in self.flying():

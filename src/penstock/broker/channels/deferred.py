@@ -237,6 +237,11 @@ class Deferred:
         rows = _least(backwards, np.flatnonzero(self._column(self._counts)), limit)
         return self._ranges(rows[np.argsort(backwards[rows])][:limit])
 
+    def count_below(self, offset: int) -> int:
+        """The number of deferred messages below an offset."""
+        firsts, counts = self._column(self._firsts), self._column(self._counts)
+        return int(np.clip(min(offset, _OFFSET_MAX) - firsts, 0, counts).sum())
+
     def next_deadline(self) -> int | None:
         """When ``due`` has something next; None when nothing waits."""
         while self._heap and not self._counts[self._heap[0] & _ROW_MASK]:

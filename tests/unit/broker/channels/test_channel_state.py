@@ -27,6 +27,20 @@ def test_needed_is_all_that_is_not_finished(world: World) -> None:
     assert channel.state.floor() == 0
 
 
+def test_what_is_not_finished_below_an_offset(world: World) -> None:
+    channel = world.channel()
+    world.fill(3)
+    world.publish(b"late", delay=SECOND)  # 3
+    world.fill(4)
+    reader = Reader(world, channel, 3)
+    reader.take()
+    reader.finish(1)
+    reader.requeue(2)
+    below = [channel.state.unfinished_below(offset) for offset in range(10)]
+    assert below == [0, 1, 1, 2, 3, 4, 5, 6, 7, 7]
+    assert below[-1] == channel.state.unfinished_count
+
+
 # --- seeking -------------------------------------------------------------------------------------
 
 

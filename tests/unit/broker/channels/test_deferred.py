@@ -282,3 +282,13 @@ def test_deferrals_taken_out_one_by_one_leave_nothing_until_their_deadline() -> 
     nbytes, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert nbytes < 3000 * 100
+
+
+def test_how_many_are_below_an_offset() -> None:
+    deferred = Deferred()
+    deferred.add(1000, 10, 15, 0)
+    deferred.add(500, 3, 4, 0)
+    deferred.add(700, 20, 21, 0)
+    deferred.due(500)
+    assert [deferred.count_below(offset) for offset in (0, 5, 10, 12, 15, 20, 21, 1 << 63)] == [
+        0, 0, 0, 2, 5, 5, 6, 6]  # fmt: skip

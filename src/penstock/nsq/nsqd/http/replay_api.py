@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import OffsetOutOfRangeError
 from penstock.net.http.server.service import Request
@@ -31,6 +32,7 @@ class ReplayApi:
 
     def add_routes(self, router: NsqRouter) -> None:
         router.v1("POST", "/channel/create", self._create)
+        router.v1("GET", "/channel/seek", self._preview)
         router.v1("POST", "/channel/seek", self._seek)
 
     def _create(self, request: Request) -> Any:
@@ -52,18 +54,44 @@ class ReplayApi:
         check_written(topic)
         return {"offset": offset}
 
+    def _preview(self, request: Request) -> Any:
+        """Tell what a move of a channel's cursor would do; nothing changes.
+
+        ``delivered`` are the messages that come then, ``again`` those of them that the channel has
+        done with, ``skipped`` those before them that it would not get any more.
+        """
+        query = Query.parse(request.query)
+        topic, channel = existing_channel(self._topics, query)
+        try:
+            offset = _place(query, topic, self._clock)
+        except OffsetOutOfRangeError as error:
+            return out_of_range(error)
+        state, end = channel.state, topic.log.next_offset
+        head = max(topic.head, state.head)  # what is behind it will come whatever is done here
+        below = state.unfinished_below(offset)
+        delivered = end - offset
+        still = state.unfinished_count - below + end - max(offset, head)
+        return {"offset": offset, "delivered": delivered, "again": delivered - still,
+                "skipped": below + max(0, offset - head)}  # fmt: skip
+
     def _seek(self, request: Request) -> Any:
         """Move a channel's cursor; what it held is forgotten, as when it is emptied."""
         query = Query.parse(request.query)
         topic, channel = existing_channel(self._topics, query)
         try:
-            offset = position(query, topic, self._clock.wall_ns())
+            offset = _place(query, topic, self._clock)
         except OffsetOutOfRangeError as error:
             return out_of_range(error)
-        if offset is None:
-            raise ApiError(400, "MISSING_ARG_OFFSET")
         topic.seek(channel, offset)
         logger.info("CHANNEL(%s:%s): moved to offset %d", topic.name, channel.name, offset)
         channel.dispatch(self._clock.monotonic_ns())
         check_written(topic)
         return {"offset": offset}
+
+
+def _place(query: Query, topic: Topic, clock: Clock) -> int:
+    """The offset that must be given; ApiError 400, and what `position` raises."""
+    offset = position(query, topic, clock.wall_ns())
+    if offset is None:
+        raise ApiError(400, "MISSING_ARG_OFFSET")
+    return offset

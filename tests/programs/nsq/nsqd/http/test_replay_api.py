@@ -50,6 +50,43 @@ async def test_back_to_the_start(filled: Running) -> None:
 
 
 @pytest.mark.parametrize(
+    ("where", "told"),
+    [("offset=0", (0, 5, 5, 0)), ("from=latest", (5, 0, 0, 0)), ("offset=3", (3, 2, 2, 0))],
+)
+async def test_a_look_at_what_a_move_would_do(
+    filled: Running, where: str, told: tuple[int, ...]
+) -> None:
+    found = await filled.json(f"/channel/seek?topic=t&channel=first&{where}")
+    assert found == dict(zip(("offset", "delivered", "again", "skipped"), told, strict=True))
+    assert (await filled.channel("t", "first"))["depth"] == 0, "nothing has changed"
+
+
+async def test_a_look_counts_what_is_still_needed_and_what_is_to_come(filled: Running) -> None:
+    await filled.post("/channel/seek?topic=t&channel=first&offset=4")  # 4 is needed
+    await filled.post("/topic/pause?topic=t")
+    await filled.publish("t", b"m5")
+    await filled.publish("t", b"m6")
+    looks = [
+        await filled.json(f"/channel/seek?topic=t&channel=first&offset={n}") for n in (2, 5, 6)
+    ]
+    assert [(each["delivered"], each["again"], each["skipped"]) for each in looks] == [
+        (5, 2, 0), (2, 0, 1), (1, 0, 2)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("topic=t&channel=no&offset=1", 404, "CHANNEL_NOT_FOUND"),
+        ("topic=t&channel=first", 400, "MISSING_ARG_OFFSET"),
+        ("topic=t&channel=first&offset=6", 416, "OFFSET_OUT_OF_RANGE"),
+    ],
+)
+async def test_looks_that_are_refused(filled: Running, query: str, status: int, code: str) -> None:
+    found = await filled.get(f"/channel/seek?{query}")
+    assert (found[0], json.loads(found[1])["message"]) == (status, code)
+
+
+@pytest.mark.parametrize(
     ("path", "status", "code"),
     [
         ("/channel/create?topic=t&channel=first&from=oldest", 409, "CHANNEL_EXISTS"),
