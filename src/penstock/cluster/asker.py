@@ -88,9 +88,9 @@ class Asker:
         """The body at `target` as it is. Raises UpstreamError."""
         return (await self._asked("GET", address, target))[1].body
 
-    async def post(self, address: str, target: str) -> None:
-        """Has a daemon do something. Raises UpstreamError."""
-        await self._asked("POST", address, target)
+    async def post(self, address: str, target: str, body: bytes = b"") -> None:
+        """Has a daemon do something, with a body or without. Raises UpstreamError."""
+        await self._asked("POST", address, target, body)
 
     async def post_as(self, address: str, target: str, body: bytes, kind: type[T]) -> T:
         """Has a daemon do something with a body, and answer a `kind`. Raises UpstreamError."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import codecs
+from typing import Any
+
 from msgspec import UNSET, Struct, UnsetType
 
 
@@ -38,3 +42,16 @@ class Page(Struct):
     messages: list[Message]
     next: int | str | None = None
     count: int | UnsetType = UNSET
+
+
+def shown_body(body: bytes, preview: int) -> dict[str, Any]:
+    """The first `preview` bytes of a body as text or, when it is not UTF-8, in base64."""
+    truncated = len(body) > preview
+    part = body[:preview]
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(part, final=not truncated)
+    except UnicodeDecodeError:
+        shown: dict[str, Any] = {"body_base64": base64.b64encode(part).decode()}
+    else:
+        shown = {"body": text}
+    return shown | ({"truncated": True} if truncated else {})

@@ -7,15 +7,16 @@ Whatever a node does becomes an UpstreamError; another nsqd does not know the re
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from penstock.cluster.asker import Asker
 from penstock.cluster.errors import RefusedError, UpstreamError
 from penstock.cluster.exchange import target
 from penstock.nsq.dead_letters.runs import Run, joined
 from penstock.nsq.dead_letters.topics import CHANNEL, is_rocketmq
+from penstock.nsq.log_bounds import bounds_of
 from penstock.nsq.page import Page
 
 _PAGE: Final = 1000
@@ -33,19 +34,6 @@ class DeadTopics(Struct):
     """The answer of a node: its dead-letter topics."""
 
     topics: list[DeadTopic]
-
-
-class Queue(Struct):
-    """The offsets that a node's log holds: from `start` up to, not including, `end`."""
-
-    start: int
-    end: int
-
-
-class Offsets(Struct):
-    """The answer of /log/offsets, as far as it is read."""
-
-    queues: Annotated[list[Queue], Meta(min_length=1)]
 
 
 async def topics_of(asker: Asker, address: str) -> list[DeadTopic]:
@@ -78,15 +66,14 @@ async def open_letters(
 
 async def open_runs(asker: Asker, address: str, topic: str) -> AsyncGenerator[Sequence[Run], None]:
     """The offsets that are left, page by page; all that the log holds while there is no channel."""
-    offsets = await asker.get(address, target("/log/offsets", topic=topic), Offsets)
-    queue = offsets.queues[0]
-    at: int | str | None = queue.start
-    while isinstance(at, int) and at < queue.end:
+    bounds = await bounds_of(asker, address, topic)
+    at: int | str | None = bounds.start
+    while isinstance(at, int) and at < bounds.end:
         page = await open_letters(asker, address, topic, from_=at, limit=_PAGE, preview=0)
         if page is None:
-            yield [Run(at, queue.end)]
+            yield [Run(at, bounds.end)]
             return
-        yield joined(each.offset for each in page.messages if each.offset < queue.end)
+        yield joined(each.offset for each in page.messages if each.offset < bounds.end)
         if isinstance(page.next, int) and page.next <= at:
             raise UpstreamError(f"{address}: the page after {at} is that of {page.next}")
         at = page.next

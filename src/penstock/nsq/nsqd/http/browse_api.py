@@ -6,8 +6,6 @@ read or its bodies are large; ``next`` says how to go on, null that there is no 
 
 from __future__ import annotations
 
-import base64
-import codecs
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +34,7 @@ from penstock.nsq.nsqd.http.api_arguments import (
     topic_named,
 )
 from penstock.nsq.nsqd.http.write_down import write_down
+from penstock.nsq.page import shown_body
 from penstock.nsq.protocol.frames import BODY_AT
 from penstock.storage.batch import Batch
 
@@ -235,8 +234,9 @@ class _Page:
             "size": len(frame) - BODY_AT,
         }
         if self._preview:
-            message |= _shown_body(bytes(frame[BODY_AT : BODY_AT + self._preview]),
-                                   len(frame) - BODY_AT > self._preview)  # fmt: skip
+            # one byte more tells that there is more
+            body = bytes(frame[BODY_AT : BODY_AT + self._preview + 1])
+            message |= shown_body(body, self._preview)
         self._room -= self._preview and min(len(frame), self._preview)
         origins = decode_origins(batch.note)
         if origins is not None:
@@ -256,17 +256,6 @@ class _Page:
 
 def _shown_id(message_id: int) -> str:
     return format_id(message_id).decode()
-
-
-def _shown_body(body: bytes, truncated: bool) -> dict[str, Any]:
-    """A body as text or, when it is not UTF-8, in base64."""
-    try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(body, final=not truncated)
-    except UnicodeDecodeError:
-        shown: dict[str, Any] = {"body_base64": base64.b64encode(body).decode()}
-    else:
-        shown = {"body": text}
-    return shown | ({"truncated": True} if truncated else {})
 
 
 def _wanted(request: Request, topic: Topic) -> list[int] | None:

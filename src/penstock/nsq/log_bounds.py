@@ -1,0 +1,29 @@
+"""The bounds of a topic's log on a node, as its log API tells them (docs/log-api.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from penstock.cluster.asker import Asker
+from penstock.cluster.exchange import target
+
+
+class Bounds(Struct):
+    """The offsets that a node's log holds: from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+class _Offsets(Struct):
+    """The answer of /log/offsets, as far as it is read."""
+
+    queues: Annotated[list[Bounds], Meta(min_length=1)]
+
+
+async def bounds_of(asker: Asker, address: str, topic: str) -> Bounds:
+    """The bounds of a topic's log on the node at `address`. Raises UpstreamError."""
+    told = await asker.get(address, target("/log/offsets", topic=topic), _Offsets)
+    return told.queues[0]
