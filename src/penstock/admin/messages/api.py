@@ -1,8 +1,8 @@
-"""/api/messages, /api/deferred and /api/deadletters. Ours, not upstream's (docs/nsqadmin.md)."""
+"""/api/messages, /api/rewind, /api/deferred and /api/deadletters: ours (docs/nsqadmin.md)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from penstock.admin.access import Access
 from penstock.admin.api import answering, names, text_of
@@ -11,12 +11,20 @@ from penstock.admin.messages.export import Export
 from penstock.admin.messages.letters import Letters
 from penstock.admin.messages.nodes import Nodes
 from penstock.admin.messages.peek import Peek
+from penstock.admin.messages.publish import Publish
 from penstock.admin.messages.resend import Resend
+from penstock.admin.messages.rewind import Rewind
+from penstock.admin.messages.room import Room
+from penstock.admin.messages.search.replay import Replay
+from penstock.admin.messages.search.search import Search
 from penstock.admin.notifications import Notifier
 from penstock.admin.router import AdminRouter
 from penstock.cluster.cluster import Cluster
 from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError
+
+WALKS_AT_ONCE: Final = 4
+"""Requests that read logs at the same time, to search or to replay."""
 
 
 class MessagesApi:
@@ -24,7 +32,12 @@ class MessagesApi:
 
     def __init__(self, cluster: Cluster, access: Access, notifier: Notifier) -> None:
         nodes = Nodes(cluster)
+        walks = Room(WALKS_AT_ONCE, "TOO_MANY_SEARCHES")
         self._peek = Peek(nodes)
+        self._search = Search(nodes, walks)
+        self._replay = Replay(nodes, walks, access, notifier)
+        self._publish = Publish(nodes, access, notifier)
+        self._rewind = Rewind(nodes, access, notifier)
         self._deferred = Deferred(nodes, access, notifier)
         self._letters = Letters(nodes)
         self._resend = Resend(cluster.asker, self._letters, access, notifier)
@@ -32,6 +45,11 @@ class MessagesApi:
 
     def add_routes(self, router: AdminRouter) -> None:
         router.v1("GET", "/api/messages", answering(self._peek.handle))
+        router.v1("POST", "/api/messages/search", answering(self._search.handle))
+        router.v1("POST", "/api/messages/replay", answering(self._replay.act))
+        router.v1("POST", "/api/messages/publish", answering(self._publish.act))
+        router.v1("GET", "/api/rewind", answering(self._rewind.preview))
+        router.v1("POST", "/api/rewind", answering(self._rewind.act))
         router.v1("GET", "/api/deferred", answering(self._deferred.page))
         router.v1("POST", "/api/deferred", answering(self._deferred.act))
         router.v1("GET", "/api/deadletters", answering(self._letters.topics))

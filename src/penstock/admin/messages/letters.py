@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.admin.messages.nodes import Nodes, answered
 from penstock.admin.messages.page import shown
-from penstock.admin.messages.peek import paging
+from penstock.admin.messages.peek import placed
 from penstock.cluster.errors import NoAnswerError, RefusedError
 from penstock.cluster.fanout import Warnings, try_all
 from penstock.cluster.producers import Producer
@@ -38,7 +38,8 @@ class Letters:
         query, warnings = Query.parse(request.query), Warnings()
         node = query.required("node")
         address = await self._nodes.address(node, warnings)
-        page = await answered(letters(self._nodes.asker, address, topic, **paging(query)))
+        place = await placed(self._nodes.asker, address, topic, query)
+        page = await answered(letters(self._nodes.asker, address, topic, **place))
         return shown(page, warnings, node=node, topic=topic)
 
     async def having(self, topic: str, node: str, warnings: Warnings) -> list[tuple[Producer, int]]:

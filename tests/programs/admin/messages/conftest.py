@@ -11,8 +11,8 @@ import pytest
 from penstock.cluster.producers import Producer
 from penstock.net.address import split_host_port
 from penstock.testing.daemons import Daemon, run_nsqd
-from tests.unit.admin.conftest import FakeDaemon, Running, StartAdmin, Two
-from tests.unit.cli.nodes_at_work import ask, kill_letters
+from tests.unit.admin.conftest import FakeDaemon, Running, StartAdmin, StartFake, Two
+from tests.unit.cli.nodes_at_work import ask, kill_letters, publish
 
 BODIES = [b"letter %d" % number for number in range(6)]
 
@@ -71,3 +71,65 @@ def letters_in(nsqd: Daemon, topic: str) -> list[dict[str, Any]]:
     """All that its log holds."""
     found: list[dict[str, Any]] = ask(nsqd, "GET", f"/topic/peek?topic={topic}")["messages"]
     return found
+
+
+class Pair:
+    """Two real nodes, one that is scripted as Go's, and an nsqadmin over the three.
+
+    The topic `t` has 40 messages, `m0` to `m39`, published one by one to the two in turn.
+    """
+
+    def __init__(self, nodes: list[Daemon], go: FakeDaemon, running: Running) -> None:
+        self.nodes = nodes
+        self.names = [each.http for each in nodes]
+        self.go = go
+        self.running = running
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        """Status and JSON."""
+        status, body = await self.running.ask("GET", path)
+        return status, json.loads(body)
+
+    async def post(self, path: str, body: Any, user: str = "alice") -> tuple[int, Any]:
+        """Status and JSON."""
+        status, text = await self.running.ask("POST", path, body, X_Forwarded_User=user)
+        return status, json.loads(text)
+
+    def make(self, topic: str, node: int) -> None:
+        ask(self.nodes[node], "POST", f"/topic/create?topic={topic}")
+
+    def channel(self, topic: str, channel: str, node: int, where: str = "") -> None:
+        target = f"/channel/create?topic={topic}&channel={channel}{where}"
+        ask(self.nodes[node], "POST", target)
+
+    def configure(self, topic: str, settings: dict[str, int], node: int) -> None:
+        body = json.dumps(settings).encode()
+        ask(self.nodes[node], "POST", f"/topic/config?topic={topic}", body)
+
+    def publish(self, topic: str, body: bytes, node: int) -> None:
+        publish(self.nodes[node], topic, [body])
+
+    def bodies(self, topic: str, node: int) -> list[str]:
+        """What a node's log of a topic holds."""
+        return [each["body"] for each in letters_in(self.nodes[node], topic)]
+
+
+@pytest.fixture(scope="module")
+def real_nodes() -> Iterator[list[Daemon]]:
+    with run_nsqd() as one, run_nsqd() as other:
+        for number in range(40):
+            publish((one, other)[number % 2], "t", [b"m%d" % number])
+        yield [one, other]
+
+
+@pytest.fixture
+async def pair(real_nodes: list[Daemon], fake: StartFake, admin: StartAdmin) -> Pair:
+    go = await fake()
+    host, _, port = go.address.rpartition(":")
+    go.answers = {
+        "/info": {"version": "1.3.0", "broadcast_address": host, "hostname": "h",
+                  "tcp_port": int(port), "http_port": int(port)},
+        "/stats": {"version": "1.3.0", "topics": [{"topic_name": "t", "channels": []}]},
+    }  # fmt: skip
+    addresses = (*(each.http for each in real_nodes), go.address)
+    return Pair(real_nodes, go, await admin(nsqd_http_addresses=addresses, admin_users=("alice",)))

@@ -45,3 +45,14 @@ async def test_a_page_of_a_node(site: Site) -> None:
     assert (await site.get(f"/api/deadletters/t.dead?node={site.go}"))[0] == 501
     assert (await site.get("/api/deadletters/t.dead?node=n:1"))[0] == 404
     assert (await site.get("/api/deadletters/t.dead"))[1] == {"message": "MISSING_ARG_NODE"}
+
+
+async def test_a_page_from_a_time_on(site: Site) -> None:
+    site.ours.answers |= {"/log/offset_at": {"offset": 7},
+                          "/channel/peek": {"messages": [message(8)], "next": None}}  # fmt: skip
+    path = f"/api/deadletters/t.dead?node={site.node}&from=time:5"
+    assert (await site.get(path))[0] == 200
+    assert site.asked()[-2:] == [
+        "GET /log/offset_at?topic=t.dead&timestamp_ns=5000000",
+        "GET /channel/peek?topic=t.dead&channel=penstock-dlq&from=7&limit=50",
+    ]

@@ -29,7 +29,7 @@ async def test_a_channel_and_a_topic(site: Site) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "code"),
     [
-        ("topic=t", 400, "MISSING_ARG_NODE"),
+        ("topic=t&channel=c", 400, "MISSING_ARG_NODE"),
         ("node={node}", 400, "MISSING_ARG_TOPIC"),
         ("topic=t&node=127.0.0.1:1", 404, "NODE_NOT_FOUND"),
         ("topic=t&node={lookupd}", 404, "NODE_NOT_FOUND"),

@@ -1,0 +1,60 @@
+"""A search or a replay as its request names it: the messages that are meant, and where to begin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from penstock.admin.messages.logs import begin, logs_of
+from penstock.admin.messages.nodes import Nodes
+from penstock.admin.messages.places import Place, read_text
+from penstock.admin.messages.search.conditions import Condition, condition_of
+from penstock.cluster.fanout import Warnings
+from penstock.nsq.http_api import ApiError
+
+SCAN: Final = "scan"
+"""The kind of the text that says where a walk goes on, and where it ends."""
+ALL: Final = "all"
+
+
+class WalkBody(Struct):
+    """The body of a request, as far as it says which messages are meant.
+
+    `node`: of this one alone; `kind`: `text`, `regex`, `json` or `all`; `from` and `until` as for
+    a page, or the text of an answer's `next` or `range` as `from`.
+    """
+
+    topic: str = ""
+    node: str = ""
+    kind: str = ""
+    what: str = ""
+    from_: str = field(default="oldest", name="from")
+    until: str = "newest"
+
+
+def condition(body: WalkBody) -> Condition | None:
+    """The condition of a body; None: all messages are meant. ApiError 400."""
+    return None if body.kind == ALL else condition_of(body.kind, body.what)
+
+
+async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place]:
+    """What is to be read on each node, as far as its log holds it.
+
+    ApiError 400, 404, 501; raises NoAnswerError.
+    """
+    if not body.topic:
+        raise ApiError(400, "MISSING_ARG_TOPIC")
+    known = read_text(SCAN, body.from_)
+    logs = await logs_of(nodes, body.topic, body.node, warnings, known)
+    if known is None:
+        first = await begin(nodes.asker, logs, body.from_, warnings)
+        last = await begin(nodes.asker, logs, body.until, warnings)
+        return [Place(node, at, last[node]) for node, at in first.items() if node in last]
+    warnings.add(f"{node} is not searched any further: it does not tell of its log"
+                 for node in known if node not in logs.held)  # fmt: skip
+    return [
+        Place(node, logs.clamped(node, at), min(end, logs.held[node].end))
+        for node, at, end in known.values()
+        if node in logs.held
+    ]

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from penstock.admin.messages.search.conditions import BODY_MAX, LENGTH_MAX, condition_of
+from penstock.nsq.http_api import ApiError
+
+PATIENCE_S = 30.0
+"""Far more than any of them takes, also on a busy machine; without bounds they take ages."""
+
+
+def test_a_text_is_found_in_any_case_of_its_letters() -> None:
+    takes = condition_of("text", "Grüße (1+1)")
+    assert takes("viele GRÜSSE grüße (1+1)!".encode())
+    assert takes(b"\xff\xfe" + "GRÜßE (1+1)".encode())
+    assert not takes("grüße 11".encode())
+
+
+def test_a_regular_expression_minds_the_case() -> None:
+    takes = condition_of("regex", r"error (\d+)$")
+    assert takes(b"an error 42")
+    assert not takes(b"an ERROR 42")
+    assert condition_of("regex", "(?i)ERROR")(b"an error")
+
+
+def test_a_field_of_json() -> None:
+    assert condition_of("json", "id > 41")(b'{"id":42}')
+
+
+def test_of_a_long_body_the_beginning_is_looked_at() -> None:
+    body = b'"' + b"x" * BODY_MAX + b'needle"'
+    assert not condition_of("text", "needle")(body)
+    assert not condition_of("json", "$")(body)
+    assert condition_of("text", "x")(body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "code"),
+    [
+        ("glob", "x", "INVALID_ARG_KIND"),
+        ("text", "", "MISSING_ARG_WHAT"),
+        ("text", "x" * (LENGTH_MAX + 1), "INVALID_ARG_WHAT: longer than 1000 characters"),
+        ("regex", "(a", "INVALID_ARG_WHAT: missing \\)"),
+        ("regex", r"(a)\1", "INVALID_ARG_WHAT: invalid escape sequence"),
+        ("regex", "(a?){900}a{900}", "INVALID_ARG_WHAT: the expression is too large"),
+        ("regex", r"((\pL{100}){10}){10}", "INVALID_ARG_WHAT"),
+        ("json", "a b", "INVALID_ARG_WHAT: not understood from ' b' on"),
+    ],
+)
+def test_what_cannot_be_searched_for(kind: str, what: str, code: str) -> None:
+    with pytest.raises(ApiError, match=code) as refused:
+        condition_of(kind, what)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("what", ["(x+x+)+y", "(a|a)*b", "(.*)*c", "((a{1,30}){1,30})z"])
+def test_an_expression_that_is_made_to_run_for_ever_ends(what: str) -> None:
+    takes, began = condition_of("regex", what), time.monotonic()
+    assert not takes(b"a" * BODY_MAX if "x" not in what else b"x" * BODY_MAX)
+    assert time.monotonic() - began < PATIENCE_S
