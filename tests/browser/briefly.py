@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
+    "test_accessibility": ("test_a_page",),
     "test_actions": (
         "test_alice_may_and_bob_may_not",
         "test_creating_a_channel_on_its_topics_page",
@@ -32,6 +33,14 @@ BRIEFLY: Final[dict[str, tuple[str, ...]]] = {
     "test_dom": (
         "test_text_is_never_markup",
         "test_the_focus_stays_while_others_come_go_and_move_around_it",
+    ),
+    "test_finding": (
+        "test_a_search_finds_over_all_nodes_and_says_how_far_it_looked",
+        "test_messages_of_all_nodes_come_by_time",
+        "test_publishing_a_message",
+        "test_replaying_all_that_match_counts_them_first",
+        "test_rewinding_a_channel_shows_what_comes_again",
+        "test_who_may_only_look_searches_and_changes_nothing",
     ),
     "test_format": ("test_figures",),
     "test_groups": (

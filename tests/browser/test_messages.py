@@ -136,7 +136,7 @@ def test_what_the_log_holds(page: Page, site: Site) -> None:
     first = row(page, 0)
     told = site.api(f"/api/messages?topic=notes&node={site.nodes[0]}&limit=1")["messages"][0]
     expect(first).to_contain_text("plain text")
-    expect(first).to_contain_text("distributed")
+    expect(first).to_contain_text("in the channels")
     expect(first).to_contain_text("10 B")
     first.click()
     expect(page.locator(".message-panel")).to_contain_text(told["id"])
@@ -302,7 +302,7 @@ def test_a_node_that_does_not_let_anybody_look(
             page = open_page(url=f"http://{admin.http}")
             watcher_of(page).expect(501)
             page.goto("/topics/t?tab=messages")
-            expect(page.get_by_text("This node shows nobody its messages")).to_be_visible()
+            expect(page.get_by_text("This node keeps no log to look into")).to_be_visible()
             page.goto("about:blank")
 
 

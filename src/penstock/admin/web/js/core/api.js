@@ -24,8 +24,11 @@ export function urlOf(path, query = {}) {
   return settings.basePath + path + (text ? "?" + text : "");
 }
 
+/** The warnings beside an answer, without the word in front. */
+export const remark = (message) => message.replace(/^WARNING: /, "");
+
 export const get = (path, query, signal) => ask("GET", urlOf(path, query), undefined, signal);
-export const post = (path, body) => ask("POST", urlOf(path), body);
+export const post = (path, body, signal) => ask("POST", urlOf(path), body, signal);
 export const del = (path, body) => ask("DELETE", urlOf(path), body);
 
 async function ask(method, url, body, signal) {

@@ -85,6 +85,12 @@ export function stamp(nanoseconds) {
   return `${date} ${clock(Math.floor(at.getTime() / 1000))}.${padded(at.getMilliseconds(), 3)}`;
 }
 
+/** Unix milliseconds as a field of type datetime-local has them, in local time. */
+export function localTime(ms) {
+  const at = new Date(ms);
+  return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
 function scaled(number, base, units) {
   let step = 0;
   let value = number;

@@ -1,19 +1,25 @@
-/** Through the messages of a node, a page at a time; which node and which page is in the query. */
+/**
+ * Through messages, a page at a time: those of a node, or of all nodes by time. Which node and which
+ * page is in the query.
+ */
 
+import { remark } from "../core/api.js";
 import { h } from "../core/dom.js";
-import { clock, count } from "../core/format.js";
-import { setQuery, step } from "../core/router.js";
+import { clock, count, stamp } from "../core/format.js";
 import { tell } from "../widgets/dialog.js";
 import { filterBox } from "../widgets/list.js";
 import { button, empty, loading, notice } from "../widgets/ui.js";
+import { many } from "./consequences.js";
+import { ALL, limitMenu, move, nodeMenu, placeTools } from "./messages/place.js";
 
 const LIMITS = [50, 200, 1000];
+const LIMITS_OF_ALL = LIMITS.slice(0, 2); // as many are asked of each node
 const NOT_OFFERED = 501;
 const TEXTS = {
   NODE_NOT_FOUND: "This node is not one of the cluster any more.",
   TOPIC_NOT_FOUND: "This node does not have the topic.",
   CHANNEL_NOT_FOUND: "This node does not have the channel.",
-  INVALID_ARG_FROM: "There is no such place to begin at: it is oldest, newest or an offset.",
+  INVALID_ARG_FROM: "There is no such place to begin at: it is oldest, newest, a time or an offset.",
 };
 
 /**
@@ -22,40 +28,49 @@ const TEXTS = {
  * - `nodes()`: the addresses to choose from, null as long as they are not known;
  * - `start`: "oldest" or "newest", where it begins unless the query says so; empty where pages are
  *   not by offset;
- * - `seconds`: how often the page is asked for again; 0: when somebody wants it.
+ * - `seconds`: how often the page is asked for again; 0: when somebody wants it;
+ * - `merges`: whether `ask` without a node answers for all of them, with `earlier` and `later`.
  *
- * @returns {{view, node}} `view(list, tools)`, where `list(answer, isDescending)` shows a page, and
- *   `tools(answer)` is what to do with it; `node()`: the chosen one, undefined when there is none
+ * @returns {{view, node, isOfAll}} `view(list, tools)`, where `list(answer, isDescending)` shows a
+ *   page, and `tools(answer)` is what to do with it; `node()`: the chosen one, undefined when there
+ *   is none; `isOfAll()`: all are chosen
  */
-export function browse(page, { nodes, ask, start, seconds = 0 }) {
+export function browse(page, { nodes, ask, start, seconds = 0, merges = false }) {
   const pages = {
-    page, nodes, ask, start,
+    page, nodes, ask, start, merges,
     isSeen: false,
     asked: "", // what the newest request was for
     request: null,
     found: {}, // what the last answer was: for, answer, error, at (unix seconds)
-    typed: null, // an offset, until it is gone to
+    typed: { offset: null, time: null }, // until it is gone to
   };
   const again = () => pages.isSeen && nodeOf(pages) && !pages.request && fetchPage(pages);
   page.load(async () => again(), seconds);
   page.leave(() => pages.request?.abort());
   return {
     node: () => nodeOf(pages),
+    isOfAll: () => nodeOf(pages) === ALL,
     view: (list, tools = () => null) => view(pages, list, tools),
   };
 }
 
 // --- what is wished for --------------------------------------------------------------------------
 
-function nodeOf({ page, nodes }) {
+function nodeOf({ page, nodes, merges }) {
   const known = nodes() ?? [];
-  return known.includes(page.query.node) ? page.query.node : known[0];
+  if (known.includes(page.query.node)) return page.query.node;
+  return merges && known.length > 1 ? ALL : known[0];
 }
 
 function wishOf(pages) {
   const { page, start } = pages;
-  const limit = LIMITS.find((each) => String(each) === page.query.limit) ?? LIMITS[0];
-  return { node: nodeOf(pages), from: page.query.from ?? start, limit };
+  const node = nodeOf(pages);
+  const limit = limitsOf(node).find((each) => String(each) === page.query.limit) ?? LIMITS[0];
+  return { node: node === ALL ? "" : node, from: page.query.from ?? start, limit };
+}
+
+function limitsOf(node) {
+  return node === ALL ? LIMITS_OF_ALL : LIMITS;
 }
 
 function isDescending({ page, start }) {
@@ -83,10 +98,11 @@ async function fetchPage(pages) {
 // --- what is shown -------------------------------------------------------------------------------
 
 function view(pages, list, tools) {
-  const { page, nodes, found } = pages;
+  const { page, nodes, found, merges } = pages;
+  const node = nodeOf(pages);
   const wish = wishOf(pages);
   if (!nodes()) return loading();
-  if (!wish.node) return empty("No node has it", "nsqadmin knows no node that has this topic.");
+  if (!node) return empty("No node has it", "nsqadmin knows no node that has this topic.");
   const wished = JSON.stringify(wish);
   if (pages.isSeen && wished !== pages.asked) fetchPage(pages);
   const { answer, error } = found.for === wished ? found : {};
@@ -97,79 +113,32 @@ function view(pages, list, tools) {
   };
   return h("div", { class: "browse", key: "browse", onmount: seen },
     h("div", { class: "table-tools" },
-      nodeMenu(nodes(), wish.node),
-      pages.start && placeTools(pages, wish.from),
-      limitMenu(wish.limit),
+      nodeMenu(page, nodes(), node, merges),
+      pages.start && placeTools(wish.from, pages.typed, node !== ALL),
+      limitMenu(limitsOf(node), wish.limit),
       filterBox(page),
       h("div", { class: "tools" }, tools(answer), button("Refresh", {
         onclick: () => fetchPage(pages), title: found.at && `As it was at ${clock(found.at)}`,
       }))),
-    error && refusal(error, wish.node),
-    answer?.message && notice("warn", answer.message),
+    error && refusal(error, node),
+    answer?.message && notice("warn", remark(answer.message)),
     answer ? [list(answer, isDescending(pages)), pager(pages, wish, answer)] : !error && loading());
 }
 
 function refusal(error, node) {
   if (error.status !== NOT_OFFERED) return notice("bad", TEXTS[error.message] ?? error.message);
-  return empty("This node shows nobody its messages",
-    `${node} does not let anybody look at messages without consuming them: `,
-    "it is a Go nsqd, or of an older version.");
-}
-
-function nodeMenu(nodes, chosen) {
-  const choose = (node) => step({ node, from: null, open: null, order: null });
-  return menu("Node", nodes, chosen, choose);
-}
-
-function limitMenu(chosen) {
-  const choose = (limit) => setQuery({ limit: limit === String(LIMITS[0]) ? null : limit });
-  return menu("Rows", LIMITS.map(String), String(chosen), choose);
-}
-
-function menu(name, choices, chosen, choose) {
-  const onchange = (event) => choose(event.target.value);
-  return h("label", { class: "pick" }, `${name} `,
-    h("select", { class: "input", value: chosen, onchange },
-      choices.map((choice) => h("option", { key: choice, value: choice }, choice))));
+  const [title, who] = node === ALL
+    ? ["These nodes keep no log to look into", "None of them lets"]
+    : ["This node keeps no log to look into", `${node} does not let`];
+  return empty(title, `${who} anybody look at messages without consuming them: `,
+    "they are forgotten once they are consumed. It is a Go nsqd, or of an older version.");
 }
 
 // --- from page to page ---------------------------------------------------------------------------
 
-function move(from, order = null) {
-  step({ from, order, open: null });
-}
-
-function placeTools(pages, from) {
-  const isOffset = from !== "oldest" && from !== "newest";
-  const goTo = (place) => {
-    pages.typed = null;
-    move(place);
-  };
-  const choice = (place, text) => h("button", {
-    type: "button", "aria-pressed": String(from === place), onclick: () => goTo(place),
-  }, text);
-  const go = (event) => {
-    event.preventDefault();
-    goTo(pages.typed ?? from);
-  };
-  return [
-    h("div", { class: "choice", role: "group", "aria-label": "Begin at" },
-      choice("oldest", "Oldest"), choice("newest", "Newest")),
-    h("form", { class: "pick", onsubmit: go }, h("label", {}, "Offset ", h("input", {
-      class: "input offset",
-      type: "text",
-      inputmode: "numeric",
-      pattern: "[0-9]{1,19}",
-      required: true,
-      title: "The page begins at this number; Enter goes there",
-      autocomplete: "off",
-      value: pages.typed ?? (isOffset ? from : ""),
-      oninput: (event) => (pages.typed = event.target.value),
-    }))),
-  ];
-}
-
-function pager(pages, wish, { messages, next }) {
+function pager(pages, wish, answer) {
+  if ("later" in answer) return pagerOfAll(pages, answer);
+  const { messages, next } = answer;
   const first = messages[0]?.offset;
   const order = isDescending(pages) ? "desc" : "asc";
   const later = (turned) => ({ disabled: next == null, onclick: () => move(next, turned) });
@@ -183,6 +152,18 @@ function pager(pages, wish, { messages, next }) {
     button("‹ Earlier", { disabled: !first, onclick: () => earlier(pages, wish, first, order) }),
     h("span", { class: "faint" }, rangeOf(messages)),
     button("Later ›", later(order)));
+}
+
+function pagerOfAll(pages, { messages, earlier, later }) {
+  const order = isDescending(pages) ? "desc" : "asc";
+  const range = messages.length
+    ? [many(messages.length, "message"), stamp(messages[0].timestamp), "to",
+      stamp(messages.at(-1).timestamp)].join(" ")
+    : "Nothing on this page";
+  return h("div", { class: "pager" },
+    button("‹ Earlier", { disabled: !earlier, onclick: () => move(earlier, order) }),
+    h("span", { class: "faint" }, range),
+    button("Later ›", { disabled: !later, onclick: () => move(later, order) }));
 }
 
 function rangeOf(messages) {

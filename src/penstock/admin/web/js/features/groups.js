@@ -50,7 +50,7 @@ function lagTable(page, rows) {
       pipeline && [pipelineLink(pipeline), pipeline.state !== "running" && [" ", stateBadge(pipeline)]] },
     { name: "kind", title: "Kind", value: (row) => KINDS[row.kind][0], cell: kindBadge },
     { name: "lag", title: "Lag", hint: "Messages in the log that the group has not committed yet",
-      numeric: true, total: true, value: (row) => row.lag },
+      numeric: true, total: true, early: true, value: (row) => row.lag },
     { name: "past", title: "Last hour", hint: "The lag over the last hour", value: (row) => row.change ?? 0,
       cell: (row) => sparkline(row.past.values, { title: `Lag of ${row.group}` }) },
     { name: "change", title: "Trend", hint: "How fast the lag grows or shrinks, over the last five minutes",
@@ -60,7 +60,7 @@ function lagTable(page, rows) {
     { name: "age", title: "Age", numeric: true, value: (row) => row.age, cell: ageCell,
       hint: "How long ago the group moved or had nothing to read" },
     { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
-      value: (row) => row.outlook.seconds ?? LATER[row.outlook.state], cell: outlookCell },
+      early: true, value: (row) => row.outlook.seconds ?? LATER[row.outlook.state], cell: outlookCell },
     { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
     { name: "nodes", title: "Nodes", numeric: true, value: (row) => row.nodes.length },
   ];

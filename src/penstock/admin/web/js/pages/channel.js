@@ -10,6 +10,7 @@ import { channelActions, createAction } from "../features/actions.js";
 import { clientsTable } from "../features/clients.js";
 import { many } from "../features/consequences.js";
 import { deferredTab, messagesTab } from "../features/messages.js";
+import { rewindAction } from "../features/messages/rewind.js";
 import { sparkline } from "../widgets/chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, nodeLink, number, pausedBadge,
   rateColumn, sum, warning } from "../widgets/columns.js";
@@ -90,7 +91,7 @@ function head({ page, topic, name, stats }) {
         name.endsWith("#ephemeral") &&
           badge("ephemeral", "", "In memory only; goes with its last consumer"),
       ],
-      tools: stats && channelActions(page, stats),
+      tools: stats && [rewindAction(page, stats), channelActions(page, stats)],
     }),
   ];
 }

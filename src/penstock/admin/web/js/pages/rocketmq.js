@@ -127,7 +127,7 @@ function groupsTab(page, { groups }) {
     number("members", "Members", "That are connected to a broker"),
     verdictColumn(),
     { name: "type", title: "Consumes", hint: "How its members get messages", value: typeOf },
-    number("lag", "Lag", "Messages that it has not consumed yet"),
+    { ...number("lag", "Lag", "Messages that it has not consumed yet"), early: true },
     rateColumn("tps", "Out", "Messages a second that brokers gave it", (row) => row.tps),
     agoColumn("last_ms", "Consumed up to", "When the newest message was stored that it has consumed"),
   ];

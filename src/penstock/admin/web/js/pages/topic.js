@@ -14,6 +14,7 @@ import {
 import { held, many } from "../features/consequences.js";
 import { groupsTable } from "../features/groups.js";
 import { messagesTab } from "../features/messages.js";
+import { publishAction } from "../features/messages/publish.js";
 import { sparkline } from "../widgets/chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, number, pausedBadge, placeColumn,
   rateColumn, sum, warning } from "../widgets/columns.js";
@@ -111,7 +112,7 @@ function head({ page, name, stats, readers, isRocketmq }) {
       badges: [stats && pausedBadge(stats), ...kinds(name),
         isRocketmq && h("a", { href: to.rocketTopic(name) },
           badge("RocketMQ", "accent", "The same topic, as RocketMQ has it"))],
-      tools: stats && topicActions(page, stats, readers.groups.length),
+      tools: stats && [publishAction(page, stats), topicActions(page, stats, readers.groups.length)],
     }),
   ];
 }

@@ -11,13 +11,13 @@ const TOASTS_MAX = 4;
  *
  * `body` is text, a vnode, or a function that makes one (with fields, say); `losses` are the things
  * that will be gone; `typed`, when given, has to be typed first; `action` is the button's text,
- * `dismiss` that of the other; `kind` is "primary" or "danger".
+ * `dismiss` that of the other; `kind` is "primary" or "danger"; `stop()`, when given, ends what runs.
  *
  * `run()` does it: what it resolves to is told, what it rejects with is shown, and one may try again.
  */
 export function ask(question) {
   const { title, body, losses = [], typed = null, run } = question;
-  const { action, dismiss = "Cancel", kind = "primary" } = question;
+  const { action, dismiss = "Cancel", kind = "primary", stop = null } = question;
   const state = { typed: "", isRunning: false, error: "", isDone: false };
   const dialog = document.createElement("dialog");
   dialog.setAttribute("aria-labelledby", "dialog-title");
@@ -57,9 +57,9 @@ export function ask(question) {
         })),
       state.error && h("p", { class: "dialog-error", role: "alert" }, state.error),
       h("div", { class: "dialog-foot" },
-        button(dismiss, {
-          onclick: () => dialog.close(),
-          disabled: state.isRunning,
+        button(stop && state.isRunning ? "Stop" : dismiss, {
+          onclick: () => (stop && state.isRunning ? stop() : dialog.close()),
+          disabled: state.isRunning && !stop,
           autofocus: kind === "danger" && typed === null,
         }),
         h("button", { class: classes("button", kind), type: "submit", disabled: !isReady },

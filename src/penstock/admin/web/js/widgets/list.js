@@ -13,7 +13,7 @@ const ROOMY = "(min-width: 900px)";
 
 /** The column of what is listed in the order of the log. */
 export const OFFSET = {
-  name: "offset", title: "Offset", numeric: true, cell: ({ offset }) => count(offset),
+  name: "offset", title: "Offset", numeric: true, turns: true, cell: ({ offset }) => count(offset),
 };
 /** The column of what is delivered more than once. */
 export const ATTEMPTS = {
@@ -24,11 +24,12 @@ const SIZE = {
 };
 
 /**
- * A list of messages of `topic` on `node()`. Which are open (`open`, their offsets), the filter
- * (`find`) and the order (`order`: "desc") stand in the query.
+ * A list of messages of `topic` on `node()`, or each on its own `node`. Which are open (`open`: their
+ * offsets, or the ids of those with nodes of their own), the filter (`find`) and the order (`order`:
+ * "desc") stand in the query.
  *
- * - `columns`: each `{name, title, hint, numeric, wide, cell(message)}`, before size and body;
- *   `wide`: only where there is room. The first one opens the row, OFFSET turns the list round;
+ * - `columns`: each `{name, title, hint, numeric, wide, turns, cell(message)}`, before size and body;
+ *   `wide`: only where there is room. The first one opens the row; `turns`: it turns the list round;
  * - `details(message)`: pairs for `facts`, over the opened body; `more(message)`: what is between them;
  * - `canSelect`: whether there are boxes to check.
  *
@@ -67,7 +68,7 @@ function view(list, messages, { isDescending = false, changes = null }) {
       h("caption", { class: "hidden" }, list.caption),
       h("thead", {}, head(list, found, isDescending)),
       h("tbody", {}, ordered.map((message) => {
-        const isOpen = open.has(String(message.offset));
+        const isOpen = open.has(nameOf(message));
         return [row(list, message, isOpen, changes), isOpen && panel(list, message)];
       }))),
     messages.length > 0 && found.length === 0 && noneFound(page.query.find));
@@ -92,13 +93,13 @@ function forget({ drawn, opened, checked }, messages) {
 function head(list, found, isDescending) {
   const order = isDescending ? "descending" : "ascending";
   return h("tr", {},
-    list.canSelect && h("th", { class: "check" }, allBox(list, found)),
+    list.canSelect && h("td", { class: "check" }, allBox(list, found)),
     list.shown.map((column) => h("th", {
       key: column.name,
       class: look(column),
       title: column.hint,
-      "aria-sort": column === OFFSET ? order : null,
-    }, column === OFFSET ? turnButton(isDescending) : column.title)),
+      "aria-sort": column.turns ? order : null,
+    }, column.turns ? turnButton(column, isDescending) : column.title)),
     h("th", { class: "first-line" }, "Body"));
 }
 
@@ -106,10 +107,10 @@ function look({ name, numeric }) {
   return classes(`column-${name}`, numeric && "number");
 }
 
-function turnButton(isDescending) {
+function turnButton({ title }, isDescending) {
   const onclick = () => setQuery({ order: isDescending ? "asc" : "desc" });
   const arrow = h("span", { class: "arrow", "aria-hidden": "true" }, isDescending ? "↓" : "↑");
-  return h("button", { type: "button", class: "sort", onclick }, OFFSET.title, arrow);
+  return h("button", { type: "button", class: "sort", onclick }, title, arrow);
 }
 
 /** The same description as before when nothing of it has changed, so that it costs nothing. */
@@ -119,7 +120,7 @@ function row(list, message, isOpen, changes) {
   const before = list.drawn.get(id);
   if (before?.of.every((each, at) => each === of[at])) return before.row;
   const [lead, ...others] = list.shown;
-  const toggle = () => setQuery({ open: toggled(list.page.query.open, message.offset) });
+  const toggle = () => setQuery({ open: toggled(list.page.query.open, nameOf(message)) });
   const onclick = (event) => isAside(event) || toggle();
   const now = h("tr", { key: id, class: classes("message", isOpen && "open"), onclick },
     list.canSelect && h("td", { class: "check" }, box(list, id)),
@@ -139,9 +140,14 @@ function isAside(event) {
   return isOnPart || getSelection().toString() !== "";
 }
 
-function toggled(open, offset) {
+/** What a message is called in the query: on several nodes there are messages of the same offset. */
+function nameOf({ node, offset, id }) {
+  return node ? id : String(offset);
+}
+
+function toggled(open, name) {
   const now = new Set((open ?? "").split(GAP));
-  if (!now.delete(String(offset))) now.add(String(offset));
+  if (!now.delete(name)) now.add(name);
   return [...now].filter(Boolean).join(GAP);
 }
 
@@ -166,14 +172,14 @@ function opened(list, message) {
 }
 
 async function load({ page, topic, node }, entry) {
-  const { offset, id } = entry.message;
+  const { offset, id, node: own } = entry.message;
   entry.remark = "loading the rest";
   try {
-    const query = { topic, node: node(), from: offset, limit: 1, preview: PREVIEW_MAX };
+    const query = { topic, node: own ?? node(), from: offset, limit: 1, preview: PREVIEW_MAX };
     const { messages } = await get("/api/messages", query);
     const found = messages.find((message) => message.id === id);
     entry.remark = found ? "" : "the log does not hold it any more";
-    entry.message = found ?? entry.message;
+    entry.message = found ? { ...entry.message, ...found, truncated: found.truncated } : entry.message;
   } catch (error) {
     entry.remark = error.message;
   }
@@ -210,9 +216,9 @@ function choose({ page, checked }, ids, isChosen) {
 
 /** What the filter looks at. */
 function textOf(message) {
-  const { id, offset, state, origin } = message;
+  const { id, offset, node, state, origin } = message;
   const from = origin ? [origin.topic, origin.channel, origin.id] : [];
-  return [offset, id, state, ...from, bodyOf(message).text].join("\n").toLowerCase();
+  return [offset, id, node, state, ...from, bodyOf(message).text].join("\n").toLowerCase();
 }
 
 /** A box to filter the messages of a page by. */

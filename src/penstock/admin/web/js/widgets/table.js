@@ -9,6 +9,8 @@ const ROWS_AT_ONCE = 100;
 const MORE_AT_ONCE = 400;
 const ROWS_MAX = 2_000; // more of them at once would make every drawing slow: sort or filter then
 
+const PHONE = matchMedia("(max-width: 640px)");
+
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const shown = new WeakMap(); // page -> Map: id of a table -> how many rows it shows
 
@@ -19,7 +21,7 @@ const shown = new WeakMap(); // page -> Map: id of a table -> how many rows it s
  * - `columns`: each `{name, title, hint, value(row), cell(row), numeric, format, total}`. `value`
  *   (default: `row[name]`) is what sorts and filters, `cell` (default: the value, by `format`) what is
  *   shown; `format` is count() when numeric. `total: true` is the sum of the values, `total(rows)` else;
- *   `plain: true` cannot be sorted by;
+ *   `plain: true` cannot be sorted by; `early: true` comes right after the first column on a phone;
  * - `key(row)`: what tells rows apart; `sort`: the column first sorted by, "-" in front: largest first;
  * - `filter`: whether there is a filter box; `totals`: whether there is a row of totals, of what is found;
  * - `empty`: text or vnode in place of a table without rows; `caption`: what it is a table of;
@@ -27,9 +29,10 @@ const shown = new WeakMap(); // page -> Map: id of a table -> how many rows it s
  * - `detail(row)`: what is told below a row over its whole width, or nothing (buttons: core/unfolded.js).
  */
 export function table(page, {
-  id, columns, rows, key, sort = "", filter, empty, totals, caption, kind, tools, detail,
+  id, columns: all, rows, key, sort = "", filter, empty, totals, caption, kind, tools, detail,
 }) {
   if (rows == null) return loading();
+  const columns = inOrder(all);
   const wish = page.query[`${id}.find`] ?? "";
   const order = page.query[`${id}.sort`] ?? sort;
   const found = filter ? matching(rows, columns, wish) : rows;
@@ -55,6 +58,13 @@ export function table(page, {
         found.length === 0 && nothing(`No row matches “${wish}”`,
           button("Clear the filter", { onclick: () => setQuery({ [`${id}.find`]: null }) }))),
     found.length > limit && more(page, id, limit, found.length));
+}
+
+/** A phone shows the first columns alone until one scrolls. */
+function inOrder(columns) {
+  if (!PHONE.matches) return columns;
+  const [lead, ...others] = columns;
+  return [lead, ...others.filter(({ early }) => early), ...others.filter(({ early }) => !early)];
 }
 
 function valueOf(column, row) {
@@ -98,7 +108,7 @@ function headCell(id, column, order, byDefault) {
   const isSorted = order.replace("-", "") === name;
   const isDown = order.startsWith("-");
   const look = { key: name, scope: "col", title: hint, class: numeric ? "number" : null };
-  if (column.plain) return h("th", look, title);
+  if (column.plain) return h(title ? "th" : "td", title ? look : { ...look, scope: null }, title);
   const next = isSorted ? (isDown ? name : `-${name}`) : numeric ? `-${name}` : name;
   const choose = () => setQuery({ [`${id}.sort`]: next === byDefault ? null : next });
   return h("th", { ...look, "aria-sort": isSorted ? (isDown ? "descending" : "ascending") : null },

@@ -2,7 +2,7 @@
 
 import { get, post } from "../../core/api.js";
 import { h } from "../../core/dom.js";
-import { count } from "../../core/format.js";
+import { count, localTime } from "../../core/format.js";
 import { step } from "../../core/router.js";
 import { settings } from "../../core/settings.js";
 import { ask, tell } from "../../widgets/dialog.js";
@@ -11,7 +11,6 @@ import { badge, button, empty, loading, notice } from "../../widgets/ui.js";
 import { many } from "../consequences.js";
 import { fates } from "./fate.js";
 import { stampMs } from "./parts.js";
-import { localTime } from "./reset.js";
 
 const WAYS = { newest: "Newest", key: "Key", id: "Id", offset: "Offset", time: "Time" };
 const FIELDS = ["key", "id", "broker", "queue", "offset", "begin", "end"];

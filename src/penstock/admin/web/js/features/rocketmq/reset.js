@@ -2,7 +2,7 @@
 
 import { get, pathOf, post } from "../../core/api.js";
 import { h } from "../../core/dom.js";
-import { count } from "../../core/format.js";
+import { count, localTime } from "../../core/format.js";
 import { settings } from "../../core/settings.js";
 import { ask } from "../../widgets/dialog.js";
 import { button } from "../../widgets/ui.js";
@@ -76,12 +76,6 @@ function timeOf({ place, time }) {
   if (place === "beginning") return 0;
   const ms = new Date(time).getTime();
   return Number.isFinite(ms) && ms >= 0 ? ms : null;
-}
-
-/** A time as its field wants it. */
-export function localTime(ms) {
-  const at = new Date(ms);
-  return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 function fields(wish, topics, onchange) {

@@ -17,6 +17,6 @@ export function levelOf(verdicts) {
 /** The column of a table whose rows have verdicts. */
 export function verdictColumn() {
   return { name: "state", title: "State", hint: "What wants attention, by the rule of the overview",
-    value: ({ verdicts }) => verdicts.map(({ kind }) => TITLES[kind]).join(" "),
+    early: true, value: ({ verdicts }) => verdicts.map(({ kind }) => TITLES[kind]).join(" "),
     cell: ({ verdicts }) => verdictBadges(verdicts) };
 }
