@@ -21,6 +21,7 @@ PAIRS = [
     ("on-bad", "bad", TEXT),
     ("ink", "accent-ground", TEXT),
     ("axis", "surface", TEXT),
+    *((f"json-{part}", "sunken", TEXT) for part in ("key", "string", "number", "word")),
     *((f"tone-{number}", "surface", LINES) for number in range(1, 7)),
 ]
 
