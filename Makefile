@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -227,6 +227,9 @@ release: install  ## VERSION=1.2.3: its commit and tag, and its files in dist/; 
 	@$(BIN)/python -m tests.release.audit || [ $$? = 3 ]
 	@$(BIN)/python -m tests.release.cut "$(VERSION)"
 	@$(MAKE) --no-print-directory wheel sbom
+
+reference: dev  ## write docs/reference: flags, properties and HTTP endpoints of every program
+	@$(BIN)/python -m tests.reference.pages
 
 clean:  ## remove what was made here, .venv included
 	rm -rf $(VENV) build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis

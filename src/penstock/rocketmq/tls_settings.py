@@ -19,12 +19,15 @@ class TlsSettings(Settings):
     tls_mode: str = "permissive"
     """``disabled``, ``permissive`` (TLS for those who begin with it) or ``enforcing``."""
     tls_cert_path: str = ""
+    """The certificate (PEM); without it there is no TLS."""
     tls_key_path: str = ""
+    """Its key (PEM)."""
     tls_need_client_auth: str = "none"
-    """``none`` or ``require``."""
+    """``require``: clients need a certificate; ``none``: they need not."""
     tls_auth_client: bool = False
-    """True if the client's certificate must be signed by one of ``tls_trust_cert_path``."""
+    """That certificate must be signed by an authority of ``tls.server.trustCertPath``."""
     tls_trust_cert_path: str = ""
+    """Authorities of clients' certificates (PEM)."""
 
     java_names: ClassVar[dict[str, str]] = {
         "tls.server.mode": "tls_mode",

@@ -29,13 +29,14 @@ def programs() -> dict[str, list[Flag]]:
     from penstock.cli.mqbroker import flags as mqbroker
     from penstock.cli.mqnamesrv import flags as mqnamesrv
 
-    found = {name: _of_nsq(flags) for name, flags in _nsq_programs().items()}
+    found = {name: _of_nsq(flags) for name, flags in nsq_programs().items()}
     for name, parser in (("mqbroker", mqbroker()), ("mqnamesrv", mqnamesrv())):
         found[name] = [Flag(*each) for each in parser.listed()]
     return found
 
 
-def _nsq_programs() -> dict[str, type[Flags]]:
+def nsq_programs() -> dict[str, type[Flags]]:
+    """The declared flags of each program of NSQ: its daemons, then its tools."""
     from penstock.admin.options import AdminOptions
     from penstock.nsq.nsqd.options import NsqdOptions
     from penstock.nsq.nsqlookupd.options import LookupdOptions

@@ -31,90 +31,142 @@ class BrokerSettings(TlsSettings):
 
     # Who and where
     namesrv_addr: str
-    """``host:port`` of the name servers, ``;`` between them; empty: none."""
+    """``host:port`` of each name server, ``;`` between them; default: $NAMESRV_ADDR, else none."""
     broker_cluster_name: str = "DefaultCluster"
+    """The cluster, as name servers list it."""
     broker_name: str
+    """The name of this master in the cluster; default: the host's."""
     broker_id: int = 0
+    """0, a master's; any other becomes 0 with a warning."""
     broker_ip1: str
-    """The address that name servers tell clients, and that is part of message ids."""
+    """The address that clients are told, part of message ids; default: the one towards others."""
     listen_port: int = 10911
+    """The port of RocketMQ's clients."""
     bind_address: str = "0.0.0.0"
+    """The address that ``listenPort`` is opened on; not Java's."""
     monitoring_address: str = ""
-    """``host:port`` of HTTP for /ping, /ready and /metrics; empty: off."""
+    """``host:port`` of HTTP for /ping, /ready and /metrics; empty: off; not Java's."""
     server_channel_max_idle_time_seconds: int = 120
+    """Seconds until a silent connection is closed."""
     region_id: str = "DefaultRegion"
+    """Told to producers with each answer."""
     broker_config_path: str
-    """Where UPDATE_BROKER_CONFIG writes what it changed; read at the start only by ``-c``."""
+    """Where UPDATE_BROKER_CONFIG writes what it changed; default: the file of ``-c``, else below
+    the store."""
     config_black_list: str = "configBlackList;brokerConfigPath"
+    """Properties that UPDATE_BROKER_CONFIG may not change, ``;`` between them."""
 
     # Registration at name servers
     register_name_server_period: int = 30_000
+    """Time between two registrations, 10 s to 60 s."""
     register_broker_timeout_mills: int = 6000
+    """Time for a name server to connect and to answer."""
     compressed_register: bool = False
+    """Register in the compressed form."""
     use_tls: bool = False
-    """True if connections to name servers use TLS."""
+    """Speak TLS to name servers."""
     tls_client_trust_cert_path: str = ""
+    """Authorities that sign name servers' certificates (PEM); empty: the system's."""
     tls_client_auth_server: bool = False
+    """Refuse a name server whose certificate is not signed by them."""
 
     # Topics and groups
     broker_permission: int = 6
+    """4: routes send no producer here; 2: no pulls; 6: both. Name servers are told at once."""
     auto_create_topic_enable: bool = True
+    """Make a topic with its first message."""
     default_topic_queue_nums: int = 8
+    """The most queues of such a topic."""
     auto_create_subscription_group: bool = True
+    """Make a group with its first heartbeat."""
     trace_topic_enable: bool = False
+    """Keep the topic ``RMQ_SYS_TRACE_TOPIC`` for traces."""
     trace_on: bool = True
+    """Tell producers to trace."""
     notify_consumer_ids_changed_enable: bool = True
+    """Tell consumers when their group changes."""
     flush_consumer_offset_interval: int = 5000
+    """Time between two writes of groups' offsets."""
 
     # Messages
     max_message_size: int = 4 * 1024 * 1024
+    """Bytes of the largest body; a frame has at most 16 MiB."""
     message_delay_level: str = levels.DEFAULT
+    """The delays of levels 1, 2 and so on."""
     reject_transaction_message: bool = False
+    """Refuse half messages."""
     transaction_time_out: int = 6000
+    """Time until a producer is asked what became of its half message."""
     transaction_check_max: int = 15
+    """How often it is asked before the message is given up."""
     transaction_check_interval: int = 60_000
+    """Time between two rounds of asking."""
     store_reply_message_enable: bool = True
+    """Keep the replies to request messages."""
     message_index_enable: bool = True
+    """Index messages by their keys, so that they can be found."""
     default_query_max_num: int = 32
+    """Messages that a query by unique key finds."""
     max_msgs_num_batch: int = 64
+    """Messages that a query by key finds."""
 
     # Pulling
     long_polling_enable: bool = True
+    """Let a pull wait as long as it asks for."""
     short_polling_time_mills: int = 1000
+    """How long it waits otherwise."""
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    """Bytes of one pull."""
     max_transfer_count_on_message_in_memory: int = 32
+    """Messages of one pull."""
     enable_property_filter: bool = False
+    """Allow SQL92 filters."""
     filter_support_retry: bool = False
+    """Apply them to retry topics as well."""
 
     # The store
     store_path_root_dir: str
+    """The folder of everything that is kept; default: ~/store."""
     broker_role: str = "ASYNC_MASTER"
+    """``ASYNC_MASTER``; ``SYNC_MASTER`` has its effect, with a warning: there are no slaves."""
     flush_disk_type: str = "ASYNC_FLUSH"
-    """``ASYNC_FLUSH``: an acknowledged message is in the file; ``SYNC_FLUSH``: it is on disk."""
+    """``ASYNC_FLUSH``: an acknowledged message is in the file; ``SYNC_FLUSH``: it is on stable
+    storage."""
     durability: str = ""
-    """``memory``, ``write`` or ``fsync`` instead of what ``flushDiskType`` says."""
+    """``memory``, ``write`` or ``fsync`` instead of what ``flushDiskType`` says; not Java's."""
     flush_interval_commit_log: int = 500
+    """Time between two syncs in the background."""
     sync_flush_timeout: int = 5000
+    """How long a send waits for stable storage before the answer FLUSH_DISK_TIMEOUT."""
     file_reserved_time: int = 72
-    """Hours."""
+    """Hours that messages stay in RocketMQ's topics; in NSQ's they stay until all have them."""
 
     # Without effect; mqadmin's exportConfigs fails when it does not find them
     filter_server_nums: int = 0
+    """No effect; mqadmin's exportConfigs wants to see it."""
     slave_read_enable: bool = False
+    """No effect; mqadmin's exportConfigs wants to see it."""
     msg_trace_topic_name: str = names.TRACE_TOPIC
+    """No effect; mqadmin's exportConfigs wants to see it."""
 
     # NSQ beside it
     nsq_tcp_address: str = ""
+    """``host:port`` of NSQ's TCP port; empty: closed; not Java's."""
     nsq_http_address: str = ""
+    """``host:port`` of NSQ's HTTP port; empty: closed; not Java's."""
     nsq_group_retention: int = 0
-    """Hours after which a group of readers of the log that does not move is deleted; 0: never."""
+    """Hours after which a group of readers of the log that does not move is deleted; 0: never;
+    not Java's."""
     nsq_open: bool = False
-    """Consent to open ports of NSQ though RocketMQ's is closed by access rules or TLS."""
+    """Consent to open ports of NSQ though RocketMQ's is closed by access rules or TLS; not
+    Java's."""
 
     # Access rules
     acl_enable: bool = False
+    """Check access rules."""
     acl_directory: str = ""
-    """Where ``plain_acl.yml`` is; empty: in RocketMQ's home, or with the store's configuration."""
+    """Where ``plain_acl.yml`` is; empty: in RocketMQ's home, or with the store's configuration;
+    not Java's."""
 
     java_names: ClassVar[dict[str, str]] = {
         **TlsSettings.java_names,

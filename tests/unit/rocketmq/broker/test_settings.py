@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import socket
-from pathlib import Path
 
 import pytest
 
 from penstock.core.errors import ConfigError
-from penstock.core.settings import java_properties
 from penstock.rocketmq.broker.settings import BrokerSettings
 from penstock.storage.durability import Durability
 
@@ -123,18 +120,3 @@ def test_the_important_ones_are_some_of_all() -> None:
 
 def test_the_black_list() -> None:
     assert BrokerSettings().black_list() == {"configBlackList", "brokerConfigPath"}
-
-
-def test_the_documentation_lists_every_property_with_its_default() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "rocketmq.md").read_text()
-    section = page.partition("### Properties of the broker")[2].partition("\n## ")[0]
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
-    listed = {name: row[1] for row in rows for name in re.findall(r"`([\w.]+)`", row[0])}
-    declared = BrokerSettings.declared()
-    assert listed.keys() == declared.keys()
-    settings = BrokerSettings()
-    own = {"brokerName", "brokerIP1", "namesrvAddr", "storePathRootDir", "brokerConfigPath"}
-    for name in declared.keys() - own - BrokerSettings.java_names.keys():
-        default = java_properties.dumps({name: getattr(settings, declared[name])})
-        shown = default.strip().partition("=")[2]
-        assert not shown or f"`{shown}`" in listed[name], name

@@ -1,0 +1,65 @@
+"""The reference is what the programs declare, whole and up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.flags.programs import programs
+from penstock.rocketmq.broker.settings import BrokerSettings
+from penstock.rocketmq.namesrv.settings import NamesrvSettings
+from tests.pages import DOCS
+from tests.reference import endpoints, routes
+from tests.reference.pages import FOLDER, files
+from tests.reference.properties import documented
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.name))
+def test_a_page_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == files()[path], "run `make reference`"
+
+
+def test_there_is_no_other_page() -> None:
+    assert set(FOLDER.iterdir()) == set(files())
+
+
+def test_every_flag_of_every_program_is_there() -> None:
+    text = "".join(files().values())
+    missing = [
+        each.shown
+        for flags in programs().values()
+        for each in flags
+        if f"`{each.shown.replace('=', ' ')}`" not in text and f"`{each.shown}`" not in text
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("settings", [BrokerSettings, NamesrvSettings])
+def test_every_property_says_what_it_is_for(
+    settings: type[BrokerSettings | NamesrvSettings],
+) -> None:
+    assert set(settings.declared().values()) <= documented(settings).keys()
+
+
+async def test_every_endpoint_of_nsqd_is_there() -> None:
+    assert sorted(await routes.of_nsqd()) == sorted(endpoints.DAEMONS["nsqd"])
+
+
+def test_every_endpoint_of_nsqlookupd_is_there() -> None:
+    assert sorted(routes.of_nsqlookupd()) == sorted(endpoints.DAEMONS["nsqlookupd"])
+
+
+async def test_every_endpoint_of_nsqadmin_is_there() -> None:
+    assert sorted(await routes.of_nsqadmin()) == sorted(endpoints.DAEMONS["nsqadmin"])
+
+
+def test_every_endpoint_of_the_monitoring_port_is_there() -> None:
+    assert sorted(routes.of_monitoring_port()) == sorted(endpoints.VITALS)
+
+
+def test_the_table_of_contents_has_every_page() -> None:
+    contents = (DOCS / "reference.md").read_text(encoding="utf-8")
+    assert [
+        each.name for each in FOLDER.iterdir() if f"reference/{each.name}" not in contents
+    ] == []
