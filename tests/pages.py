@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -25,6 +26,7 @@ def lines_of_text(page: Path) -> Iterator[str]:
             yield line
 
 
+@cache
 def headings(page: Path) -> list[str]:
     """The texts of a page's headings, without their marks."""
     return [found[1] for line in lines_of_text(page) if (found := _HEADING.match(line))]
