@@ -109,7 +109,9 @@ def addresses(lookupd: Daemon, nsqd: Daemon) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", ["tutorial-nsq", "from-nsqd", "nsqlookupd"])
+@pytest.mark.parametrize(
+    "page", ["tutorial-nsq", "from-nsqd", "nsqlookupd", "production", "rolling", "upgrade"]
+)
 def test_a_page_about_nsq(page: str, nsq: Reader) -> None:
     nsq.follow(DOCS / f"{page}.md")
 
