@@ -10,7 +10,8 @@ import pytest
 from .pages import DOCS, PAGES, ROOT, anchor, headings, lines_of_text
 
 _CODE = re.compile(r"`[^`]*`")
-_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^]]+\]: (\S+)$", re.MULTILINE)
+_NAMED = re.compile(r"\]\[([^]]+)\]")
 TEXTS = [*PAGES, *sorted(ROOT.glob("*.md"))]
 
 
@@ -22,7 +23,7 @@ def broken_links(page: Path) -> list[str]:
     """The links of a page to files or headings that do not exist."""
     broken = []
     text = _CODE.sub("", "\n".join(lines_of_text(page)))
-    for link in _LINK.findall(text):
+    for link in filter(None, (inline or named for inline, named in _LINK.findall(text))):
         path, _, place = link.partition("#")
         if "://" in link:
             continue
@@ -32,6 +33,13 @@ def broken_links(page: Path) -> list[str]:
     return broken
 
 
+def test_the_site_gives_the_architecture_the_targets_of_its_links() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    used = set(_NAMED.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    assert used
+    assert used == set(re.findall(r"^\[([^]]+)\]: ", page, re.MULTILINE))
+
+
 @pytest.mark.parametrize("page", TEXTS, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
@@ -39,8 +47,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_broken_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# A `page`\n[1](#a-page) [2](#b) [3](gone.md) `[4](gone.md)`\n```\n[5](#c)\n")
-    assert broken_links(page) == ["#b", "gone.md"]
+    page.write_text(
+        "# A `page`\n[1](#a-page) [2](#b) [3](gone.md) `[4](gone.md)` [6][6]\n\n[6]: lost.md\n"
+        "```\n[5](#c)\n"
+    )
+    assert broken_links(page) == ["#b", "gone.md", "lost.md"]
 
 
 def test_every_page_is_in_the_navigation() -> None:
