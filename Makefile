@@ -174,9 +174,19 @@ pictures: install  ## the README's pictures: nsqadmin and penstock top over a cl
 notebooks: install  ## the notebooks of examples/ over a node; stores what their cells show
 	@$(BIN)/python -m tests.spark.notebooks
 
+MERMAID := build/mermaid.min.js
+
+# Drawings in Mermaid's language are drawn in the reader's browser, by a copy in the site itself.
+$(MERMAID):
+	@mkdir -p build
+	@cd build && npm pack --silent mermaid@11.17.2 >/dev/null \
+	  && tar -xzf mermaid-11.17.2.tgz --strip-components=2 package/dist/mermaid.min.js
+
 docs: install  ## the documentation as a site in build/docs
-	@$(PIP) 'zensical>=0.0.70'
+	@$(PIP) 'zensical>=0.0.73'
 	@$(BIN)/zensical build --strict
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(MERMAID) && cp $(MERMAID) build/docs/assets/; \
+	  else echo "without npm, the drawings of the architecture stay text"; fi
 
 replay: install  ## what real NSQ programs were seen to do, played against ours
 	@$(BIN)/python -m tests.conformance.replay_nsqd

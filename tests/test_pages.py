@@ -1,13 +1,19 @@
-"""Links between the pages of the documentation lead to pages and headings that exist."""
+"""The pages of the documentation: their links, flags and imports lead to what exists."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 
-from .pages import DOCS, PAGES, ROOT, anchor, headings, lines_of_text
+from penstock.cli.flags.programs import programs
+
+from .pages import DOCS, PAGES, ROOT, anchor, blocks, commands, headings, lines_of_text
 
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^]]+\]: (\S+)$", re.MULTILINE)
@@ -58,3 +64,38 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = re.findall(r"^ +- (\S+\.md)$", navigation, re.MULTILINE)
     assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_flags_in_commands_exist(page: Path) -> None:
+    known = {program: {flag.name for flag in flags} for program, flags in programs().items()}
+    for words in commands(page):
+        for program, flags in given_flags(words, known):
+            assert flags <= known[program], words
+
+
+def given_flags(words: list[str], programs: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+    """The flags of each of these programs that a command of a shell, with pipes, names."""
+    for piped, part in groupby(words, lambda word: word == "|"):
+        first, *rest = part
+        if not piped and first in programs:
+            yield first, {word.partition("=")[0] for word in rest if word.startswith("--")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_programs_are_python_and_import_what_exists(page: Path) -> None:
+    for text in blocks(page, "python"):
+        tree = compile(text, name(page), "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock"):
+                module = import_module(str(node.module))
+                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+def test_the_site_asks_for_nothing_from_elsewhere() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert re.search(r"^  font: false$", settings, re.MULTILINE)
+    files = [*(DOCS / "assets").glob("*.css"), *(DOCS / "assets").glob("*.js")]
+    assert files
+    for file in files:
+        assert not re.search(r"https?:|//[a-z]+\.|@import", file.read_text(encoding="utf-8"))

@@ -20,18 +20,13 @@ _WITHOUT_KEY: Final = {"config", "version"}
 
 
 def of_daemon(flags: type[Flags]) -> str:
-    """A daemon's flags with the keys of its configuration file."""
+    """A daemon's flags, each above the key that it has in the configuration file."""
     shown = [each for each in flags.declared.values() if not each.hidden]
     rows = [
-        [
-            _flag(each),
-            code("" if each.flag in _WITHOUT_KEY else each.key),
-            _default(each),
-            _text(each.help),
-        ]
+        [f"{_flag(each)}{_key(each)}", _default(each), _text(each.help)]
         for each in sorted(shown, key=lambda each: each.flag)
     ]
-    return table(["flag", "TOML key", "default", ""], rows)
+    return table(["flag, TOML key", "default", ""], rows)
 
 
 def of_tool(flags: type[Flags]) -> str:
@@ -78,6 +73,10 @@ def of_command(command: App) -> str:
 def _flag(each: Option) -> str:
     value = each.kind.placeholder
     return code(f"--{each.flag}={value}" if value else f"--{each.flag}")
+
+
+def _key(each: Option) -> str:
+    return "" if each.flag in _WITHOUT_KEY else f"<br>`{each.key}`"
 
 
 def _default(each: Option) -> str:
