@@ -78,7 +78,7 @@ def _daemon(name: str, known: Endpoints) -> str:
 
 def _endpoints(known: Endpoints) -> str:
     rows = [[code(route), takes, does] for route, (takes, does) in known.items()]
-    return table(["request", "takes", "does"], rows)
+    return table(["request", "takes", ""], rows)
 
 
 def _tools() -> str:
