@@ -110,6 +110,7 @@ def reader_of(data: Path) -> Iterator[Reader]:
 def addresses(lookupd: Daemon, nsqd: Daemon) -> dict[str, str]:
     return {
         "127.0.0.1:4150": nsqd.tcp, "127.0.0.1:4151": nsqd.http, "127.0.0.1:4161": lookupd.http,
+        "127.0.0.1:5150": nsqd.tcp, "127.0.0.1:5151": nsqd.http,
         "/var/lib/nsqd": str(nsqd.data_path), "/backups": f"{nsqd.data_path}-backups",
         "/var/lib/penstock": f"{nsqd.data_path}-other",
     }  # fmt: skip
@@ -141,7 +142,7 @@ def test_rocketmq_in_ten_minutes(tmp_path: Path) -> None:
 
 def test_moving_from_rocketmq(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_text("brokerName=broker-b\nfileReservedTime=48\n")
-    with run_servers() as servers, ExitStack() as started:
+    with run_servers() as servers, ExitStack() as stack:
         servers.make_topic("orders", queues=3)
         (tmp_path / "java-store" / "config").mkdir(parents=True)
         for name in ("topics.json", "subscriptionGroup.json"):
@@ -150,7 +151,7 @@ def test_moving_from_rocketmq(tmp_path: Path) -> None:
             table.pop("checksum")  # which Java's have not
             (tmp_path / "java-store" / "config" / name).write_text(json.dumps(table))
         reader = Reader(tmp_path, {"127.0.0.1:9876": servers.address})
-        reader.starts["mqbroker -c broker.conf"] = lambda: started.enter_context(
+        reader.starts["mqbroker -c broker.conf"] = lambda: stack.enter_context(
             run_mqbroker(
                 name_server=servers.address, data_path=tmp_path / "store", brokerName="broker-b"
             )
@@ -186,6 +187,36 @@ def test_the_batches_of_a_program_that_comes_from_pynsq(tmp_path: Path) -> None:
             assert program.stdout.readline() == b"bytes 3\n"
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["asyncio", "blocking"])
+def test_the_quick_start_of_the_client(number: int, tmp_path: Path) -> None:
+    text = blocks(DOCS / "client.md", "python")[number]
+    with run_nsqd() as nsqd:
+        assert first_line(text.replace("127.0.0.1:4150", nsqd.tcp), tmp_path) == b"b'tea'\n"
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["asyncio", "blocking"])
+def test_the_quick_start_of_the_client_for_rocketmq(number: int, tmp_path: Path) -> None:
+    text = blocks(DOCS / "rocketmq-client.md", "python")[number]
+    with run_servers() as servers:
+        assert first_line(text.replace("127.0.0.1:9876", servers.address), tmp_path) == b"b'tea'\n"
+
+
+def test_the_test_of_a_service() -> None:
+    (text,) = blocks(DOCS / "testing.md", "python")
+    names: dict[str, Callable[[], None]] = {}
+    exec(text, names)
+    names["test_my_service"]()
+
+
+def first_line(text: str, folder: Path) -> bytes:
+    """The first line that a program prints, which would go on for ever."""
+    file = folder / "program.py"
+    file.write_text(text)
+    with started(file) as program:
+        assert program.stdout is not None
+        return program.stdout.readline()
+
+
 @contextmanager
 def running(name: str, nsqd: Daemon, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A program of the page about pynsq."""
@@ -193,6 +224,13 @@ def running(name: str, nsqd: Daemon, folder: Path) -> Iterator[subprocess.Popen[
         text for text in blocks(DOCS / "from-pynsq.md", "python") if text.startswith(f"# {name}\n")
     )
     file = Reader(folder, {"127.0.0.1:4150": nsqd.tcp}).save(text)
+    with started(file) as program:
+        yield program
+
+
+@contextmanager
+def started(file: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of Python, killed at the end."""
     with subprocess.Popen([sys.executable, "-u", str(file)], stdout=subprocess.PIPE) as program:
         try:
             yield program
