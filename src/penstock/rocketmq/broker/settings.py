@@ -98,7 +98,7 @@ class BrokerSettings(TlsSettings):
     transaction_time_out: int = 6000
     """Time until a producer is asked what became of its half message."""
     transaction_check_max: int = 15
-    """How often it is asked before the message is given up."""
+    """Questions to it before the message is given up."""
     transaction_check_interval: int = 60_000
     """Time between two rounds of asking."""
     store_reply_message_enable: bool = True
@@ -114,7 +114,7 @@ class BrokerSettings(TlsSettings):
     long_polling_enable: bool = True
     """Let a pull wait as long as it asks for."""
     short_polling_time_mills: int = 1000
-    """How long it waits otherwise."""
+    """Time that it waits otherwise."""
     max_transfer_bytes_on_message_in_memory: int = 256 * 1024
     """Bytes of one pull."""
     max_transfer_count_on_message_in_memory: int = 32
@@ -137,7 +137,7 @@ class BrokerSettings(TlsSettings):
     flush_interval_commit_log: int = 500
     """Time between two syncs in the background."""
     sync_flush_timeout: int = 5000
-    """How long a send waits for stable storage before the answer FLUSH_DISK_TIMEOUT."""
+    """Time that a send waits for stable storage before the answer FLUSH_DISK_TIMEOUT."""
     file_reserved_time: int = 72
     """Hours that messages stay in RocketMQ's topics; in NSQ's they stay until all have them."""
 
