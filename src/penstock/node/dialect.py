@@ -77,7 +77,7 @@ class Staging(Protocol):
     @property
     def frames(self) -> FrameKind: ...
 
-    def topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> Topic:
         """The topic of that name, made if need be. Raises StagingError, StorageError."""
         ...
 

@@ -28,7 +28,7 @@ class NsqStaging:
         self._registry = registry
         self._limits = limits
 
-    def topic(self, name: str) -> Topic:
+    async def topic(self, name: str) -> Topic:
         if not is_valid_name(name):
             raise StagingError("INVALID_TOPIC")
         topic = self._registry.topic(name)

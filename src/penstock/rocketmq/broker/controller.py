@@ -91,6 +91,14 @@ class Controller(Tables):
         """Wait, though not long, until name servers know the topics as they are now."""
         await self.name_servers.registered()
 
+    async def registered_since(self, changes: int) -> None:
+        """Wait so if topics have changed since that number of changes, else not at all.
+
+        An answer that made a topic ends with this: its reader may ask for the route at once.
+        """
+        if self.topics.version.counter != changes:
+            await self.registered()
+
     def _set_order(self, topics: set[str]) -> None:
         if self.topics.set_order(topics, self.now_ms):
             try:

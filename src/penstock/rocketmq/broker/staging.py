@@ -43,9 +43,12 @@ class RocketStaging:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
 
-    def topic(self, name: str) -> Topic:
-        """Raises StagingError for a topic that takes no messages, or that nobody may make."""
+    async def topic(self, name: str) -> Topic:
+        """The topic, which name servers know. Raises StagingError for one that takes no messages,
+        or that nobody may make.
+        """
         controller = self._controller
+        topics_before = controller.topics.version.counter
         problem = names.topic_problem(name)
         if problem is not None:
             raise StagingError("INVALID_TOPIC", problem)
@@ -63,6 +66,7 @@ class RocketStaging:
             raise StagingError("TOPIC_NOT_WRITABLE", f"its permission is {config.perm}")
         topic = controller.store.topic(name)
         controller.store.configured(name)
+        await controller.registered_since(topics_before)
         return topic
 
     def read(self, topic: Topic, body: bytes) -> list[Batch]:

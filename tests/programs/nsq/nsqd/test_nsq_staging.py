@@ -21,17 +21,17 @@ def staging(nsqd: Running) -> NsqStaging:
 async def test_a_topic_is_made_unless_nothing_could_be_remembered_in_it(
     staging: NsqStaging,
 ) -> None:
-    assert staging.topic("t") is staging.topic("t")
+    assert await staging.topic("t") is await staging.topic("t")
     for name, code in (("a b", "INVALID_TOPIC"), ("t#ephemeral", "TOPIC_IS_EPHEMERAL")):
         with pytest.raises(StagingError) as refused:
-            staging.topic(name)
+            await staging.topic(name)
         assert refused.value.code == code
 
 
 async def test_neighbours_of_one_delay_are_a_batch_that_gets_its_place(
     staging: NsqStaging,
 ) -> None:
-    topic = staging.topic("t")
+    topic = await staging.topic("t")
     first, second = staging.read(topic, staged_body(b"a", b"bb", (b"c", 7)))
     assert (first.count, second.count, second.delay_ns) == (2, 1, 7_000_000)
     writable = Batch.parse(memoryview(bytearray(first.raw)))
@@ -42,6 +42,6 @@ async def test_neighbours_of_one_delay_are_a_batch_that_gets_its_place(
 
 async def test_a_wrong_chunk_is_refused_with_its_code(staging: NsqStaging) -> None:
     with pytest.raises(StagingError) as refused:
-        staging.read(staging.topic("t"), b"\0\0\0\1")
+        staging.read(await staging.topic("t"), b"\0\0\0\1")
     assert refused.value.code == "BAD_BODY"
     assert refused.value.text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,20 @@ from tests.unit.rocketmq.raw_client import RawClient
 
 __all__ = ["clock", "connect", "controller", "rocket", "settings"]
 
+SLOW_S = 0.3
+"""A name server's time for a registration, far longer than an answer takes that waits for none."""
+
+
+async def _after_a_while(register: Callable[[], Awaitable[None]]) -> None:
+    await asyncio.sleep(SLOW_S)
+    await register()
+
 
 @pytest.fixture
 def routes(rocket: RocketBroker, loop_thread: LoopThread, tmp_path: Path) -> Iterator[RawClient]:
-    """A client of the name server at which ``rocket`` is registered."""
+    """A client of the name server at which ``rocket`` is registered, which takes a while each
+    time.
+    """
     own = NamesrvSettings()
     own.listen_port, own.bind_address = 0, "127.0.0.1"
     own.kv_config_path = str(tmp_path / "kvConfig.json")
@@ -33,6 +44,8 @@ def routes(rocket: RocketBroker, loop_thread: LoopThread, tmp_path: Path) -> Ite
         async with asyncio.timeout(30):
             while not servers.connected:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
+        for link in servers._links.values():
+            link._register = partial(_after_a_while, link._register)  # type: ignore[method-assign]
 
     loop_thread.run(register())
     yield client

@@ -32,7 +32,7 @@ def staging(controller: Controller) -> RocketStaging:
 async def test_a_topic_is_made_only_where_a_send_would_make_it(
     controller: Controller, staging: RocketStaging
 ) -> None:
-    assert staging.topic("new") is staging.topic("new")
+    assert await staging.topic("new") is await staging.topic("new")
     config = controller.topics.get("new")
     assert config is not None
     assert config.write_queues == 4
@@ -43,7 +43,7 @@ async def test_a_topic_is_made_only_where_a_send_would_make_it(
         ("%DLQ%g", "INVALID_TOPIC"), ("SCHEDULE_TOPIC_XXXX", "INVALID_TOPIC"),
     ):  # fmt: skip
         with pytest.raises(StagingError) as refused:
-            staging.topic(name)
+            await staging.topic(name)
         assert refused.value.code == code
 
 
@@ -51,7 +51,7 @@ async def test_a_topic_is_made_only_where_a_send_would_make_it(
 async def test_a_section_is_a_batch_that_gets_its_place(
     controller: Controller, staging: RocketStaging, sizes: tuple[int, ...]
 ) -> None:
-    topic = staging.topic("t")
+    topic = await staging.topic("t")
     bodies = [b"x" * size for size in sizes]
     batch, other = staging.read(topic, section(7, *bodies, text="TAGS\1T\2") + section(0, b"y"))
     assert (batch.queue, batch.count, other.queue, other.count) == (7, len(sizes), 0, 1)
@@ -83,5 +83,5 @@ async def test_a_wrong_chunk_is_refused_with_its_code(
 ) -> None:
     controller.settings.max_message_size = 2000
     with pytest.raises(StagingError) as refused:
-        staging.read(staging.topic("t"), body)
+        staging.read(await staging.topic("t"), body)
     assert (refused.value.code, bool(refused.value.text)) == (code, True)

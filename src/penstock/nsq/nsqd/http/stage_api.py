@@ -80,7 +80,7 @@ class StageApi:
             raise ApiError(400, "DIALECT_NOT_SPOKEN")
         name, body = query.required("topic"), request.body
         try:
-            topic = staging.topic(name)
+            topic = await staging.topic(name)
             count = await self._staged_parts.stage(staging, topic, writer, batch, key, body)
         except StagingError as error:
             status, reason = _STATUSES.get(error.code, 400), error.text

@@ -35,6 +35,7 @@ _NOT_STORED: Final = "0"
 async def send_reply(controller: Controller, connection: Connection, request: Command) -> Command:
     header = SendHeader.of(request)
     header.check()
+    topics_before = controller.topics.version.counter
     config = send.checked_topic(controller, connection, header)
     draft = _draft(controller, connection, header, request.body)
     if draft.queue < 0:
@@ -48,6 +49,7 @@ async def send_reply(controller: Controller, connection: Connection, request: Co
         ext |= {"msgId": _NOT_STORED, "queueId": str(draft.queue), "queueOffset": "0"}
     if controller.settings.store_reply_message_enable:
         ext |= await _store(controller, draft)
+    await controller.registered_since(topics_before)
     code = ResponseCode.SUCCESS if problem is None else ResponseCode.SYSTEM_ERROR
     return request.answer(code, problem, ext=ext)
 

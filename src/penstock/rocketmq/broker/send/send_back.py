@@ -33,6 +33,7 @@ async def send_back(controller: Controller, connection: Connection, request: Com
     offset, level = request.int64("offset"), request.int32("delayLevel")
     config = group_topics.need_group(controller, request.text("group"))
     permissions.need_broker(controller, WRITE)
+    topics_before = controller.topics.version.counter
     if config.retry_queue_nums <= 0:
         return request.answer()  # a group that wants no retries
     topic = group_topics.retry_topic(controller, config, unit_mode=request.boolean("unitMode"))
@@ -50,6 +51,7 @@ async def send_back(controller: Controller, connection: Connection, request: Com
         set_delay(draft, level or RETRY_BASE + stored.reconsume_times)
     await controller.publisher.publish_one(draft)
     controller.stats.sent_back(origin(draft), config.group_name)
+    await controller.registered_since(topics_before)
     return request.answer()
 
 

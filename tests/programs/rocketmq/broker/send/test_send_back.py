@@ -67,3 +67,16 @@ def test_a_client_that_sends_its_retries_itself(connect: Callable[[], RawClient]
         assert answer.code == 0, answer.remark
         message = arrived(client, topic, 0)
         assert (message.body, message.reconsume_times) == (b"%d" % tried, tried)
+
+
+@pytest.mark.parametrize(("level", "topic"), [(0, "%RETRY%CG"), (-1, "%DLQ%CG")])
+def test_a_group_that_never_sent_a_heartbeat_finds_its_topics_right_after_the_answer(
+    connect: Callable[[], RawClient], routes: RawClient, level: int, topic: str
+) -> None:
+    client = connect()
+    send(client, "T", b"body")
+    message = pull(client, "T", 0, 0)[1][0]
+    assert routes.ask(105, topic=topic).code == 17
+    answer = client.ask(36, offset=message.physical_offset, group="CG", delayLevel=level)
+    assert answer.code == 0
+    assert routes.ask(105, topic=topic).code == 0
