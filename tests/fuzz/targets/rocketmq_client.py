@@ -6,6 +6,7 @@ from penstock.core.clock import SYSTEM_CLOCK
 from penstock.core.errors import PenstockError
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.consume.popping import read_popped
+from penstock.rocketmq.client.consume.receipts import batch_of_acks
 from penstock.rocketmq.client.errors import BadAnswer
 from penstock.rocketmq.client.network.routes import Route
 from penstock.rocketmq.client.network.wire import Wire
@@ -47,7 +48,7 @@ def streams(data: bytes) -> None:
 def pops(data: bytes) -> None:
     """The fields of an answer to a pop, one a line, over a body with two messages."""
     words = data.decode("utf-8", "replace").split("\n")
-    names = ("popTime", "invisibleTime", "reviveQid", "startOffsetInfo")
+    names = ("popTime", "invisibleTime", "reviveQid", "startOffsetInfo", "orderCountInfo")
     fields = dict(zip(names, words, strict=False))
     body = encode(stored()) + encode(stored(POP_CK=words[-1].replace("\x02", "")))
     try:
@@ -56,7 +57,8 @@ def pops(data: bytes) -> None:
         _refused(error)
         return
     for message in found:
-        assert len(message.receipt.split(" ")) == 8
+        assert len(str(message.receipt).split(" ")) == 8
+    assert batch_of_acks("a", "G", "T", [message.receipt for message in found])["acks"]
 
 
 def bodies(data: bytes) -> None:

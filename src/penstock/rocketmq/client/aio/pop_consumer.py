@@ -19,10 +19,11 @@ class PopConsumer(ClientView):
     """Receives messages that nobody else has at present, and acknowledges each.
 
         async with PopConsumer("billing", "orders", "127.0.0.1:9876") as consumer:
-            for message in await consumer.receive():
-                await consumer.ack(message)
+            messages = await consumer.receive()
+            await consumer.ack(*messages)
 
-    A message that is not acknowledged within ``invisible`` seconds comes again.
+    A message that is not acknowledged within ``invisible`` seconds comes again. With ``orderly``
+    a queue gives no more until all that was received of it is acknowledged, or comes again.
     """
 
     def __init__(
@@ -33,12 +34,13 @@ class PopConsumer(ClientView):
         *,
         wanted: str | Filter = "*",
         invisible: float = 60.0,
+        orderly: bool = False,
         config: Config | None = None,
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
         self._hub: AioHub = AioHub(config_at(namesrv_addr, config), clock, chance)
-        self._core = Popper(group, topic, filter_of(wanted), self._hub)
+        self._core = Popper(group, topic, filter_of(wanted), self._hub, is_orderly=orderly)
         self._invisible = invisible
 
     async def __aenter__(self) -> PopConsumer:
@@ -59,9 +61,9 @@ class PopConsumer(ClientView):
             for message in await self.receive():
                 yield message
 
-    async def ack(self, message: Popped) -> None:
-        """It is done. Raises ClientError, also when its time was over before."""
-        await self._hub.run(self._core.ack(message))
+    async def ack(self, *messages: Popped) -> None:
+        """They are done; several take one request for each broker. Raises ClientError."""
+        await self._hub.run(self._core.ack(*messages))
 
     async def change_invisible(self, message: Popped, seconds: float) -> None:
         """Hide it for so long from now on; 0 gives it to anybody at once."""

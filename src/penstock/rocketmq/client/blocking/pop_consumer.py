@@ -19,10 +19,11 @@ class PopConsumer(ClientView):
     """Receives messages that nobody else has at present, and acknowledges each.
 
         with PopConsumer("billing", "orders", "127.0.0.1:9876") as consumer:
-            for message in consumer.receive():
-                consumer.ack(message)
+            messages = consumer.receive()
+            consumer.ack(*messages)
 
-    A message that is not acknowledged within ``invisible`` seconds comes again.
+    A message that is not acknowledged within ``invisible`` seconds comes again. With ``orderly``
+    a queue gives no more until all that was received of it is acknowledged, or comes again.
     """
 
     def __init__(
@@ -33,12 +34,13 @@ class PopConsumer(ClientView):
         *,
         wanted: str | Filter = "*",
         invisible: float = 60.0,
+        orderly: bool = False,
         config: Config | None = None,
         clock: Clock = SYSTEM_CLOCK,
         chance: Chance | None = None,
     ) -> None:
         self._hub: BlockingHub = BlockingHub(config_at(namesrv_addr, config), clock, chance)
-        self._core = Popper(group, topic, filter_of(wanted), self._hub)
+        self._core = Popper(group, topic, filter_of(wanted), self._hub, is_orderly=orderly)
         self._invisible = invisible
 
     def __enter__(self) -> PopConsumer:
@@ -56,9 +58,9 @@ class PopConsumer(ClientView):
         while not self._hub.is_closed:
             yield from self.receive()
 
-    def ack(self, message: Popped) -> None:
-        """It is done. Raises ClientError, also when its time was over before."""
-        self._hub.run(self._core.ack(message))
+    def ack(self, *messages: Popped) -> None:
+        """They are done; several take one request for each broker. Raises ClientError."""
+        self._hub.run(self._core.ack(*messages))
 
     def change_invisible(self, message: Popped, seconds: float) -> None:
         """Hide it for so long from now on; 0 gives it to anybody at once."""

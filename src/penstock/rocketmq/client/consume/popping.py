@@ -6,32 +6,35 @@ Nothing is shared among members: whoever asks gets messages that nobody else has
 
 from __future__ import annotations
 
-from reprlib import repr as shortened
+import contextlib
 from typing import Any, Final
 
 from penstock.core.units import MILLISECOND, SECOND
 from penstock.rocketmq.client.consume.filters import Filter, Subscription
 from penstock.rocketmq.client.consume.heartbeats import Heartbeats
+from penstock.rocketmq.client.consume.receipts import Handout, Receipt, batch_of_acks
 from penstock.rocketmq.client.consume.received import Received
-from penstock.rocketmq.client.errors import BadAnswer, NoRoute, NotConnected, refusal
-from penstock.rocketmq.client.names import RETRY, checked_group, checked_topic, wrap
+from penstock.rocketmq.client.errors import (
+    BadAnswer,
+    NoRoute,
+    NotConnected,
+    NotSupported,
+    refusal,
+)
+from penstock.rocketmq.client.names import checked_group, checked_topic, wrap
 from penstock.rocketmq.client.network.hub import Hub
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.errors import BodyError
-from penstock.rocketmq.protocol.messages import properties
 from penstock.rocketmq.protocol.messages.message import StoredMessage, decode_all
 
 MESSAGES_MAX: Final = 32
 ANY_QUEUE: Final = "-1"
-_POP_CK: Final = "POP_CK"
 _NOTHING: Final = (
     ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.POLLING_FULL,
     ResponseCode.POLLING_TIMEOUT,
 )  # fmt: skip
-_NORMAL, _RETRY_V1, _RETRY_V2 = "0", "1", "2"
-_WORDS: Final = 7
-"""Of a receipt without the message's own offset."""
 
 
 class Popped(Received):
@@ -39,26 +42,29 @@ class Popped(Received):
 
     __slots__ = ("receipt",)
 
-    def __init__(self, stored: StoredMessage, broker: str, namespace: str, receipt: str) -> None:
+    def __init__(
+        self, stored: StoredMessage, broker: str, namespace: str, receipt: Receipt
+    ) -> None:
         super().__init__(stored, broker, namespace)
         self.receipt = receipt
-
-    @property
-    def retry_flag(self) -> str:
-        """``0`` for a message of the topic itself; ``1`` or ``2`` for one of a retry topic."""
-        return self.receipt.split(" ")[4]
 
 
 class Popper:
     """Pops messages of one topic for a group."""
 
-    def __init__(self, group: str, topic: str, wanted: Filter, hub: Hub) -> None:
+    def __init__(
+        self, group: str, topic: str, wanted: Filter, hub: Hub, *, is_orderly: bool = False
+    ) -> None:
         namespace = hub.config.namespace
         self.group = wrap(namespace, checked_group(group))
         self.topic = wrap(namespace, checked_topic(topic))
         self.hub = hub
         self.heartbeats = Heartbeats(hub, self._describe, self.group)
         self._subscription = Subscription(self.topic, wanted, hub.now_ms)
+        self._is_orderly = is_orderly
+        self._attempts = 0
+        self._unanswered: dict[str, str] = {}
+        """By address the attempt in order whose answer never came."""
         self._turn = 0
         self._begun = False
 
@@ -102,16 +108,18 @@ class Popper:
 
     async def _pop(self, broker: str, most: int, invisible_s: float, wait_s: float) -> list[Popped]:
         address = self._address(broker)
-        config, wanted = self.hub.config, self._subscription.filter
-        is_last = config.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+        wanted = self._subscription.filter
+        is_last = self.hub.config.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
         fields = {
             "consumerGroup": self.group, "topic": self.topic, "queueId": ANY_QUEUE,
             "maxMsgNums": str(most), "invisibleTime": _ms(invisible_s), "pollTime": _ms(wait_s),
             "bornTime": str(self.hub.now_ms), "initMode": "1" if is_last else "0",
             "expType": wanted.kind, "exp": wanted.text, "order": "false",
         }  # fmt: skip
-        seconds = wait_s + config.request_timeout
-        answer = await self.hub.ask(address, RequestCode.POP_MESSAGE, fields, seconds=seconds)
+        if self._is_orderly:
+            answer = await self._ask_in_order(address, fields, wait_s)
+        else:
+            answer = await self._ask(address, fields, wait_s)
         if answer.code in _NOTHING:
             return []
         if answer.code != ResponseCode.SUCCESS:
@@ -119,16 +127,50 @@ class Popper:
             raise refusal(address, answer.code, answer.remark, subject)
         found = read_popped(address, answer, broker, self.hub.config.namespace)
         chosen = wanted.chosen(list(found))
-        for message in found:
-            if message not in chosen:  # the broker compares hashes of tags only
-                self.hub.spawn(self.ack(message), "acknowledge")
+        others = [message for message in found if message not in chosen]
+        if others:  # the broker compares hashes of tags only
+            self.hub.spawn(self.ack(*others), "acknowledge")
         return [message for message in found if message in chosen]
 
-    async def ack(self, message: Popped) -> None:
-        """It is done. Raises ClientError."""
-        code = RequestCode.ACK_MESSAGE
-        address = self._address(message.broker)
-        await self.hub.demand(address, code, self._fields(message), subject=f"{message}")
+    async def _ask(self, address: str, fields: dict[str, str], wait_s: float) -> Command:
+        seconds = wait_s + self.hub.config.request_timeout
+        return await self.hub.ask(address, RequestCode.POP_MESSAGE, fields, seconds=seconds)
+
+    async def _ask_in_order(self, address: str, fields: dict[str, str], wait_s: float) -> Command:
+        """Ask as an attempt of a name, by which a pop whose answer was lost has its batch again:
+        any other would find the queue blocked by it.
+        """
+        attempt = self._unanswered.pop(address, None)
+        if attempt is None:
+            self._attempts += 1
+            attempt = f"{self.hub.client_id}#{self._attempts}"
+        try:
+            return await self._ask(
+                address, fields | {"order": "true", "attemptId": attempt}, wait_s
+            )
+        except BaseException:  # cancelled, perhaps
+            self._unanswered[address] = attempt
+            raise
+
+    async def ack(self, *messages: Popped) -> None:
+        """They are done; several of one broker with one request. Raises ClientError."""
+        by_broker: dict[str, list[Popped]] = {}
+        for message in messages:
+            by_broker.setdefault(message.broker, []).append(message)
+        for broker, found in by_broker.items():
+            await self._ack_at(self._address(broker), broker, found)
+
+    async def _ack_at(self, address: str, broker: str, messages: list[Popped]) -> None:
+        if len(messages) > 1:
+            receipts = [message.receipt for message in messages]
+            body = fastjson.dumps(batch_of_acks(broker, self.group, self.topic, receipts))
+            code, subject = RequestCode.BATCH_ACK_MESSAGE, f"group {self.group}"
+            with contextlib.suppress(NotSupported):  # brokers before 5.2
+                await self.hub.demand(address, code, body=body, subject=subject)
+                return
+        for message in messages:
+            code, fields = RequestCode.ACK_MESSAGE, self._fields(message)
+            await self.hub.demand(address, code, fields, subject=f"{message}")
 
     async def change_invisible(self, message: Popped, seconds: float) -> None:
         """Hide it for so long from now on: 0 gives it to anybody at once. Raises ClientError."""
@@ -136,26 +178,16 @@ class Popper:
         fields = self._fields(message) | {"invisibleTime": _ms(seconds)}
         address = self._address(message.broker)
         answer = await self.hub.demand(address, code, fields, subject=f"{message}")
-        words = message.receipt.split(" ")
         try:
-            words[1:4] = [
-                str(answer.int64("popTime")), str(answer.int64("invisibleTime")),
-                str(answer.int32("reviveQid")),
-            ]  # fmt: skip
+            message.receipt = message.receipt.renewed(answer)
         except BodyError as error:
             raise BadAnswer(f"{address}: {error}") from None
-        message.receipt = " ".join(words)
 
     def _fields(self, message: Popped) -> dict[str, str]:
-        words = message.receipt.split(" ")
-        topic = self.topic
-        if message.retry_flag == _RETRY_V1:
-            topic = f"{RETRY}{self.group}_{self.topic}"
-        elif message.retry_flag == _RETRY_V2:
-            topic = f"{RETRY}{self.group}+{self.topic}"
+        receipt = message.receipt
         return {
-            "consumerGroup": self.group, "topic": topic, "queueId": words[6],
-            "extraInfo": message.receipt, "offset": words[7],
+            "consumerGroup": self.group, "topic": receipt.topic(self.group, self.topic),
+            "queueId": receipt.queue, "extraInfo": str(receipt), "offset": receipt.offset,
         }  # fmt: skip
 
     def _address(self, broker: str) -> str:
@@ -178,31 +210,12 @@ def read_popped(address: str, answer: Command, broker: str, namespace: str) -> l
 
 
 def _popped(answer: Command, broker: str, namespace: str) -> list[Popped]:
-    times = f"{answer.int64('popTime')} {answer.int64('invisibleTime')}"
-    revive, starts = answer.int32("reviveQid"), _starts(answer.optional("startOffsetInfo") or "")
+    handout = Handout.of(answer)
     found = []
     for stored in decode_all(answer.body):
-        # A message that was popped before brings its receipt; others get theirs here, as in Java.
-        receipt = properties.value_of(stored.properties, _POP_CK)
-        if receipt is None:
-            flag = _RETRY_V1 if stored.topic.startswith(RETRY) else _NORMAL
-            place = flag, str(stored.queue)
-            start = starts.get(place, str(stored.queue_offset))
-            receipt = f"{start} {times} {revive} {flag} {broker} {stored.queue}"
-        words = receipt.split(" ")
-        if len(words) < _WORDS:
-            raise BodyError(f"no receipt of a popped message: {shortened(receipt)}")
-        words = [*words[: _WORDS + 1], str(stored.queue_offset)][: _WORDS + 1]
-        found.append(Popped(stored, broker, namespace, " ".join(words)))
-    return found
-
-
-def _starts(text: str) -> dict[tuple[str, str], str]:
-    """The first offsets that were popped, by retry flag and queue."""
-    found = {}
-    for each in filter(None, text.split(";")):
-        flag, queue, offset = each.split(" ")[:3]
-        found[flag, queue] = offset
+        message = Popped(stored, broker, namespace, handout.receipt(stored, broker))
+        message.reconsume_times = handout.count(stored) or message.reconsume_times
+        found.append(message)
     return found
 
 

@@ -65,3 +65,38 @@ async def test_messages_are_iterated(servers: Servers) -> None:
             if len(found) == 3:
                 break
     assert found == {b"a", b"b", b"c"}
+
+
+async def test_messages_are_acknowledged_together(servers: Servers) -> None:
+    await fill(servers, "PopAcks", *[b"%d" % number for number in range(12)])
+    async with PopConsumer("AG", "PopAcks", servers.address, config=QUICK, invisible=5) as consumer:
+        found: list[Popped] = []
+        while len(found) < 12:
+            found += await consumer.receive(wait=30)
+        left = found.pop()
+        await consumer.ack(*found)
+        (again,) = await consumer.receive(wait=30)
+        assert again.body == left.body, "only what was left out comes again"
+        await consumer.ack(again)
+
+
+async def test_in_order_a_queue_gives_nothing_more_until_its_messages_are_done(
+    servers: Servers,
+) -> None:
+    servers.make_topic("PopOrder", 1)
+    await fill(servers, "PopOrder", b"0", b"1", b"2", b"3")
+    async with (
+        PopConsumer("OPG", "PopOrder", servers.address, config=QUICK, orderly=True) as first,
+        PopConsumer("OPG", "PopOrder", servers.address, config=QUICK, orderly=True) as second,
+    ):
+        found = await first.receive(2, wait=30)
+        assert [message.body for message in found] == [b"0", b"1"]
+        assert await second.receive(wait=0.2) == [], "the queue is blocked"
+        await first.ack(found[0])
+        await first.change_invisible(found[1], 0)
+        (again,) = await second.receive(1, wait=30)
+        assert (again.body, again.reconsume_times) == (b"1", 1)
+        await second.ack(again)
+        rest = await second.receive(wait=30)
+        assert [message.body for message in rest] == [b"2", b"3"]
+        await second.ack(*rest)

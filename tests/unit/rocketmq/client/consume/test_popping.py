@@ -8,15 +8,19 @@ import pytest
 
 from penstock.rocketmq.client.consume.filters import filter_of
 from penstock.rocketmq.client.consume.popping import Popped, Popper
-from penstock.rocketmq.client.errors import BadAnswer, NoPermission, NoRoute
+from penstock.rocketmq.client.errors import BadAnswer, NoPermission, NoRoute, TimedOut
 from penstock.rocketmq.client.network.jobs import Job
+from penstock.rocketmq.protocol import fastjson
 from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from penstock.rocketmq.protocol.messages.message import encode
+from penstock.rocketmq.protocol.pop_info import BatchAck, Receipt
 from tests.unit.rocketmq.client.memory_hub import MemoryHub
 from tests.unit.rocketmq.client.records import stored
 
-POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
+POP, ACK, BATCH_ACK = (
+    RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
+)  # fmt: skip
 FIELDS = {"popTime": "50", "invisibleTime": "60", "reviveQid": "7", "startOffsetInfo": "0 3 8"}
 
 
@@ -39,7 +43,7 @@ def receive(hub: MemoryHub, popper: Popper) -> list[Popped]:
 
 def test_receipts_are_made_of_the_answers_fields() -> None:
     hub, popper = made(encode(stored(queue=3, offset=8)), encode(stored(queue=3, offset=9)))
-    assert [each.receipt for each in receive(hub, popper)] == [
+    assert [str(each.receipt) for each in receive(hub, popper)] == [
         "8 50 60 7 0 a 3 8", "8 50 60 7 0 a 3 9"
     ]  # fmt: skip
 
@@ -50,7 +54,7 @@ def test_a_message_may_bring_its_own() -> None:
     hub.does(Job(popper.ack(found)))
     (request,) = hub.requests(ACK)
     assert (request.text("topic"), request.text("offset")) == ("%RETRY%G_T", "5")
-    found.receipt = "1 2 3 4 2 a 0 5"
+    found.receipt = found.receipt._replace(retry="2")
     hub.does(Job(popper.ack(found)))
     assert hub.requests(ACK)[1].text("topic") == "%RETRY%G+T"
 
@@ -80,7 +84,7 @@ def test_hiding_for_longer_gives_another_receipt() -> None:
     )
     (found,) = receive(hub, popper)
     hub.does(Job(popper.change_invisible(found, 88.0)))
-    assert found.receipt.split(" ")[1:4] == ["99", "88", "1"]
+    assert found.receipt[1:4] == ("99", "88", "1")
     hub.answers[RequestCode.CHANGE_MESSAGE_INVISIBLETIME] = lambda _, r: r.answer()
     with pytest.raises(BadAnswer):
         hub.does(Job(popper.change_invisible(found, 1.0)))
@@ -109,6 +113,44 @@ def test_refusals() -> None:
     hub.has_topic("U", perm=2)
     with pytest.raises(NoRoute):
         receive(hub, Popper("G", "U", filter_of("*"), hub))
+
+
+def test_messages_of_one_broker_are_acknowledged_together() -> None:
+    records = [encode(stored(queue=3, offset=offset)) for offset in (8, 10)]
+    own = encode(stored(topic="%RETRY%G_T", offset=5, POP_CK="4 2 3 4 1 a 0"))
+    hub, popper = made(*records, own)
+    hub.answers[BATCH_ACK] = lambda _, request: request.answer()
+    hub.does(Job(popper.ack(*receive(hub, popper))))
+    (request,) = hub.requests(BATCH_ACK)
+    assert not hub.requests(ACK)
+    assert fastjson.loads(request.body)["brokerName"] == "a"
+    first, second = BatchAck.parse_all(request.body)
+    assert first == BatchAck("G", "T", 3, Receipt(50, 60, 7), [8, 10])
+    assert second == BatchAck("G", "T", 0, Receipt(2, 3, 4), [5])
+    hub.answers[BATCH_ACK] = lambda _, r: r.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    hub.does(Job(popper.ack(*receive(hub, popper))))
+    assert len(hub.requests(ACK)) == 3, "by brokers that know no such request, one by one"
+
+
+def test_in_order_the_attempt_whose_answer_was_lost_is_made_again() -> None:
+    hub, _ = made(encode(stored(queue=3, offset=8)), encode(stored(queue=3, offset=9)))
+    popper = Popper("G", "T", filter_of("*"), hub, is_orderly=True)
+    give = hub.answers[POP]
+    body = encode(stored(queue=3, offset=8)) + encode(stored(queue=3, offset=9))
+    counts = {**FIELDS, "orderCountInfo": "0 qo3%8 2;0 3 0"}
+    hub.answers[POP] = lambda _, request: request.answer(ext=counts, body=body)
+    assert [each.reconsume_times for each in receive(hub, popper)] == [2, 0]
+    hub.answers[POP] = lambda _, request: None
+    with pytest.raises(TimedOut):
+        receive(hub, popper)
+    hub.answers[POP] = give
+    receive(hub, popper)
+    receive(hub, popper)
+    requests = hub.requests(POP)
+    assert {request.text("order") for request in requests} == {"true"}
+    attempts = [request.text("attemptId") for request in requests]
+    assert attempts[1] == attempts[2]
+    assert len(set(attempts)) == 3
 
 
 def test_leaving() -> None:
