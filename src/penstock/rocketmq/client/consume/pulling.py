@@ -89,11 +89,12 @@ class Puller:
             self._replicas.pop(queue, None)
             subject = f"group {self._group}, topic {queue.topic}"
             raise refusal(address, answer.code, answer.remark, subject)
-        return self._read(answer, status, queue, address, wanted)
+        return self._read(answer, status, queue, address, wanted, offset)
 
     def _read(
-        self, answer: Command, status: PullStatus, queue: MessageQueue, address: str, wanted: Filter
-    ) -> Pulled:
+        self, answer: Command, status: PullStatus, queue: MessageQueue, address: str,
+        wanted: Filter, offset: int,
+    ) -> Pulled:  # fmt: skip
         try:
             self._replicas[queue] = answer.int32("suggestWhichBrokerId", MASTER)
             next_offset = answer.int64("nextBeginOffset")
@@ -102,6 +103,6 @@ class Puller:
             raise BadAnswer(f"{address}: {error} in the answer to a pull") from None
         messages: list[Received] = []
         if status is PullStatus.FOUND:
-            found = all_received(answer.body, queue.brokerName, self._hub.config.namespace)
+            found = all_received(answer.body, queue.brokerName, self._hub.config.namespace, offset)
             messages = wanted.chosen(found)
         return Pulled(status, messages, next_offset, first, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.rocketmq.client.consume.inner_batches import unwrapped
 from penstock.rocketmq.client.errors import BadAnswer
 from penstock.rocketmq.client.names import RETRY, unwrap
 from penstock.rocketmq.client.produce.compression import decompress
@@ -112,9 +113,10 @@ def _unpacked(stored: StoredMessage) -> bytes:
     return decompress(stored.body, stored.sys_flag)
 
 
-def all_received(body: bytes, broker: str, namespace: str = "") -> list[Received]:
-    """The messages of an answer. Raises BadAnswer."""
+def all_received(body: bytes, broker: str, namespace: str = "", first: int = 0) -> list[Received]:
+    """The messages of an answer to a pull from queue offset ``first``. Raises BadAnswer."""
     try:
-        return [Received(stored, broker, namespace) for stored in decode_all(body)]
+        records = unwrapped(decode_all(body), first)
+        return [Received(stored, broker, namespace) for stored in records]
     except BodyError as error:
         raise BadAnswer(f"broker {broker}: {error}") from None

@@ -56,6 +56,8 @@ class SysFlag(IntFlag):
     ROLLBACK = 0xC
     BORN_HOST_IPV6 = 0x10
     STORE_HOST_IPV6 = 0x20
+    NEED_UNWRAP = 0x40
+    INNER_BATCH = 0x80
 
 
 TRANSACTION_BITS: Final = 0xC
