@@ -62,7 +62,7 @@ REQUESTS: dict[RequestCode, tuple[str, ...]] = {
     C.SEND_REPLY_MESSAGE: _broker("send/request_reply", "the_producer_gets_it_and_it_is_stored"),
     C.SEND_REPLY_MESSAGE_V2: _broker("send/request_reply", "through_real_connections"),
     C.PUSH_REPLY_MESSAGE_TO_CLIENT: _broker("send/request_reply", "through_real_connections"),
-    C.RECALL_MESSAGE: _broker("delays/timers", "a_time_of_its_own_on_the_wire"),
+    C.RECALL_MESSAGE: _broker("delays/recalls", "only_what_is_recalled_is_not_delivered"),
     # Pulling and offsets
     C.PULL_MESSAGE: _broker(
         "pull/pulling", "what_was_sent_is_pulled", "a_pull_waits_for_a_message_that_it_wants"
@@ -302,6 +302,8 @@ RESPONSES = (
     Response("UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED",
              "the trusted addresses could not be written",
              _broker("acl/commands", "what_makes_no_sense_is_refused")),
+    Response("ILLEGAL_OPERATION", "what is recalled does not wait, or is another's",
+             _broker("delays/recalls", "refusals_have_javas_words")),
 )  # fmt: skip
 
 _INTRODUCTION = """\

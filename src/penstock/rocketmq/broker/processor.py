@@ -24,6 +24,7 @@ from penstock.rocketmq.broker.admin import (
 )
 from penstock.rocketmq.broker.answering import ANSWERERS, LATER_ANSWERERS, RefusedError
 from penstock.rocketmq.broker.clients import heartbeats, orderly
+from penstock.rocketmq.broker.delays import recalls
 from penstock.rocketmq.broker.delays import requests as delays
 from penstock.rocketmq.broker.pop import pop_acks, pop_notices, request_modes
 from penstock.rocketmq.broker.pop import popping as pop
@@ -46,8 +47,8 @@ _log = logging.getLogger("penstock.mqbroker")
 ANSWERING: Final = (
     acl_commands, cleaning, client_relays, config, connections, consume_stats, delays, groups,
     heartbeats, message_queries, offset_reset, offsets_api, orderly, pop, pop_acks, pop_notices,
-    pull, queue_view, request_modes, request_reply, runtime_info, send, send_back, topic_stats,
-    topics, transactions,
+    pull, queue_view, recalls, request_modes, request_reply, runtime_info, send, send_back,
+    topic_stats, topics, transactions,
 )  # fmt: skip
 """The modules that answer; importing them fills the registry."""
 

@@ -103,6 +103,8 @@ class BrokerSettings(TlsSettings):
     """Time between two rounds of asking."""
     store_reply_message_enable: bool = True
     """Keep the replies to request messages."""
+    recall_message_enable: bool = False
+    """Let timer messages be taken back; the answers to their sends have handles then."""
     message_index_enable: bool = True
     """Index messages by their keys, so that they can be found."""
     default_query_max_num: int = 32

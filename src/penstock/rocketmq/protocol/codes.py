@@ -157,6 +157,7 @@ class ResponseCode(IntEnum):
     UPDATE_AND_CREATE_ACL_CONFIG_FAILED = 209
     DELETE_ACL_CONFIG_FAILED = 210
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
+    ILLEGAL_OPERATION = 604
 
 
 Server = Literal["name server", "broker", "client"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.rocketmq.broker.answering import answers, json_answer
-from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
+from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.rocketmq.protocol.command import Command
 
 if TYPE_CHECKING:
@@ -16,11 +16,3 @@ if TYPE_CHECKING:
 @answers(RequestCode.GET_ALL_DELAY_OFFSET)
 def all_delay_offsets(controller: Controller, connection: Connection, request: Command) -> Command:
     return json_answer(request, controller.schedule.offsets())
-
-
-@answers(RequestCode.RECALL_MESSAGE)
-def recall(controller: Controller, connection: Connection, request: Command) -> Command:
-    return request.answer(
-        ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden",
-        ext={"MSG_REGION": controller.settings.region_id},
-    )  # fmt: skip

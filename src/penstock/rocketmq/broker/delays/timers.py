@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 FILE: Final = "timerOffset.json"
 QUEUE: Final = 0
+RECALLED: Final = "TIMER_RECALLED"
+"""The property of a recall: the queue offset of the message that is not to be delivered. Such a
+message has no body, which no other has that waits.
+"""
 DELAY_MS_MAX: Final = 3 * 24 * 3600 * 1000
 TIMERS_MAX: Final = 1_000_000
 """Messages that may wait at once; each takes about 50 bytes of memory."""
@@ -145,6 +149,7 @@ class Timers:
         self._low = self._skip_below = self._skip_until_ms = 0
         self._taken: list[Draft] = []
         self._taken_count = 0
+        self._recalled: set[int] = set()
         self._failing = False
         self._time = WaitingTime(tables, names.TIMER_TOPIC)
         self._ahead_ms = 0  # lead of the system's time that appointments were placed with
@@ -165,6 +170,10 @@ class Timers:
         """The number of messages that wait."""
         _, end = self._tables.store.bounds(names.TIMER_TOPIC, QUEUE)
         return len(self._waiting) + end - min(self._read, end)
+
+    def recall(self, offset: int) -> None:
+        """Do not deliver the message at this queue offset."""
+        self._recalled.add(offset)
 
     def diverted(self, draft: Draft, found: dict[str, str]) -> Draft:
         """Where a message waits for its time, or itself when that is no more to come.
@@ -209,7 +218,9 @@ class Timers:
 
     def _note_progress(self) -> None:
         delivered_ms = min(self._waiting.next_ms - 1, self._time.now_ms())
-        self._low = self._waiting.low(self._read)
+        low, self._low = self._low, self._waiting.low(self._read)
+        if self._recalled and self._low > low:
+            self._recalled = {each for each in self._recalled if each >= self._low}
         self._skip_below = self._read
         # In the system's time, as the messages state theirs: none that waits has an earlier one.
         self._skip_until_ms = max(0, delivered_ms + self._time.least_ahead_ms())
@@ -227,6 +238,7 @@ class Timers:
             self._waiting = Waiting()
             self._low = self._read = self._skip_below = self._skip_until_ms = self._ahead_ms = 0
             self._taken, self._taken_count = [], 0
+            self._recalled.clear()
 
     async def step(self) -> int:
         """Read what is new and deliver what is due, a slice of each; when to go on, in ms."""
@@ -276,6 +288,9 @@ class Timers:
         except BodyError as error:
             _log.error("dropped a timer message that is damaged: %s", error)
             return
+        if not message.body and (recalled := _number_of(message, RECALLED)) is not None:
+            self._recalled.add(recalled)
+            return
         out_ms = _number_of(message, properties.TIMER_OUT_MS) or 0
         delay_ms = _delay_ms(message)
         # The system's time may have been set between the request and its storage.
@@ -294,6 +309,8 @@ class Timers:
         for offset in self._waiting.due(now, SLICE):
             message = self._tables.store.message_at(names.TIMER_TOPIC, QUEUE, offset)
             self._taken_count += 1
+            if offset in self._recalled:
+                continue
             draft = None if message is None else release.released(self._tables, message)
             if draft is not None:
                 self._taken.append(draft)

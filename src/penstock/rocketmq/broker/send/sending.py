@@ -13,6 +13,7 @@ from penstock.core.errors import DiskFullError, ReadOnlyError, StorageError
 from penstock.net.tasks import spawn
 from penstock.rocketmq.broker import names, permissions
 from penstock.rocketmq.broker.answering import RefusedError, answers
+from penstock.rocketmq.broker.delays.recalls import handle_of
 from penstock.rocketmq.broker.send import retries
 from penstock.rocketmq.broker.send.draft import Draft
 from penstock.rocketmq.broker.send.send_header import SendHeader
@@ -40,6 +41,7 @@ _SHARED_CHARS_MAX: Final = 64 * 1024 * 1024
 _WAIT: Final = f"{properties.WAIT}{properties.NAME_END}"
 _CLUSTER: Final = f"{properties.CLUSTER}{properties.NAME_END}"
 _TRANSACTION: Final = f"{properties.TRANSACTION}{properties.NAME_END}true"
+_ANSWERED: Final[tuple[str, ...]] = ("msgId", "queueId", "queueOffset")
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. msg body length "
     "limit {}B, msg properties length limit 32KB."
@@ -65,6 +67,8 @@ def send(controller: Controller, connection: Connection, request: Command) -> Co
         topic, put_queue = draft.topic, draft.queue
         records = controller.store.records((draft,))
     sending = _Sending(controller, connection, request, records, queue)
+    if topic is names.TIMER_TOPIC and controller.settings.recall_message_enable:
+        sending.waiting = draft
     done = sending.done
     if controller.topics.version.counter != topics_before:
         done = partial(_once_registered, controller, done)
@@ -244,7 +248,7 @@ class _Sending:
     """A send that is being stored."""
 
     __slots__ = ("_began_ns", "_connection", "_controller", "_queue", "_records", "_request",
-                 "is_answered")  # fmt: skip
+                 "is_answered", "waiting")  # fmt: skip
 
     def __init__(
         self,
@@ -261,6 +265,8 @@ class _Sending:
         self._queue = queue
         self._began_ns = controller.stats.put_begins()
         self.is_answered = False
+        self.waiting: Draft | None = None
+        """The message, if it waits for its time and can be recalled until then."""
 
     def done(self, error: StorageError | None) -> None:
         """It is stored, or is not; the producer is told."""
@@ -288,21 +294,26 @@ class _Sending:
         if request.is_one_way:
             return
         records, store = self._records, self._controller.store
-        template = _template(
-            code, self._controller.settings.region_id, self._controller.settings.trace_on
-        )
+        settings = self._controller.settings
         if records.count == 1:
             message_ids = store.message_id(records.physical_offset)
         else:
             message_ids = store.message_ids(records.physical_offset, records.count)
-        values = (message_ids, str(self._queue), str(records.queue_offset))
+        values: tuple[str, ...] = (message_ids, str(self._queue), str(records.queue_offset))
+        fields = _ANSWERED
+        if self.waiting is not None:
+            handle = handle_of(self.waiting, settings.broker_name, records.queue_offset)
+            fields, values = (*fields, "recallHandle"), (*values, str(handle))
+        template = _template(fields, code, settings.region_id, settings.trace_on)
         self._connection.send_pieces((template.encode(request, values),))
 
 
 @lru_cache(maxsize=16)
-def _template(code: ResponseCode, region: str, trace_on: bool) -> AnswerTemplate:
+def _template(
+    names: tuple[str, ...], code: ResponseCode, region: str, trace_on: bool
+) -> AnswerTemplate:
     constants = {"MSG_REGION": region, "TRACE_ON": str(trace_on).lower()}
-    return AnswerTemplate(("msgId", "queueId", "queueOffset"), constants, code)
+    return AnswerTemplate(names, constants, code)
 
 
 def storage_failure(request: Command, error: StorageError) -> Command:

@@ -162,6 +162,13 @@ class Producer(ClientView):
         """Answer a request that was consumed."""
         return await self._hub.run(self._requests.reply(request, body))
 
+    async def recall(self, topic: str, handle: str) -> str:
+        """Take back a message that waits for its time, by the ``recall_handle`` of its send.
+
+        Returns its id. Raises ClientError: brokers allow it with recallMessageEnable=true only.
+        """
+        return await self._hub.run(self._publisher.recall(topic, handle))
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written."""
         return await self._hub.run(self._publisher.queues(topic))

@@ -6,14 +6,18 @@ it goes to another one, as often as the options allow and never past ``send_msg_
 
 from __future__ import annotations
 
+import base64
+import binascii
 import logging
 from collections.abc import Callable, Sequence
+from reprlib import repr as shortened
 from typing import Any, Final, TypeAlias
 
 from penstock.core.log_limit import LogLimit
 from penstock.core.units import SECOND
 from penstock.rocketmq.client.consume.heartbeats import Heartbeats
 from penstock.rocketmq.client.errors import (
+    BadMessage,
     BrokerError,
     ClientError,
     NotConnected,
@@ -24,7 +28,7 @@ from penstock.rocketmq.client.errors import (
 from penstock.rocketmq.client.events import tell
 from penstock.rocketmq.client.identity import UniqueIds
 from penstock.rocketmq.client.message import Message
-from penstock.rocketmq.client.names import checked_group, unwrap, wrap
+from penstock.rocketmq.client.names import checked_group, checked_topic, unwrap, wrap
 from penstock.rocketmq.client.network.hub import Hub
 from penstock.rocketmq.client.network.jobs import Job, Promise
 from penstock.rocketmq.client.produce.faults import Faults, QueueChoice
@@ -37,7 +41,7 @@ from penstock.rocketmq.client.produce.sending import (
     results,
 )
 from penstock.rocketmq.client.produce.trace import GROUP, Tracer
-from penstock.rocketmq.protocol.codes import ResponseCode
+from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.ids import java_hash
 from penstock.rocketmq.protocol.message_queue import MessageQueue
 
@@ -260,6 +264,23 @@ class Publisher:
 
     # --- the rest --------------------------------------------------------------------------------
 
+    async def recall(self, topic: str, handle: str) -> str:
+        """Take back a message that waits for its time; its id. Raises ClientError."""
+        topic = wrap(self.hub.config.namespace, checked_topic(topic))
+        self.begin()
+        route = await self.hub.routes.to_send(topic)
+        broker = _broker_of(handle)
+        if broker not in {queue.brokerName for queue in route.writable}:
+            raise NotConnected(broker, f"The broker[{broker}] not exist")
+        fields = {
+            "producerGroup": self.group, "topic": topic, "recallHandle": handle, "bname": broker,
+        }  # fmt: skip
+        address = self._address(MessageQueue(broker, 0, topic))
+        answer = await self.hub.demand(
+            address, RequestCode.RECALL_MESSAGE, fields, subject=f"topic {topic}"
+        )
+        return answer.optional("msgId") or ""
+
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be written. Raises ClientError."""
         namespace = self.hub.config.namespace
@@ -272,6 +293,14 @@ class Publisher:
         if self._tracer is not None:
             await self._tracer.flush()
         await self.heartbeats.leave(producerGroup=self.group)
+
+
+def _broker_of(handle: str) -> str:
+    """The broker that gave a handle, ``v1 topic broker time id`` in base64. Raises BadMessage."""
+    try:
+        return base64.b64decode(handle, b"-_", validate=True).decode().split(" ")[2]
+    except (binascii.Error, ValueError, IndexError):
+        raise BadMessage(f"no recall handle: {shortened(handle)}") from None
 
 
 def _sum_of(topic: str, errors: list[ClientError], seconds: float) -> ClientError:

@@ -46,6 +46,8 @@ class SendResult(NamedTuple):
     queue_offset: int
     transaction_id: str = ""
     region: str = ""
+    recall_handle: str = ""
+    """Takes the message back while it waits for its time, where the broker allows that."""
 
     @property
     def physical_offset(self) -> int:
@@ -165,11 +167,11 @@ def results(answer: Command, sent: Draft, queue: MessageQueue, address: str) -> 
         raise BadAnswer(f"{address}: {error} in the answer to a send") from None
     target = MessageQueue(queue.brokerName, number, queue.topic)
     offset_ids = fields.get("msgId", "").split(",")
-    transaction, region = fields.get("transactionId", ""), fields.get("MSG_REGION", "")
+    more = [fields.get(name, "") for name in ("transactionId", "MSG_REGION", "recallHandle")]
     return [
         SendResult(
             status, unique_id, offset_ids[index] if index < len(offset_ids) else "", target,
-            first + index, transaction, region,
+            first + index, *more,
         )
         for index, unique_id in enumerate(sent.ids)
     ]  # fmt: skip

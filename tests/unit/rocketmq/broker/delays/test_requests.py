@@ -10,7 +10,7 @@ from tests.unit.rocketmq.broker.peers import FakePeer, request
 
 from .test_publisher import delayed
 
-GET_ALL_DELAY_OFFSET, RECALL = 45, 370
+GET_ALL_DELAY_OFFSET = 45
 PEER = FakePeer().connection
 
 
@@ -24,6 +24,4 @@ async def test_offsets_are_told_as_java_tells_them(tmp_path: Path, clock: FakeCl
         pass
     answer = requests.all_delay_offsets(controller, PEER, request(GET_ALL_DELAY_OFFSET))
     assert (answer.code, answer.body) == (0, b'{"offsetTable":{1:1}}')
-    refused = requests.recall(controller, PEER, request(RECALL))
-    assert (refused.code, refused.ext) == (16, {"MSG_REGION": "DefaultRegion"})
     lives.end()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 
 import pytest
 
 from penstock.rocketmq.client.config import Config
 from penstock.rocketmq.client.errors import (
+    BadMessage,
     MessageIllegal,
+    NoPermission,
+    NotConnected,
     SendFailed,
     Stopped,
     SystemBusy,
@@ -22,7 +26,7 @@ from penstock.rocketmq.protocol.codes import RequestCode, ResponseCode
 from penstock.rocketmq.protocol.command import Command
 from tests.unit.rocketmq.client.memory_hub import NAME_SERVER, MemoryHub
 
-SEND = RequestCode.SEND_MESSAGE_V2
+SEND, RECALL = RequestCode.SEND_MESSAGE_V2, RequestCode.RECALL_MESSAGE
 T = Message("T", b"x")
 
 
@@ -172,3 +176,29 @@ def test_a_thousand_failures_are_a_hundred_lines(caplog: pytest.LogCaptureFixtur
         hub.does(sending[-1])
     told = [each for each in caplog.records if "sendKernelImpl" in each.getMessage()]
     assert len(told) == 100
+
+
+def test_a_recall_goes_to_the_broker_that_gave_the_handle() -> None:
+    hub, publisher = made(namespace="ns")
+    hub.has_topic("ns%T", brokers="ab")
+    hub.answers[RECALL] = lambda _, request: request.answer(ext={"msgId": "id"})
+    handle = base64.urlsafe_b64encode(b"v1 ns%T b 5 id").decode()
+    assert hub.does(Job(publisher.recall("T", handle))) == "id"
+    ((address, request),) = [each for each in hub.log if each[1].code == RECALL]
+    assert (address, request.text("topic")) == ("b:10911", "ns%T")
+    assert request.text("recallHandle") == handle
+    hub.answers[RECALL] = lambda _, r: r.answer(ResponseCode.NO_PERMISSION, "forbidden")
+    with pytest.raises(NoPermission, match="forbidden"):
+        hub.does(Job(publisher.recall("T", handle)))
+    elsewhere = base64.urlsafe_b64encode(b"v1 ns%T c 5 id").decode()
+    for wrong, error in (("", BadMessage), ("?", BadMessage), (elsewhere, NotConnected)):
+        with pytest.raises(error):
+            hub.does(Job(publisher.recall("T", wrong)))
+
+
+def test_a_send_gives_the_handle_for_a_recall() -> None:
+    hub, publisher = made()
+    hub.answers[SEND] = lambda address, request: request.answer(
+        ext={**(hub.stored(address, request).ext or {}), "recallHandle": "h"}
+    )
+    assert hub.does(Job(publisher.send(T))).recall_handle == "h"

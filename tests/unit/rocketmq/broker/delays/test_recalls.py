@@ -1,0 +1,156 @@
+"""Messages that are taken back before their time."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.core.units import SECOND
+from penstock.rocketmq.broker import names
+from penstock.rocketmq.broker.controller import Controller
+from penstock.rocketmq.broker.delays import recalls, timers
+from penstock.rocketmq.broker.delays.recalls import Handle, handle_of
+from penstock.rocketmq.broker.send.draft import Draft
+from penstock.rocketmq.protocol.command import Command
+from penstock.testing.clock import FakeClock
+from tests.unit.rocketmq.broker.lives import Lives
+from tests.unit.rocketmq.broker.peers import FakePeer, request
+
+from .test_timers import after, bodies, deliver, settle
+
+RECALL = 370
+PEER = FakePeer().connection
+
+
+@pytest.fixture
+def lives(tmp_path: Path, clock: FakeClock) -> Iterator[Lives]:
+    lives = Lives(tmp_path, clock)
+    lives.settings.recall_message_enable = True
+    yield lives
+    lives.end()
+
+
+@pytest.fixture
+def controller(lives: Lives) -> Controller:
+    return lives.begin("T", "U")
+
+
+async def sent(controller: Controller, ms: int, body: bytes) -> str:
+    """The handle of a message that waits."""
+    draft = controller.publisher.divert(after(ms, body, UNIQ_KEY=f"id-{body.decode()}"))
+    placed = await controller.publisher.publish_one(draft)
+    return str(handle_of(draft, controller.settings.broker_name, placed.queue_offset))
+
+
+async def recall(controller: Controller, handle: str, topic: str = "T") -> Command:
+    asked = request(RECALL, producerGroup="PG", topic=topic, recallHandle=handle)
+    return await recalls.recall(controller, PEER, asked)
+
+
+async def test_only_what_is_recalled_is_not_delivered(
+    controller: Controller, clock: FakeClock
+) -> None:
+    handles = [await sent(controller, 1000, body) for body in (b"a", b"b", b"c")]
+    answer = await recall(controller, handles[1])
+    assert (answer.code, (answer.ext or {})["msgId"]) == (0, "id-b")
+    assert (await recall(controller, handles[1])).code == 0, "again"
+    clock.advance(SECOND)
+    await settle(controller)
+    assert bodies(controller) == [b"a", b"c"]
+    assert len(controller.timers) == 0
+
+
+async def test_a_recall_survives_a_crash(
+    lives: Lives, controller: Controller, clock: FakeClock
+) -> None:
+    first, second = [await sent(controller, ms, b"%d" % ms) for ms in (2000, 3000)]
+    await recall(controller, first)
+    await settle(controller)
+    controller.state.save(timers.FILE)
+    await recall(controller, second)
+    controller = lives.begin("T")
+    clock.advance(5 * SECOND)
+    await settle(controller)
+    assert bodies(controller) == []
+    assert len(controller.timers) == 0
+
+
+async def test_a_recall_holds_when_the_systems_time_is_set(
+    controller: Controller, clock: FakeClock
+) -> None:
+    handle = await sent(controller, 3_600_000, b"a")
+    assert (await recall(controller, handle)).code == 0
+    await deliver(controller)
+    clock.set_wall(clock.wall_ns() + 7_200 * SECOND)
+    await deliver(controller)
+    clock.advance(3_600 * SECOND)
+    await deliver(controller)
+    assert bodies(controller) == []
+
+
+async def test_recalls_of_what_is_gone_are_forgotten(
+    controller: Controller, clock: FakeClock
+) -> None:
+    for number in range(1100):
+        handle = await sent(controller, 1000, b"%d" % number)
+        if number % 2:
+            await recall(controller, handle)
+    clock.advance(SECOND)
+    await settle(controller)
+    assert len(bodies(controller)) == 550
+    assert not controller.timers._recalled
+
+
+def changed(handle: str, **words: str) -> str:
+    return str(Handle.parse(handle)._replace(**words))
+
+
+async def test_refusals_have_javas_words(controller: Controller, clock: FakeClock) -> None:
+    handle = await sent(controller, 1000, b"a")
+    short = base64.urlsafe_b64encode(b"v1 T broker-a 5 id").decode()
+    for wrong, remark in (
+        ("?", "recall handle is invalid"), (short, "recall handle is invalid"),
+        (changed(handle, version="v2"), "recall handle is invalid"),
+        (changed(handle, topic="U"), "recall failed, topic not match"),
+        (changed(handle, broker="b"), "recall failed, broker service not available"),
+        (changed(handle, offset="7"), "recall failed, timestamp invalid"),
+        (changed(handle, offset="x"), "recall failed, timestamp invalid"),
+        (changed(handle, message_id="other"), "recall failed, timestamp invalid"),
+    ):  # fmt: skip
+        answer = await recall(controller, wrong)
+        assert (answer.code, answer.remark) == (604, remark)
+        assert answer.ext == {"MSG_REGION": "DefaultRegion"}
+    assert (await recall(controller, handle, "none")).code == 17
+    clock.advance(2 * SECOND)
+    late = await recall(controller, handle)
+    assert (late.code, late.remark) == (604, "recall failed, timestamp invalid")
+    await settle(controller)
+    assert bodies(controller) == [b"a"]
+
+
+async def test_the_recall_of_a_recall_is_refused(controller: Controller) -> None:
+    handle = await sent(controller, 1000, b"a")
+    await recall(controller, handle)
+    answer = await recall(controller, changed(handle, offset="1"))
+    assert answer.code == 604
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [("recall_message_enable", False, 16), ("broker_permission", 4, 14)],
+)
+async def test_a_broker_that_takes_no_recalls_says_so(
+    controller: Controller, name: str, value: object, code: int
+) -> None:
+    handle = await sent(controller, 1000, b"a")
+    setattr(controller.settings, name, value)
+    assert (await recall(controller, handle)).code == code
+
+
+def test_a_message_without_an_id_has_a_handle_all_the_same(controller: Controller) -> None:
+    draft: Draft = controller.publisher.divert(after(1000))
+    assert draft.topic == names.TIMER_TOPIC
+    assert handle_of(draft, "broker-a", 5)[4:] == ("null", "5")
