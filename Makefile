@@ -13,7 +13,7 @@ TOGETHER := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadscope
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference clean
+.PHONY: help dev install run up check test coverage lint format types ci bench bench-nodes bench-archive bench-rocketmq bench-rocketmq-clients bench-clients bench-tools bench-admin browser screenshots pictures notebooks backlog spark-versions crash campaign-kill campaign-power campaign-faults campaign-damage campaign-full campaign-clocks campaign-soak campaign-spark sim fuzz decoders robustness docs replay differences codes client-options spark-options client-guide manifests mqadmin-page mqadmin-samples monitoring wheel wheels audit sbom release reference campaign-clients clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ campaign-clocks: install  ## a clock that jumps by days, 100 times, with libfake
 
 campaign-soak: install  ## two hours of churn: memory, descriptors, threads, tasks (MINUTES=n)
 	$(CAMPAIGN) soak $(or $(MINUTES),120)
+
+campaign-clients: install  ## RocketMQ's client, its servers killed, members that come, go and die, 60 faults (ROUNDS=n, JAVA=: a folder of jars)
+	$(CAMPAIGN) clients $(or $(ROUNDS),60) $(if $(JAVA),--java=$(JAVA))
 
 campaign-spark: install  ## kill driver, executors, sources and sinks of Spark's queries, 20 times each (ROUNDS=n)
 	$(CAMPAIGN) spark $(or $(ROUNDS),120)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import random
 import shlex
 import sys
@@ -13,7 +14,9 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from . import clocks, damage, faults, full, kill, power, soak, spark
+from tests.interop import java_servers
+
+from . import clients, clocks, damage, faults, full, kill, power, soak, spark
 from .mounts import enter_private_mounts
 from .report import Result, end_at_interrupt
 
@@ -57,11 +60,18 @@ async def _spark(size: int, chosen: argparse.Namespace, rng: random.Random) -> R
     return await spark.kills_under_spark(size, rng)
 
 
+async def _clients(size: int, chosen: argparse.Namespace, rng: random.Random) -> Result:
+    with tempfile.TemporaryDirectory(prefix="penstock-java-") as home:
+        if chosen.java:
+            os.environ |= java_servers.variables(Path(chosen.java), Path(home))
+        return await clients.clients(size, rng)
+
+
 CAMPAIGNS: Final[dict[str, tuple[Campaign, str]]] = {
     "kill": (_kill, "kills"), "power": (_power, "power cuts"), "faults": (_faults, "failing calls"),
     "damage": (_damage, "flipped bits a file"), "full": (_full, "times full"),
     "clocks": (_clocks, "jumps"), "soak": (_soak, "minutes"),
-    "spark": (_spark, "kills"),
+    "spark": (_spark, "kills"), "clients": (_clients, "faults"),
 }  # fmt: skip
 """The campaigns, each with the unit of its size."""
 MOUNTING: Final = ("power", "full")
@@ -77,13 +87,15 @@ def main() -> None:
     parser.add_argument("--durability", choices=("write", "fsync"))
     parser.add_argument("--nsqd", help="kill: another nsqd, Go's for one, by its words")
     parser.add_argument("--mqbroker", help="kill: another broker, Java's for one, by its words")
+    parser.add_argument("--java", help="clients: a folder with the jars of other servers")
     table = Path(tempfile.gettempdir(), "penstock-soak.csv")
     parser.add_argument("--table", default=table, help="where soak writes its figures")
     chosen = parser.parse_args()
     if chosen.name in MOUNTING:
         enter_private_mounts()
     print(f"seed {chosen.seed}", file=sys.stderr)
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # writes to sockets of the killed
+    for name in ("asyncio", "penstock.rocketmq.client"):  # at work with what is killed
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     end_at_interrupt()
     run, _ = CAMPAIGNS[chosen.name]
     result = asyncio.run(run(chosen.size, chosen, random.Random(chosen.seed)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns import clocks, damage, faults, full, kill, power, soak, spark
+from tests.campaigns import clients, clocks, damage, faults, full, kill, power, soak, spark
 from tests.campaigns.report import Result
 
 SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
@@ -74,3 +74,7 @@ async def test_churn_is_looked_at(tmp_path: Path, rng: random.Random) -> None:
 async def test_queries_of_spark_survive_kills_of_all_they_need(rng: random.Random) -> None:
     # A query of each kind, and a kill of an executor, the first of the victims.
     holds(await spark.kills_under_spark(1, rng, ["archive", "exact", "pulled"]))
+
+
+async def test_clients_survive_kills_of_their_servers_and_of_each_other(rng: random.Random) -> None:
+    holds(await clients.clients(6, rng))  # a fault of each kind

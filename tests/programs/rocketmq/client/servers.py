@@ -14,6 +14,7 @@ from penstock.rocketmq.client import Config
 from penstock.rocketmq.protocol.codes import RequestCode
 from penstock.testing.daemons import MqBroker, MqNamesrv, run_rocketmq
 
+ELSEWHERE = "PENSTOCK_ROCKETMQ_SERVERS"
 SECONDS = 60.0
 QUICK = Config(
     connect_timeout=SECONDS,
@@ -61,7 +62,7 @@ class Servers:
 @contextmanager
 def shared_servers(**properties: object) -> Iterator[Servers]:
     """The same; those at ``PENSTOCK_ROCKETMQ_SERVERS=name server,broker`` where that is set."""
-    if given := os.environ.get("PENSTOCK_ROCKETMQ_SERVERS"):
+    if given := os.environ.get(ELSEWHERE):
         name_server, broker = given.split(",")
         yield Servers(Elsewhere(name_server), Elsewhere(broker))
         return

@@ -1,0 +1,221 @@
+"""RocketMQ's client while its servers are killed and its members come, go and die.
+
+Every kind of producer and consumer is at work all the time, and each fault must leave this true:
+what was acknowledged is handled by each group, a queue belongs to one member, no queue is handled
+out of order where that is promised, and of transactions exactly the committed ones arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from tests.interop.rocketmq_programs import Servers, run_servers
+from tests.programs.rocketmq.client.servers import QUICK
+
+from .group_members import PAUSE_S, QUEUES, Feed, Group, Ledger, Looker, Member
+from .report import Result, explained, progress
+
+PLAIN, ORDERED, HALVES = "Plain", "Ordered", "Halves"
+CONFIG: Final = replace(QUICK, send_msg_timeout=5.0, request_timeout=10.0)
+CATCH_UP_S: Final = 240.0
+"""Locks of a member that died in order last for a minute, as do routes of a killed broker."""
+AWAY_S: Final = (0.0, 2.0)
+MEMBERS_MAX: Final = 4
+
+
+class Scene:
+    """Everybody at work over one name server and one broker."""
+
+    def __init__(self, servers: Servers, folder: Path, pace_s: float, rng: random.Random) -> None:
+        address = servers.address
+        self.servers = servers
+        self.rng = rng
+        self.feeds = {topic: Feed(address, CONFIG, topic, pace_s) for topic in (PLAIN, ORDERED)}
+        self.groups = [
+            Group("sharing", PLAIN, address, CONFIG, rng),
+            Group("in-order", ORDERED, address, CONFIG, rng, orderly=True),
+        ]
+        self.lookers = [Looker(PLAIN, address, CONFIG) for _ in range(3)]
+        self.ledger = Ledger(HALVES, address, CONFIG, rng)
+        self.slowest_s = 0.0
+        self._folder = folder
+        self._working: list[asyncio.Task[None]] = []
+
+    def __str__(self) -> str:
+        handled = sum(sum(group.handled.values()) for group in self.groups)
+        return f"{self.acknowledged} acknowledged, {handled} handled"
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(feed.count for feed in self.feeds.values()) + len(self.ledger.decided)
+
+    async def begin(self) -> None:
+        """Let all start, two members in each group."""
+        for topic in (PLAIN, ORDERED, HALVES):
+            self.servers.create_topic(topic, QUEUES)
+        for group in self.groups:
+            group.join()
+            group.join()
+        broadcasting, polling, popping = self.lookers
+        for work in (
+            *(feed.run() for feed in self.feeds.values()), self.ledger.run(),
+            self.ledger.consume(), broadcasting.broadcast(self._folder), polling.poll(),
+            popping.pop(),
+        ):  # fmt: skip
+            self._working.append(asyncio.create_task(work))
+
+    async def until(self, state: Callable[[], bool], what: Callable[[], object]) -> None:
+        """Wait for a state. Raises AssertionError when it does not come, or what ended a task."""
+        began = time.monotonic()
+        while not state():
+            for task in self._working:
+                if task.done():
+                    task.result()
+            assert time.monotonic() < began + CATCH_UP_S, f"not in {CATCH_UP_S:g} s: {what()}"
+            await asyncio.sleep(PAUSE_S)
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+
+    async def catch_up(self) -> None:
+        """Wait until what is acknowledged by now has been seen by all who must."""
+        counts = {topic: feed.count for topic, feed in self.feeds.items()}
+        committed = self.ledger.committed
+        consumers: list[Group | Looker] = [*self.groups, *self.lookers]
+        for each in consumers:
+            await self._until_it_has(each, counts[each.topic])
+        await self.until(
+            lambda: self.ledger.seen >= committed,
+            lambda: f"transactions {committed - self.ledger.seen} arrive",
+        )
+        for group in self.groups:
+            await self.until(group.is_shared, group.__str__)
+
+    async def _until_it_has(self, consumer: Group | Looker, count: int) -> None:
+        await self.until(
+            lambda: not consumer.missing(count),
+            lambda: f"{consumer} lacks {consumer.missing(count)}",
+        )
+
+    async def dead_letters(self) -> None:
+        """Wait until the dead letters are those that must be; others are faults."""
+        (group, _), count = self.groups, self.feeds[PLAIN].count
+        wanted = {number for number in range(count) if group.is_poison(number)}
+        looker = Looker(f"%DLQ%{group.name}", self.servers.address, CONFIG)
+        looking = asyncio.create_task(looker.poll("dead"))
+        if wanted:
+            await self.until(
+                lambda: looker.seen >= wanted, lambda: f"dead letters {wanted - looker.seen}"
+            )
+        looking.cancel()
+        await asyncio.wait([looking])
+        if wrong := {number for number in looker.seen if not group.is_poison(number)}:
+            group.faults.append(f"dead letters of messages that were handled: {wrong}")
+
+    async def end(self) -> None:
+        """Send no more, and let all see what there is."""
+        self.ledger.is_sending = False
+        feeding, self._working = self._working[:2], self._working[2:]
+        await _cancel(feeding)
+        await self.catch_up()
+        await self.dead_letters()
+        for group in self.groups:
+            await group.close()
+
+    async def abandon(self) -> None:
+        await _cancel(self._working)
+
+    # --- faults ----------------------------------------------------------------------------------
+
+    async def kill_broker(self) -> None:
+        await self._away(self.servers.broker.kill, self.servers.broker.start)
+
+    async def kill_name_server(self) -> None:
+        await self._away(self.servers.name_server.kill, self.servers.name_server.start)
+
+    async def _away(self, kill: Callable[[], None], start: Callable[[], None]) -> None:
+        kill()
+        await asyncio.sleep(self.rng.uniform(*AWAY_S))
+        start()
+        await asyncio.to_thread(self.servers.wait)
+
+    async def join(self) -> None:
+        for group in self.groups:
+            group.join()
+
+    async def leave(self) -> None:
+        for group in self.groups:
+            await group.lose(Member.leave)
+
+    async def die(self) -> None:
+        """A member dies; one of the group in order costs its group a minute, so seldom."""
+        group = self.groups[self.rng.random() < 0.1]
+        await group.lose(Member.die)
+
+    async def die_in_a_transaction(self) -> None:
+        self.ledger.die()
+
+    def fault(self, number: int) -> Callable[[], Coroutine[Any, Any, None]]:
+        """The faults in turn; members come where there are few, and go where there are many."""
+        kinds = (
+            self.kill_broker, self.join, self.die_in_a_transaction, self.kill_name_server,
+            self.leave, self.die,
+        )  # fmt: skip
+        kind = kinds[number % len(kinds)]
+        fewest, most = (f(len(group.members) for group in self.groups) for f in (min, max))
+        if kind in (self.leave, self.die) and fewest < 2:
+            return self.join
+        return self.leave if kind == self.join and most >= MEMBERS_MAX else kind
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+@asynccontextmanager
+async def _scene(pace_s: float, rng: random.Random) -> AsyncIterator[Scene]:
+    with tempfile.TemporaryDirectory(prefix="penstock-clients-") as folder:
+        home = Path(folder)
+        with run_servers(home / "servers", registerNameServerPeriod=10_000) as servers:
+            scene = Scene(servers, home / "offsets", pace_s, rng)
+            await scene.begin()
+            try:
+                yield scene
+            finally:
+                await scene.abandon()
+
+
+async def clients(rounds: int, rng: random.Random, pace_s: float = 0.005) -> Result:
+    """Cause this number of faults, and let all catch up after each."""
+    faults: list[str] = []
+    told = ""
+    try:
+        async with _scene(pace_s, rng) as scene:
+            await scene.catch_up()
+            for number in progress(rounds, lambda: scene):
+                await scene.fault(number - 1)()
+                await scene.catch_up()
+            await scene.end()
+            faults += [fault for group in scene.groups for fault in group.faults]
+            faults += scene.ledger.faults()
+            told = _told(scene)
+    except Exception as error:
+        faults += [*explained(error), *getattr(error, "__notes__", ())]
+    return Result("RocketMQ's client in groups", f"{rounds} faults", told, faults)
+
+
+def _told(scene: Scene) -> str:
+    twice = sum(count - 1 for group in scene.groups for count in group.handled.values())
+    kinds = "all kinds" if scene.lookers[-1].is_supported else "all kinds but POP"
+    return (
+        f"{scene.acknowledged} acknowledged, seen by {kinds} of consumers; {twice} handled twice; "
+        f"{len(scene.ledger.committed)} transactions; longest wait {scene.slowest_s:.0f} s"
+    )
