@@ -201,13 +201,6 @@ def test_the_quick_start_of_the_client_for_rocketmq(number: int, tmp_path: Path)
         assert first_line(text.replace("127.0.0.1:9876", servers.address), tmp_path) == b"b'tea'\n"
 
 
-def test_the_test_of_a_service() -> None:
-    (text,) = blocks(DOCS / "testing.md", "python")
-    names: dict[str, Callable[[], None]] = {}
-    exec(text, names)
-    names["test_my_service"]()
-
-
 def first_line(text: str, folder: Path) -> bytes:
     """The first line that a program prints, which would go on for ever."""
     file = folder / "program.py"

@@ -24,7 +24,7 @@ _MISSING: Final = ("TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND")
 
 
 class Effect(Struct):
-    """What a node tells: the place, how many messages would be delivered, again, or never."""
+    """A node's forecast: the place, and how many messages are delivered, again or skipped."""
 
     offset: int
     delivered: int

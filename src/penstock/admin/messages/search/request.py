@@ -39,7 +39,7 @@ def condition(body: WalkBody) -> Condition | None:
 
 
 async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place]:
-    """What is to be read on each node, as far as its log holds it.
+    """The range to read on each node, as far as its log holds it.
 
     ApiError 400, 404, 501; raises NoAnswerError.
     """

@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """Their number."""
         return self.stretch.next - self.stretch.first
 
 

@@ -79,7 +79,7 @@ class Walk:
 
     @property
     def places(self) -> list[Place]:
-        """What is left on each node."""
+        """The rest on each node."""
         return [place for place in self._places.values() if place.at < place.end]
 
     @property
