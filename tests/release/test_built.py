@@ -38,7 +38,7 @@ def test_its_metadata_names_every_python_that_is_tried(wheel: Path) -> None:
     assert found.license_expression == "Apache-2.0"
 
 
-def test_the_description_shows_the_readme_without_the_repositorys_links(wheel: Path) -> None:
+def test_the_description_is_the_readme_without_links_into_the_repository(wheel: Path) -> None:
     said = built.metadata(wheel).description or ""
     assert "speaks **NSQ** and **RocketMQ**" in said
     assert "what each does beyond Go's" in said
