@@ -119,8 +119,6 @@ class Servers:
                "transactionTimeOut": 1000, "transactionCheckInterval": 1000,
                # A client whose first heartbeat comes before it knows a broker beats 30 s later.
                "transactionCheckMax": 90,
-               # 5.x notes after 3 s that a transaction has ended, and asks about it until then.
-               "transactionOpBatchInterval": 100,
                **properties},
         )  # fmt: skip
 

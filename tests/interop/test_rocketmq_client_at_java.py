@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import clients
+from tests.campaigns.clients import ENDED_MS_MAX
 
 from .java_servers import SERVERS, missing_servers, variables
 from .rocketmq_programs import run_servers
@@ -49,7 +50,9 @@ async def test_every_fault_once(version: str) -> None:
 def test_its_own_tests(version: str, tmp_path: Path) -> None:
     """Those that need no server of their own; 4.9 has no POP."""
     chosen = ["-k", "not pop"] if version.startswith("4.") else []
-    with run_servers(tmp_path / "servers", traceTopicEnable="true") as servers:
+    with run_servers(tmp_path / "servers", transactionTimeOut=ENDED_MS_MAX,
+                     transactionCheckInterval=ENDED_MS_MAX,
+                     traceTopicEnable="true") as servers:  # fmt: skip
         ended = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen,
              "tests/programs/rocketmq/client"],
