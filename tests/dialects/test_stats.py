@@ -45,6 +45,15 @@ def test_groups_of_a_topic_as_json(both: Both) -> None:
     client.close()
 
 
+def test_ports_and_connections_of_both_dialects(both: Both) -> None:
+    client = both.client()
+    client.ask(RequestCode.HEART_BEAT, heartbeat("10.0.0.1@1", "G", topic="t"))
+    told = both.http("GET", "/node")
+    assert set(told["ports"]) == {"tcp", "http", "rocketmq"}
+    assert told["connections"] == {"nsq": 0, "rocketmq": 1}
+    client.close()
+
+
 def test_what_is_left_out(both: Both) -> None:
     prepare(both)
     stats = both.http("GET", "/stats?format=json&topic=t&include_clients=false")

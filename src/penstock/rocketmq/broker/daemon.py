@@ -127,6 +127,11 @@ class RocketBroker(Observer):
         self.controller.name_servers.start()
 
     @property
+    def connection_count(self) -> int:
+        """The clients that are connected now."""
+        return len(self._server.connections)
+
+    @property
     def address(self) -> str:
         """The address at which clients find the broker."""
         return join_host_port(self.settings.broker_ip1, self.port)

@@ -91,7 +91,7 @@ class NsqdApi:
         ReplayApi(self._registry, node.clock).add_routes(router)
         SettingsApi(topics).add_routes(router)
         DamageApi(topics).add_routes(router)
-        NodeApi(node).add_routes(router)
+        NodeApi(self._sources, self._ports).add_routes(router)
         BrowseApi(topics, node.clock).add_routes(router)
         router.v1("GET", "/deadletters/topics", DeadTopics(topics).handle)
         add_debug_pages(router, index="/debug/pprof/")
