@@ -92,7 +92,7 @@ class ReadApi:
         if node is None:
             raise _missing("NODE_NOT_FOUND", warnings, by_itself=True)
         if is_brief:
-            from penstock.admin.node_topics import brief  # loads numpy
+            from penstock.admin.nodes.node_topics import brief  # loads numpy
 
             names = (query.get("open") or "").split(",")
             return await brief(self._cluster, node, names, warnings)

@@ -15,6 +15,7 @@ from penstock.admin.graphite import GraphiteApi
 from penstock.admin.groups_api import GroupsApi
 from penstock.admin.messages.api import MessagesApi
 from penstock.admin.metrics import AdminVitals
+from penstock.admin.nodes.machines import MachinesApi
 from penstock.admin.notifications import Notifier
 from penstock.admin.options import AdminOptions, checked
 from penstock.admin.pages import Pages
@@ -61,8 +62,10 @@ class Nsqadmin:
         ReadApi(self.cluster).add_routes(router)
         self._pipelines = Pipelines(self.cluster, options.watch_s)
         self._pipelines.add_routes(router)
-        GroupsApi(self.cluster, self._pipelines).add_routes(router)
+        self._groups = GroupsApi(self.cluster, self._pipelines)
+        self._groups.add_routes(router)
         DamageApi(self.cluster).add_routes(router)
+        MachinesApi(self.cluster).add_routes(router)
         ActionsApi(Changes(self.cluster), access, self.notifier).add_routes(router)
         MessagesApi(self.cluster, access, self.notifier).add_routes(router)
         self._rocketmq = self._open_rocketmq(access)
@@ -119,17 +122,20 @@ class Nsqadmin:
         """Starts the history; it is what takes longest to load, so it comes last."""
         interval = self._options.watch_s
         if not interval:
-            for path in ("/api/history", "/api/events"):
+            for path in ("/api/history", "/api/events", "/api/lost"):
                 self._router.v1("GET", path, _no_history)
             return
         from penstock.admin.history.api import HistoryApi
         from penstock.admin.history.events import Events
         from penstock.admin.history.history import History
+        from penstock.admin.history.lost_api import LostApi
         from penstock.admin.history.poller import Poller
 
         history = History(interval)
         events = Events(history)
         HistoryApi(history, events).add_routes(self._router)
+        LostApi(history.lost).add_routes(self._router)
+        self._groups.growth = events.growth
         self._own_vitals.poller = poller = Poller(
             self.cluster, history, interval, self._clock, events.refreshed, self._pipelines.look
         )

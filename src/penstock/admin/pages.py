@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from penstock.admin.access import Access
-from penstock.admin.history.limits import LIMITS
 from penstock.admin.options import AdminOptions
 from penstock.admin.router import AdminRouter
+from penstock.admin.verdicts.limits import LIMITS
 from penstock.admin.web_files import NEVER_KEPT, NO_GUESSES, WebFiles, no_file
 from penstock.core.errors import ConfigError
 from penstock.core.redaction import without_user

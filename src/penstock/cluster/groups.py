@@ -34,7 +34,8 @@ class GroupOnNode(Struct):
 class Group(Struct):
     """A group on all nodes of a topic; the owner is the newest, the age is the greatest. It is
     stale if some node says that it has held the log for long without a move; `expires_in` is the
-    least number of seconds until a node deletes it. `pipeline` is the one that reads for it.
+    least number of seconds until a node deletes it. `pipeline` is the one that reads for it,
+    `verdict` what nsqadmin's rule says of its lag.
     """
 
     topic: str
@@ -49,6 +50,7 @@ class Group(Struct):
     expires_in: int | None = None
     stale: bool = False
     pipeline: dict[str, Any] | None = None
+    verdict: dict[str, Any] | None = None
 
 
 class ToldGroup(Struct):

@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from penstock.admin.history.events import Events
+from penstock.admin.verdicts.rule import verdict
 from penstock.net.http.client.once import post
 from penstock.nsq.nsqd.options import NsqdOptions
 from tests import nsqds
@@ -28,7 +32,7 @@ async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
     ]
     whole = {"topic": "t", "group": "g", "kind": "log", "lag": 6, "rate": 2, "clients": 0,
              "nodes": nodes, "owner": None, "age": None, "expires_in": None, "stale": False,
-             "pipeline": None}  # fmt: skip
+             "pipeline": None, "verdict": verdict(6, None, 2)}  # fmt: skip
     found = await running.get("/api/groups")
     found["groups"][0]["nodes"].sort(key=lambda each: nodes.index(each))
     assert found == {"groups": [whole], "message": ""}
@@ -36,6 +40,21 @@ async def test_groups_over_the_nodes(two: Two, admin: StartAdmin) -> None:
     assert two.nsqds[0].asked == [asked, "GET /pipelines"]
     assert len((await running.get("/api/groups?topic=t"))["groups"]) == 1
     assert two.nsqds[0].asked[2] == f"{asked}&topic=t"
+
+
+async def test_the_verdict_looks_at_how_the_lag_grew(
+    two: Two, admin: StartAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Events, "growth", lambda self, *names: {("t", "g"): 100.0}[names])
+    group = GROUP | {"lag": 5600, "rate": 100.0}
+    for node in two.nsqds:
+        node.answers["/stats"] = {"topics": [topic("t", log_groups=[group])]}
+    running = await admin(
+        lookupd_http_addresses=(two.lookupd.address,), history_interval=1000 * 10**9
+    )
+    (found,) = (await running.get("/api/groups"))["groups"]
+    assert found["verdict"] == verdict(11_200, 100, 200)
+    assert (found["verdict"]["kind"], found["verdict"]["level"]) == ("growing", "bad")
 
 
 async def test_a_real_node(tmp_path: Path, admin: StartAdmin) -> None:

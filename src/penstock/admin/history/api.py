@@ -37,6 +37,8 @@ class HistoryApi:
             **key._asdict(),
             "times": [round(time, _NUMBERS_KEPT) for time in series.times],
             **dict(zip(FIGURES, values, strict=False)),
+            "waiting": [_shown(value) for value in series.waiting],
+            "partial": series.partial,
             "latencies": [
                 {"quantile": quantile, "values": each}
                 for quantile, each in zip(

@@ -2,12 +2,14 @@
 
 A watcher gets an event `state` with all rows, then after every refresh one named `refresh` with the
 rows that changed and the keys that went. A row is topic, channel, node (empty: all of them) and the
-figures that `figures` names. Nodes that were there within the hour and are not now are `missing`. A
-watcher may ask for one topic, one node, or no channels.
+figures that `figures` names. `since` is from when on there are figures. `missing` are the nodes
+that do not answer now, with the time of their last figures (`at`) and that at which they are given
+up (`until`); `given_up` those that were. As `attention` come the topics, channels and groups that
+something is the matter with, the worst first; of those that are more than there is room for, the
+number (`attention_more`). A watcher may ask for one topic, one node, or no channels.
 
-Who asks for the overview gets an event `state` each time, which is short: the cluster, its nodes,
-groups and busiest topics, and as `attention` the topics and channels that something is the matter
-with, the worst first; of those that are more than there is room for, the number (`attention_more`).
+The overview is an event `state` each time, which is short: the cluster, its nodes, groups and
+busiest topics.
 """
 
 from __future__ import annotations
@@ -17,13 +19,17 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.admin.history.attention import Figures, Steady, attention
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import OVERVIEW, Indices, Layout, Mask, Wish
+from penstock.admin.history.lost import GivenUp, Lost
 from penstock.admin.history.ring import Table
 from penstock.admin.history.rows import Key, Rows
+from penstock.admin.history.sample import GROUP_MARK
+from penstock.admin.verdicts.attention import Attention, Figures
+from penstock.admin.verdicts.trend import WINDOW_S, Steady, slopes
 from penstock.net.http.server.service import Stream
 
 WATCHERS_MAX: Final = 256
@@ -46,8 +52,10 @@ class Events:
         self._shown: Table = np.empty((len(_NAMES), 0), np.float32)
         """The values known of each row: figures, facts, latencies."""
         self._steady = Steady()
+        self._growth: NDArray[np.float64] = np.empty(0)
+        """Of groups; NaN in other rows."""
+        self._attention: Attention | None = None
         self._time, self._message = 0.0, ""
-        self._missing: list[str] = []
 
     def __len__(self) -> int:
         return len(self._watchers)
@@ -73,9 +81,10 @@ class Events:
         figures, latencies = np.split(self._history.now, [len(FIGURES)])
         self._shown = np.concatenate((figures, self._history.facts, latencies))
         self._time, self._message = time, message
-        self._missing = self._missing_nodes()
         stays = self._layout.stays(old)
         self._steady.take(time, self._shown[_RATES].astype(np.float64), stays)
+        self._growth = self._growth_of_groups()
+        self._attention = None
         if self._watchers:
             self._tell(*_changes(before, self._shown, stays), old.keys)
 
@@ -92,35 +101,61 @@ class Events:
         if wish.level == OVERVIEW:
             return self._overview()
         rows = self._layout.rows_of(wish)
-        return self._event("state", self._there(rows), [])
+        return self._event("state", self._there(rows), [], wish)
 
     def _refresh(self, wish: Wish, changed: Mask, gone: list[Key]) -> bytes:
         rows = self._layout.rows_of(wish)
-        return self._event("refresh", rows[changed[rows]], [key for key in gone if wish.wants(key)])
+        left = [key for key in gone if wish.wants(key)]
+        return self._event("refresh", rows[changed[rows]], left, wish)
 
     def _overview(self) -> bytes:
         shown, layout = self._shown, self._layout
         topics = self._there(np.flatnonzero(layout.topics))
         traffic = shown[FIGURES.index("in"), topics] + shown[FIGURES.index("out"), topics]
         busiest = topics[np.argsort(-traffic, kind="stable")[:BUSIEST]]
-        depth, clients, paused, channels = (
-            shown[_NAMES.index(name)].astype(np.float64)
-            for name in ("depth", "clients", "paused", "channels")
-        )
-        rates = self._steady.rates if len(depth) else np.empty((len(_RATES), 0))
-        items, count = attention(Figures(depth, clients, paused, channels, *rates), layout)
         rows = np.concatenate((self._there(layout.others), self._there(layout.groups), busiest))
-        return self._event("state", rows, [], attention=items, attention_more=count - len(items))
+        return self._event("state", rows, [], Wish(level=OVERVIEW))
+
+    def growth(self, topic: str, group: str) -> float | None:
+        """The growth of the lag of a group, in messages a second; None if it is not known."""
+        row = self._history.sums.find(Key(topic, GROUP_MARK + group))
+        growth = self._growth[row] if row is not None and row < len(self._growth) else np.nan
+        return None if np.isnan(growth) else float(growth)
+
+    def _growth_of_groups(self) -> NDArray[np.float64]:
+        growth = np.full(self._shown.shape[1], np.nan)
+        groups = self._layout.groups
+        if len(groups):
+            growth[groups] = slopes(*self._history.lags(groups, self._time - WINDOW_S))
+        return growth
+
+    def _judged(self) -> Attention:
+        """The verdicts on the figures of nodes that answer; made once for all watchers."""
+        if self._attention is None:
+            clients, paused, channels = (
+                self._shown[_NAMES.index(name)].astype(np.float64)
+                for name in ("clients", "paused", "channels")
+            )
+            depth = self._history.answered if self._time else np.empty(0)
+            came, out, requeues, timeouts = (
+                self._steady.rates if len(depth) else np.empty((len(_RATES), 0))
+            )
+            figures = Figures(depth, clients, paused, channels, came, out, requeues, timeouts,
+                              self._growth)  # fmt: skip
+            self._attention = Attention(figures, self._layout)
+        return self._attention
 
     def _there(self, rows: Indices) -> Indices:
         there: Indices = rows[~np.isnan(self._shown[0, rows])]
         return there
 
-    def _event(self, name: str, rows: Indices, gone: Sequence[Key], **more: Any) -> bytes:
+    def _event(self, name: str, rows: Indices, gone: Sequence[Key], wish: Wish) -> bytes:
         figures = self._shown[:, rows].astype(np.float64).round(_NUMBERS_KEPT).T
         keys = self._layout.keys
+        items, count = ([], 0) if wish.node else self._judged().items(wish.topic)
         data = {
             "time": round(self._time, _NUMBERS_KEPT),
+            "since": round(self._history.since, _NUMBERS_KEPT),
             "message": self._message,
             "figures": _NAMES,
             "quantiles": self._history.quantiles,
@@ -129,16 +164,17 @@ class Events:
                 for row, values in zip(rows.tolist(), figures.tolist(), strict=True)
             ],
             "gone": [list(key) for key in gone],
-            "missing": self._missing,
-            **more,
+            "missing": [_told(each, each.until) for each in self._history.lost],
+            "given_up": [_told(each, each.dropped_at) for each in self._history.lost.given_up],
+            "attention": items,
+            "attention_more": count - len(items),
         }
         return b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data))
 
-    def _missing_nodes(self) -> list[str]:
-        """The nodes that have rows but no figures."""
-        keys = [self._layout.keys[row] for row in self._layout.others.tolist()
-                if np.isnan(self._shown[0, row])]  # fmt: skip
-        return sorted(key.node for key in keys if key is not None and key.node)
+
+def _told(node: Lost | GivenUp, until: float) -> dict[str, Any]:
+    times = {"at": round(node.at, _NUMBERS_KEPT), "until": round(until, _NUMBERS_KEPT)}
+    return {"node": node.node, **times, "depth": node.depth}
 
 
 def _changes(before: Table, now: Table, stays: Mask) -> tuple[Mask, list[int]]:

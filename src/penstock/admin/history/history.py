@@ -3,7 +3,8 @@
 Two tables. Sums (cluster, topic, channel, group, node) have a point for every sample; the parts,
 which are a topic's, channel's or group's on one node and many more, have one a minute. Rates come
 of the differences of counters on each node before they are summed up, so that a node that comes or
-goes makes no peak; those of groups come from the nodes.
+goes makes no peak; those of groups come from the nodes. Sums have the last depths of nodes that do
+not answer in them (history/lost.py).
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.admin.history.facts import FACTS, facts_of
+from penstock.admin.history.lost import Lost, LostNodes
 from penstock.admin.history.placing import Places
 from penstock.admin.history.ring import Ring, Table
 from penstock.admin.history.rows import Key, Rows
-from penstock.admin.history.sample import Sample
+from penstock.admin.history.sample import GROUP_MARK, Sample
 
 _log = logging.getLogger("penstock.nsqadmin")
 
@@ -35,6 +37,7 @@ FIGURE_MAX: Final = 1e30
 FIGURES: Final = ("depth", "in", "out", "in_flight", "requeues", "timeouts")
 """Messages, and messages a second; nanoseconds of latency for each quantile follow them."""
 _DEPTH, _IN, _OUT, _IN_FLIGHT, _REQUEUES, _TIMEOUTS = range(len(FIGURES))
+_LEVELS: Final = [_DEPTH, _IN_FLIGHT]
 _RATES: Final = [_IN, _OUT, _REQUEUES, _TIMEOUTS]
 _OF_CHANNELS: Final = slice(_OUT, _TIMEOUTS + 1)
 """The figures that a topic has as sums over its channels."""
@@ -43,10 +46,16 @@ Block = NDArray[np.float64]
 
 
 class Series(NamedTuple):
-    """An hour of one key: times in unix seconds, for each figure its values (NaN: not known)."""
+    """An hour of one key: times in unix seconds, for each figure its values (NaN: not known).
+
+    ``waiting`` are the depths, of a topic with those of its channels; ``partial`` is 1 where last
+    figures of nodes that did not answer are in the values.
+    """
 
     times: list[float]
     values: list[list[float]]
+    waiting: list[float]
+    partial: list[int]
 
 
 class _Known:
@@ -54,7 +63,7 @@ class _Known:
 
     def __init__(self, sample: Sample, places: Places) -> None:
         self.names, self.groups = sample.names, sample.groups.names
-        self.places = places
+        self.sample, self.places = sample, places
         self.counters: Block | None = None
         """The counters of the sample before, NaN in new rows; groups have none."""
         self.time = 0.0
@@ -89,17 +98,25 @@ class History:
         self.sums, self.parts = Rows(SUMS_MAX), Rows(PARTS_MAX)
         self._sum_ring, self._part_ring = Ring(points), Ring(int(HOUR_S / PART_S))
         self._nodes: dict[str, _Known] = {}
+        self.lost = LostNodes()
         self._seen: dict[int, NDArray[np.float64]] = {}
         self._full: set[str] = set()
         self.quantiles: list[float] = []
         """The quantiles of the latencies: those that were seen first, the highest first."""
         self.now: Table = np.empty((len(FIGURES), 0), np.float32)
         """The newest figures of the sums; NaN in rows that are not there."""
+        self.answered: NDArray[np.float64] = np.empty(0)
+        """The depths of the same rows at nodes that answer; NaN where there is no such node."""
         self.facts: Table = np.empty((len(FACTS), 0), np.float32)
         """The facts of the same rows."""
         self._gathered: Table | None = None
         self._gathered_since = 0.0
         self._gathered_count = 0
+
+    @property
+    def since(self) -> float:
+        """The time from which on there are figures, in unix seconds; 0 before the first."""
+        return self._sum_ring.since
 
     @property
     def nbytes(self) -> int:
@@ -110,6 +127,7 @@ class History:
         """The samples of one refresh, by node; `time` in unix seconds."""
         given = list(samples)
         known = [self._locate(node, sample, time) for node, sample in given]
+        self._lose(time, {node for node, _ in given})
         self._warn_of_bounds()
         self._learn_quantiles(sample for _, sample in given)
         figures = len(FIGURES) + len(self.quantiles)
@@ -122,13 +140,16 @@ class History:
             columns, rows = node.places.parts
             parts[:, rows] = block[:, columns]
             _add_up(block, node.places, sums, seen)
-        placed = ((each, at.places) for (_, each), at in zip(given, known, strict=True))
-        self.facts = facts_of(placed, sums[_DEPTH], self.sums.find(Key()))
         sums[:, ~seen] = np.nan
+        self.answered = sums[_DEPTH].copy()
+        partial = self._hold(time, sums)
+        placed = ((each, at.places) for (_, each), at in zip(given, known, strict=True))
+        away = (each.places for each in self.lost)
+        self.facts = facts_of(placed, away, sums[_DEPTH], partial, self.sums.find(Key()))
         self.now = sums.astype(np.float32)
         self._sum_ring.add(time, self.now)
         self._gather(time, parts)
-        self._forget(time, {node for node, _ in given})
+        self._forget(time)
 
     def series(self, key: Key) -> Series | None:
         """An hour of this topic, channel, node, or of a pair of them; None when it is not known."""
@@ -137,18 +158,62 @@ class History:
         row = rows.find(key)
         if row is None:
             return None
-        return Series(*ring.series(row, rows.born[row]))
+        times, values = ring.series(row, rows.born[row])
+        if is_part or not values:
+            return Series(times, values, values[_DEPTH] if values else [], [0] * len(times))
+        return Series(times, values, self._waiting(key, times, values[_DEPTH]),
+                      self.lost.partial(row, times))  # fmt: skip
+
+    def lags(self, rows: NDArray[np.intp], since: float) -> tuple[Block, Block]:
+        """The times from `since` on, and the depths of these rows at each of them."""
+        born = np.array([self.sums.born[row] for row in rows.tolist()])
+        return self._sum_ring.figure(_DEPTH, rows, born, since)
+
+    def _waiting(self, key: Key, times: list[float], depths: list[float]) -> list[float]:
+        """The depths of a topic with those of its channels; of anything else they are told."""
+        if not key.topic or key.channel or not times:
+            return depths
+        rows = np.array([row for row, each in enumerate(self.sums.keys)
+                         if each and each.topic == key.topic
+                         and not each.channel.startswith(GROUP_MARK)], np.intp)  # fmt: skip
+        found = self.lags(rows, times[0])[1]
+        nothing = np.isnan(found).all(axis=1)
+        waiting: list[float] = np.where(nothing, np.nan, np.nansum(found, axis=1)).tolist()
+        return waiting
 
     # --- rows ----------------------------------------------------------------------------------
 
     def _locate(self, node: str, sample: Sample, time: float) -> _Known:
         known = self._nodes.get(node)
+        self.lost.back(time, node)
         if known is None or not known.fits(sample) or known.lacks(self.sums, self.parts):
             placed = self._nodes[node] = self._placed(node, sample, time)
             if known is not None and known.names and sample.names:
                 placed.inherit(known)
             return placed
+        known.sample = sample
         return known
+
+    def _lose(self, time: float, answering: set[str]) -> None:
+        """Keep the last figures of nodes that do not answer; their rates restart when they do."""
+        for node in self._nodes.keys() - answering:
+            known = self._nodes.pop(node)
+            self.lost.add(Lost(node, known.time, known.sample, known.places))
+        is_full = bool(self.sums.refused or self.parts.refused)
+        self.lost.give_up(time, is_full=is_full)
+
+    def _hold(self, time: float, sums: Block) -> NDArray[np.float64]:
+        """Add the last figures of nodes that do not answer; the number of them in each row."""
+        partial = np.zeros(sums.shape[1])
+        for lost in self.lost:
+            held, there = np.zeros((len(FIGURES), len(partial))), np.zeros(len(partial), bool)
+            _add_up(_levels(lost.sample, lost.places), lost.places, held, there)
+            rows = np.flatnonzero(_marked(held, lost.places))
+            levels = np.ix_(np.array(_LEVELS), rows)
+            sums[levels] = np.nan_to_num(sums[levels]) + held[levels]
+            partial[rows] += 1
+            self.lost.mark(time, lost.node, rows)
+        return partial
 
     def _placed(self, node: str, sample: Sample, time: float) -> _Known:
         names = sample.names
@@ -173,16 +238,14 @@ class History:
                 _log.warning("history: it has room for %d %s; what is more is not recorded",
                              rows.capacity, what)  # fmt: skip
 
-    def _forget(self, time: float, nodes: set[str]) -> None:
-        """Free what has been away for an hour; a node's rates restart when it comes back."""
-        for node in self._nodes.keys() - nodes:
-            del self._nodes[node]
+    def _forget(self, time: float) -> None:
+        """Free what has been away for an hour."""
+        used = [each.places for each in (*self._nodes.values(), *self.lost)]
         for number, rows in enumerate((self.sums, self.parts)):
             last = self._seen.get(number, np.empty(0))
             last = np.concatenate([last, np.full(len(rows) - len(last), time)])
             self._seen[number] = last
-            for known in self._nodes.values():
-                places = known.places
+            for places in used:
                 for each in (
                     [places.own.rows, places.always] if number == 0 else [places.parts.rows]
                 ):
@@ -197,10 +260,9 @@ class History:
     def _figures(self, sample: Sample, node: _Known, time: float) -> Block:
         """A node's figures by row. Rates are 0 the first time, and after counters went back."""
         plain = node.places.figures
-        block = np.zeros((len(FIGURES) + len(self.quantiles), len(node.places.part_rows)))
+        block = np.pad(_levels(sample, node.places), ((0, len(self.quantiles)), (0, 0)))
         block[len(FIGURES) :] = np.nan
-        block[_DEPTH, :plain], block[_IN_FLIGHT, :plain] = sample.depth, sample.in_flight
-        block[_DEPTH, plain:], block[_OUT, plain:] = sample.groups.lags, sample.groups.rates
+        block[_OUT, plain:] = sample.groups.rates
         counters = np.stack((sample.messages, sample.held, sample.requeues, sample.timeouts))
         if node.counters is not None and time > node.time:
             came, held, requeues, timeouts = counters - node.counters
@@ -235,6 +297,24 @@ class History:
             parts[_RATES] /= self._gathered_count
             self._part_ring.add(time, parts)
             self._gathered, self._gathered_since, self._gathered_count = None, time, 0
+
+
+def _levels(sample: Sample, places: Places) -> Block:
+    """The depths, lags and messages in flight of a look by row, without any rates."""
+    plain = places.figures
+    block = np.zeros((len(FIGURES), len(places.part_rows)))
+    block[_DEPTH, :plain], block[_IN_FLIGHT, :plain] = sample.depth, sample.in_flight
+    block[_DEPTH, plain:] = sample.groups.lags
+    return np.minimum(block, FIGURE_MAX, out=block)
+
+
+def _marked(held: Block, places: Places) -> NDArray[np.bool_]:
+    """The rows in which some messages are; a topic that has none may have them in its channels."""
+    marks: NDArray[np.bool_] = np.any(held[_LEVELS] > 0, axis=0)
+    columns, rows = places.channels
+    topics = places.above[columns][marks[rows]]
+    marks[topics[topics >= 0]] = True
+    return marks
 
 
 def _add_up(block: Block, places: Places, sums: Block, seen: NDArray[np.bool_]) -> None:

@@ -56,7 +56,7 @@ class Layout:
                 else channels
             )  # fmt: skip
             kind.append(row)
-        self.topics, self.channels = self._mask(topics), self._mask(channels)
+        self.topics, self.channels = self.mask(topics), self.mask(channels)
         self.groups, self.others = np.array(groups, np.intp), np.array(others, np.intp)
         """`others` are the cluster and its nodes."""
         self._topic_rows = {key.topic: row for row in topics if (key := self.keys[row])}
@@ -74,7 +74,7 @@ class Layout:
     def read(self, groups: Iterable[int]) -> Mask:
         """The topics that these groups read."""
         keys = [key for row in groups if (key := self.keys[row])]
-        return self._mask([self._topic_rows[key.topic] for key in keys
+        return self.mask([self._topic_rows[key.topic] for key in keys
                            if key.topic in self._topic_rows])  # fmt: skip
 
     def stays(self, before: Layout) -> Mask:
@@ -82,9 +82,14 @@ class Layout:
         if self.version == before.version:
             return np.ones(len(self.keys), bool)
         same = [old == new for old, new in zip(before.keys, self.keys, strict=False)]
-        return self._mask(np.flatnonzero(same).tolist())
+        return self.mask(np.flatnonzero(same).tolist())
 
-    def _mask(self, rows: list[int]) -> Mask:
+    def within(self, topic: str) -> Mask:
+        """The rows of a topic: the topic, its channels and its groups."""
+        return self.mask([row for row, key in enumerate(self.keys) if key and key.topic == topic])
+
+    def mask(self, rows: list[int] | Indices) -> Mask:
+        """True in these rows."""
         mask = np.zeros(len(self.keys), bool)
         mask[rows] = True
         return mask

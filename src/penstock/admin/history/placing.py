@@ -56,6 +56,8 @@ class Places:
         self.parts, self.own, self.plain = place(self.part_rows), place(self.own_rows), place(plain)
         self.channels = place(plain[self.topics :])
         """Columns are counted from the first channel."""
+        self.groups = place(self.own_rows[self.figures :])
+        """Columns are counted from the first group."""
         self.above = np.repeat(plain[: self.topics], counts)
         """The sums of the channels' topics."""
         having = np.flatnonzero(counts > 0)

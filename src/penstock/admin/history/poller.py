@@ -68,7 +68,7 @@ class Poller:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def refresh(self) -> str:
-        """Looks once; the warnings. A cluster that cannot be asked has a gap in its history."""
+        """Looks once; the warnings."""
         began_ns = self._clock.monotonic_ns()
         warnings, failures = Warnings(), 0
         samples: dict[str, Sample] = {}

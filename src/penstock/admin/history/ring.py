@@ -31,6 +31,25 @@ class Ring:
                 values[: len(table), point] = table[:, row]
         return [time for time, _ in found], values.tolist()
 
+    def figure(
+        self, number: int, rows: NDArray[np.intp], born: NDArray[np.float64], since: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The times from `since` on, and at each of them this figure of the rows.
+
+        NaN before the time at which a row was `born`.
+        """
+        found = [(time, table) for time, table in self._tables if time >= since]
+        values = np.full((len(found), len(rows)), np.nan)
+        for point, (time, table) in enumerate(found):
+            there = (rows < table.shape[1]) & (born <= time)
+            values[point, there] = table[number, rows[there]]
+        return np.array([time for time, _ in found], np.float64), values
+
+    @property
+    def since(self) -> float:
+        """The time of the oldest table; 0 without one."""
+        return self._tables[0][0] if self._tables else 0.0
+
     @property
     def nbytes(self) -> int:
         """Memory of all tables."""

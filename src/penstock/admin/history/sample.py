@@ -7,6 +7,7 @@ answer, which knows nothing of that, they are put together.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -54,6 +55,8 @@ class GroupLook(Struct, gc=False):
     group_name: str = ""
     lag: int = 0
     rate: float = 0
+    client_count: int | None = None
+    """None of groups whose readers are not connected."""
 
 
 class ChannelLook(Struct, gc=False):
@@ -150,6 +153,8 @@ class Groups(NamedTuple):
     lags: Column
     rates: Column
     """Messages a second."""
+    clients: Column
+    """NaN where it is not known."""
 
 
 class Sample(Struct, eq=False):
@@ -209,15 +214,16 @@ def _columns(topics: Sequence[TopicLook], channels: Sequence[ChannelLook]) -> Co
 
 def _groups(topics: list[TopicLook]) -> Groups:
     """Groups of equal names, of different kinds, are one."""
-    found: dict[tuple[str, str], tuple[int, float]] = {}
+    found: dict[tuple[str, str], tuple[int, float, float]] = {}
     for topic in topics:
         for told in (topic.consumer_groups, topic.log_groups):
             for each in told or ():
                 name = (topic.topic_name, GROUP_MARK + each.group_name)
-                lag, rate = found.get(name, (0, 0.0))
-                found[name] = (lag + each.lag, rate + each.rate)
-    lags, rates = zip(*found.values(), strict=True) if found else ((), ())
-    return Groups(list(found), np.array(lags, np.float64), np.array(rates, np.float64))
+                lag, rate, clients = found.get(name, (0, 0.0, 0.0))
+                more = math.nan if each.client_count is None else each.client_count
+                found[name] = (lag + each.lag, rate + each.rate, clients + more)
+    columns = np.array(list(found.values()), np.float64).reshape(-1, 3).T
+    return Groups(list(found), *columns)
 
 
 def _latencies(

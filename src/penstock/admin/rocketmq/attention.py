@@ -10,7 +10,7 @@ from penstock.admin.rocketmq.groups import all_groups
 from penstock.admin.rocketmq.names import NORMAL, kind_of
 from penstock.admin.rocketmq.paces import Paces
 from penstock.admin.rocketmq.servers import Servers
-from penstock.admin.rocketmq.verdicts import Verdict
+from penstock.admin.verdicts.rule import Verdict
 from penstock.rocketmq.client.names import DEAD
 
 

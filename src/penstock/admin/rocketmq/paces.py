@@ -1,46 +1,48 @@
-"""The pace of each group: messages a second that come and that it consumes, between looks."""
+"""The pace of each group: how fast its lag grows and how fast it consumes, between looks."""
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from penstock.admin.rocketmq.lags import Reading
+from penstock.admin.verdicts.trend import WINDOW_S, slopes
 
-STEADY_S: Final = 30.0
-"""The seconds over which rates are averaged, a newer look counting more."""
-APART_S: Final = 1.0
-"""The least time between two looks that make a rate."""
+APART_S: Final = 3.0
+"""The least time between two looks that count."""
 
 
-@dataclass(slots=True)
 class Pace:
-    """Messages a second; None before there were two looks."""
+    """The looks at one group in the last minutes. Offsets that go back begin another past."""
 
-    time_s: float
-    end: int
-    consumed: int
-    came: float | None = None
-    out: float | None = None
+    def __init__(self) -> None:
+        self._looks: deque[tuple[float, int, int]] = deque()
 
-    def at(self, time_s: float, end: int, consumed: int) -> Pace:
-        """The pace after another look. Offsets that went back make it unknown."""
-        seconds = time_s - self.time_s
-        if seconds < APART_S:
-            return self
-        came, out = (end - self.end) / seconds, (consumed - self.consumed) / seconds
-        if came < 0 or out < 0:
-            return Pace(time_s, end, consumed)
-        weight = -math.expm1(-seconds / STEADY_S)
-        return Pace(
-            time_s, end, consumed, _mean(self.came, came, weight), _mean(self.out, out, weight)
-        )
+    def take(self, time_s: float, end: int, consumed: int) -> None:
+        """A look: the ends of all its queues, and its offsets in them, summed."""
+        looks = self._looks
+        if looks and (end < looks[-1][1] or consumed < looks[-1][2]):
+            looks.clear()
+        if not looks or time_s - looks[-1][0] >= APART_S:
+            looks.append((time_s, end, consumed))
+        while looks[0][0] < time_s - WINDOW_S:
+            looks.popleft()
 
+    @property
+    def growth(self) -> float | None:
+        """Messages a second by which the lag grows; None before there were enough looks."""
+        times, ends, consumed = np.array(self._looks, np.float64).T
+        slope = float(slopes(times, (ends - consumed)[:, None])[0])
+        return None if np.isnan(slope) else slope
 
-def _mean(before: float | None, now: float, weight: float) -> float:
-    return now if before is None else before + weight * (now - before)
+    @property
+    def out(self) -> float | None:
+        """Messages a second that it consumes; None before there were two looks."""
+        (began, _, before), (ended, _, now) = self._looks[0], self._looks[-1]
+        return (now - before) / (ended - began) if ended > began else None
 
 
 class Paces:
@@ -53,10 +55,10 @@ class Paces:
         """A look at all groups; those that are gone are forgotten."""
         found = {}
         for each in readings:
-            before = self._of.get(each.group)
-            now = Pace(time_s, each.end, each.consumed)
-            found[each.group] = before.at(time_s, now.end, now.consumed) if before else now
+            pace = found[each.group] = self._of.get(each.group) or Pace()
+            pace.take(time_s, each.end, each.consumed)
         self._of = found
 
     def of(self, group: str) -> Pace | None:
+        """The pace of a group; None if no look has met it."""
         return self._of.get(group)

@@ -1,20 +1,16 @@
-"""Verdicts in RocketMQ's sense: one rule for the overview, the lists and the pages.
+"""Verdicts on RocketMQ's groups and servers.
 
-A verdict has a `kind`, a `level` (bad, warn), a `weight` (the greater, the worse), and the figures
-that words are made of. Kinds of groups: `unattended` (messages wait, and no member is online),
-`backlog` (it grows, or takes long to empty), `disabled`, `letters`. Kinds of servers: `silent`,
-`disk`.
+A verdict is as `penstock.admin.verdicts.rule` has it. Kinds of groups are those of the rule,
+`disabled` and `letters`. Kinds of servers: `silent`, `disk`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from penstock.admin.history.limits import LIMITS
 from penstock.admin.rocketmq.paces import Pace
+from penstock.admin.verdicts.rule import BAD, WARN, Verdict, verdict
 
-BAD: Final = "bad"
-WARN: Final = "warn"
 DISK_WARN: Final = 0.75
 """The share of the disk from which on brokers delete files before their time."""
 DISK_BAD: Final = 0.85
@@ -22,8 +18,6 @@ DISK_BAD: Final = 0.85
 _MOST: Final = float(1 << 53)
 """The weight of a server that does not answer: JSON has no infinity."""
 _BROADCASTING: Final = "BROADCASTING"
-
-Verdict = dict[str, Any]
 
 
 class Facts(NamedTuple):
@@ -50,27 +44,13 @@ def of_group(facts: Facts) -> list[Verdict]:
 
 def _of_lag(facts: Facts) -> list[Verdict]:
     """Of broadcasting groups brokers have no offsets: members keep them."""
-    lag = facts.lag
-    if not lag or facts.model == _BROADCASTING:
+    if not facts.lag or facts.model == _BROADCASTING:
         return []
-    is_deep = lag >= LIMITS.backlog
-    came, out = (facts.pace.came, facts.pace.out) if facts.pace else (None, None)
-    growth = came - out if came is not None and out is not None else None
-    figures = {"depth": lag, "growth": growth}
+    growth, out = (facts.pace.growth, facts.pace.out) if facts.pace else (None, None)
+    found = verdict(facts.lag, growth, out, facts.members)
     if not facts.consumes:
-        return [_verdict("disabled", WARN, lag, **figures)]
-    if facts.members == 0:
-        return [_verdict("unattended", BAD if is_deep else WARN, lag, **figures)]
-    if not is_deep:
-        return []
-    if growth is None or came is None:
-        return [_verdict("backlog", WARN, lag, **figures, seconds=None)]
-    if growth > LIMITS.growth * came:
-        return [_verdict("backlog", BAD, lag, **figures, seconds=None)]
-    seconds = lag / -growth if growth < 0 else None
-    if seconds is not None and seconds <= LIMITS.empties_in:
-        return []
-    return [_verdict("backlog", WARN, lag, **figures, seconds=seconds)]
+        return [found | {"kind": "disabled", "level": WARN}]
+    return [found] if found["level"] else []
 
 
 def of_server(*, answers: bool) -> list[Verdict]:

@@ -22,8 +22,8 @@ async def running(two: Two, admin: StartAdmin) -> Running:
 async def test_an_hour(running: Running) -> None:
     found = await running.get("/api/history?topic=t&channel=c")
     assert list(found) == ["topic", "channel", "node", "times", "depth", "in", "out", "in_flight",
-                           "requeues", "timeouts", "latencies"]  # fmt: skip
-    assert found["depth"][-1] == 8
+                           "requeues", "timeouts", "waiting", "partial", "latencies"]  # fmt: skip
+    assert (found["depth"][-1], found["waiting"][-1], found["partial"][-1]) == (8, 8, 0)
     assert len(found["times"]) == len(found["in"])
     assert (await running.get("/api/history"))["depth"][-1] == 8
 

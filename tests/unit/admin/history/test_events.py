@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from penstock.admin.history import attention as attention_module
 from penstock.admin.history import events as events_module
 from penstock.admin.history.events import Events
 from penstock.admin.history.facts import FACTS
 from penstock.admin.history.history import FIGURES, History
 from penstock.admin.history.layout import Wish
+from penstock.admin.history.lost import GIVEN_UP_S
 from penstock.admin.history.rows import Key
 from penstock.admin.history.sample import Sample
+from penstock.admin.verdicts import attention as attention_module
 from penstock.net.http.server.service import Stream
 from tests.unit.admin.conftest import channel, topic
 from tests.unit.admin.history.test_history import busy, sample
@@ -102,17 +103,45 @@ def test_facts_and_nodes_that_are_missing(watched: Watched) -> None:
         ("a", busy(1, 1, client_count=2)), ("b", busy(1, 1, client_count=1, paused=True))
     )
     ((_, state),) = taken(watched.watch())
-    facts = {tuple(row[:3]): row[-4:] for row in state["rows"]}
-    assert facts["t", "c", ""] == [3, 1, 0, 2]
-    assert facts["t", "", ""] == [3, 0, 1, 2]
+    facts = {tuple(row[:3]): row[-5:] for row in state["rows"]}
+    assert facts["t", "c", ""] == [3, 1, 0, 2, 0]
+    assert facts["t", "", ""] == [3, 0, 1, 2, 0]
+    assert (state["since"], state["missing"]) == (FIRST, [])
     stream = watched.watch()
     watched.refresh(("a", busy(1, 1, client_count=2)))
     (_, (_, changed)) = taken(stream)
-    assert {tuple(row[:3]): row[-4:] for row in changed["rows"]}["t", "c", ""] == [2, 0, 0, 1]
-    assert changed["missing"] == ["b"]
+    assert {tuple(row[:3]): row[-5:] for row in changed["rows"]}["t", "c", ""] == [2, 0, 0, 2, 1]
+    (missing,) = changed["missing"]
+    assert missing == {"node": "b", "at": FIRST, "until": FIRST + GIVEN_UP_S, "depth": 1}
     watched.refresh(("a", busy(1, 1)), ("b", busy(1, 1)))
     ((_, found),) = taken(stream)
     assert found["missing"] == []
+
+
+def test_what_is_the_matter_with_a_topic(watched: Watched) -> None:
+    def both(depth: int) -> Sample:
+        group = {"group_name": "g", "lag": 5000 + depth, "rate": 9.0}
+        return sample(topic("t", channel("c", depth=depth), consumer_groups=[group]),
+                      topic("u", channel("c", depth=depth)))  # fmt: skip
+
+    for depth in (1, 101, 201):
+        watched.refresh(("a", both(depth)))
+    (_, told) = taken(watched.watch(topic="t"))[0]
+    assert [(each["kind"], each["names"]) for each in told["attention"]] == [
+        ("growing", ["t", "@g"]), ("unattended", ["t", "c"]),
+    ]  # fmt: skip
+    assert watched.events.growth("t", "g") == 10
+    assert watched.events.growth("t", "none") is None
+    (_, told) = taken(watched.watch(topic="u", node="a"))[0]
+    assert told["attention"] == []
+
+
+def test_channels_are_judged_by_the_nodes_that_answer(watched: Watched) -> None:
+    watched.refresh(("a", busy(1, 5000)), ("b", busy(1, 0, client_count=1)))
+    watched.refresh(("b", busy(1, 0, client_count=1)))
+    (_, told) = taken(watched.watch(level="overview"))[0]
+    assert told["attention"] == []
+    assert told["rows"][0][:4] == ["", "", "a", 5000]
 
 
 def test_an_overview(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

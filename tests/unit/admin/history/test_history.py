@@ -4,6 +4,7 @@ import json
 import math
 
 import msgspec
+import numpy as np
 import pytest
 
 from penstock.admin.history import history as history_module
@@ -76,11 +77,45 @@ def test_a_new_channel_does_not_disturb_the_others() -> None:
 def test_what_is_gone_has_no_figures() -> None:
     history = History(10)
     history.take(FIRST, [("a", busy(1, 1)), ("b", sample())])
-    history.take(FIRST + 10, [("b", sample())])
+    history.take(FIRST + 10, [("a", sample()), ("b", sample())])
     assert math.isnan(newest(history, "t", "c")["depth"])
     assert newest(history, "", "", "b")["depth"] == 0  # a node without topics is there
-    history.take(FIRST + 20, [])
+    history.take(FIRST + 20, [])  # nothing waited on either
     assert math.isnan(newest(history)["depth"])
+
+
+def test_what_waits_on_a_node_that_does_not_answer_stays_in_the_sums() -> None:
+    history = History(10)
+    for number in range(2):
+        history.take(FIRST + 10 * number, [("a", busy(10, 180)), ("b", busy(20 * number, 160))])
+    assert newest(history)["depth"] == 340
+    history.take(FIRST + 20, [("a", busy(20, 181))])
+    assert newest(history, "t", "c")["depth"] == 341
+    assert newest(history)["depth"] == 341
+    assert newest(history, "", "", "b")["depth"] == 160
+    assert newest(history, "t", "c")["in"] == 1  # of the node that answers
+    assert math.isnan(newest(history, "", "", "b")["in"])
+    assert history.answered[history.sums.find(Key("t", "c"))] == 181
+    series = history.series(Key("t"))
+    assert series is not None
+    assert (series.waiting, series.partial) == ([340, 340, 341], [0, 0, 1])
+    history.take(FIRST + 30, [])
+    assert newest(history)["depth"] == 341
+    history.take(FIRST + 40, [("a", busy(20, 0)), ("b", busy(21, 1))])
+    assert newest(history)["depth"] == 1
+    series = history.series(Key())
+    assert series is not None
+    assert series.partial == [0, 0, 1, 1, 0]
+    assert series.values[FIGURES.index("in")][-1] == 0  # what came meanwhile is no rate
+
+
+def test_groups_of_a_node_that_does_not_answer_keep_their_lag() -> None:
+    history = History(10)
+    history.take(FIRST, [("a", grouped(7, 1.5, "g")), ("b", grouped(2, 0.5, "g"))])
+    history.take(FIRST + 10, [("a", grouped(7, 1.5, "g"))])
+    assert (newest(history, "t", "@g")["depth"], newest(history, "t", "@g")["out"]) == (9, 1.5)
+    times, lags = history.lags(np.array([history.sums.find(Key("t", "@g"))]), FIRST + 5)
+    assert (times.tolist(), lags.tolist()) == ([FIRST + 10], [[9]])
 
 
 def test_parts_have_a_point_a_minute() -> None:

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from penstock.admin.rocketmq.lags import Reading
-from penstock.admin.rocketmq.paces import STEADY_S, Paces
+from penstock.admin.rocketmq.paces import APART_S, Paces
+from penstock.admin.verdicts.trend import WINDOW_S
 
 
 def reading(end: int, consumed: int) -> Reading:
@@ -17,26 +16,28 @@ def looked(*looks: tuple[float, int, int]) -> tuple[float | None, float | None]:
         paces.take(time_s, [reading(end, consumed)])
     pace = paces.of("g")
     assert pace
-    return pace.came, pace.out
+    return pace.growth, pace.out
 
 
-def test_one_look_makes_no_rate_and_two_do() -> None:
+def test_two_looks_make_a_rate_and_three_a_slope() -> None:
     assert looked((0, 100, 50)) == (None, None)
-    assert looked((0, 100, 50), (10, 200, 70)) == (10, 2)
+    assert looked((0, 100, 50), (10, 200, 70)) == (None, 2)
+    assert looked((0, 100, 50), (10, 200, 70), (20, 300, 90)) == (8, 2)
 
 
 def test_looks_at_the_same_time_change_nothing() -> None:
-    assert looked((0, 100, 50), (10, 200, 70), (10.5, 900, 70)) == (10, 2)
+    assert looked((0, 100, 50), (10, 200, 70), (10 + APART_S / 2, 900, 70)) == (None, 2)
 
 
-def test_rates_are_steady() -> None:
-    came, _ = looked((0, 0, 0), (10, 100, 0), (10 + STEADY_S, 100, 0))
-    assert came == pytest.approx(10 * 0.368, rel=0.01)
+def test_only_the_last_minutes_count() -> None:
+    later = WINDOW_S + 10
+    looks = [(later + time, 900 + time, 900) for time in (0, 10, 20)]
+    assert looked((0, 100, 50), *looks) == (1, 0)
 
 
 def test_offsets_that_go_back_make_the_pace_unknown() -> None:
     assert looked((0, 100, 50), (10, 200, 70), (20, 200, 0)) == (None, None)
-    assert looked((0, 100, 50), (10, 200, 70), (20, 200, 0), (30, 200, 50)) == (0, 5)
+    assert looked((0, 100, 50), (10, 200, 70), (20, 200, 0), (30, 200, 50)) == (None, 5)
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:

@@ -8,8 +8,12 @@ from penstock.admin.rocketmq.paces import Pace
 from penstock.admin.rocketmq.verdicts import Facts, of_disk, of_group, of_server
 
 
-def pace(came: float, out: float) -> Pace:
-    return Pace(0, 0, 0, came, out)
+def pace(came: int, out: int) -> Pace:
+    """What comes and goes in a second."""
+    found = Pace()
+    for time_s in range(0, 60, 10):
+        found.take(time_s, came * time_s, out * time_s)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -20,11 +24,11 @@ def pace(came: float, out: float) -> Pace:
         (Facts(1000, 0), ["unattended bad"]),
         (Facts(1000, 0, "BROADCASTING"), []),
         (Facts(999, 1, pace=pace(9, 1)), []),
-        (Facts(1000, 1), ["backlog warn"]),
-        (Facts(1000, 1, pace=pace(9, 1)), ["backlog bad"]),
-        (Facts(1000, 1, pace=pace(100, 99)), ["backlog warn"]),
+        (Facts(1000, 1), ["unknown warn"]),
+        (Facts(1000, 1, pace=pace(9, 1)), ["growing bad"]),
+        (Facts(1000, 1, pace=pace(100, 99)), ["level warn"]),
         (Facts(1000, 1, pace=pace(1, 2)), []),
-        (Facts(100_000, None, pace=pace(1, 2)), ["backlog warn"]),
+        (Facts(80_000, None, pace=pace(1, 2)), ["catching_up warn"]),
         (Facts(5, 0, consumes=False), ["disabled warn"]),
         (Facts(0, 0, consumes=False), []),
         (Facts(5, 0, letters=2), ["unattended warn", "letters warn"]),
@@ -35,8 +39,8 @@ def test_groups(facts: Facts, kinds: list[str]) -> None:
 
 
 def test_the_figures_that_words_are_made_of() -> None:
-    (verdict,) = of_group(Facts(100_000, 1, pace=pace(1, 2)))
-    assert (verdict["depth"], verdict["growth"], verdict["seconds"]) == (100_000, -1, 100_000)
+    (verdict,) = of_group(Facts(80_000, 1, pace=pace(1, 2)))
+    assert (verdict["depth"], verdict["growth"], verdict["seconds"]) == (80_000, -1, 80_000)
     (letters,) = of_group(Facts(0, 1, letters=3, letter_ms=9))
     assert (letters["letters"], letters["last_ms"]) == (3, 9)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.admin import node_topics as node_topics_module
-from penstock.admin.node_topics import node_topics
+from penstock.admin.nodes import node_topics as node_topics_module
+from penstock.admin.nodes.node_topics import node_topics
 from tests.unit.admin.conftest import Running, StartAdmin, Two, channel, topic
 from tests.unit.admin.history.test_history import sample
 

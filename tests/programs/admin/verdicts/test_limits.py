@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.admin.history.limits import LIMITS
+from penstock.admin.verdicts.limits import LIMITS
 from tests.unit.admin.conftest import StartAdmin
 
 

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from penstock.admin.history import attention as attention_module
-from penstock.admin.history.attention import Figures, Steady, attention
 from penstock.admin.history.layout import Layout
 from penstock.admin.history.rows import Key, Rows
+from penstock.admin.verdicts import attention as attention_module
+from penstock.admin.verdicts.attention import Attention, Figures
 
 
 def row(topic: str, channel: str = "", **figures: float) -> tuple[Key, dict[str, float]]:
@@ -18,21 +19,22 @@ def row(topic: str, channel: str = "", **figures: float) -> tuple[Key, dict[str,
     return Key(topic, channel), {**plain, **facts, **figures}
 
 
-def found(*rows: tuple[Key, dict[str, float]]) -> list[dict[str, Any]]:
+def found(*rows: tuple[Key, dict[str, float]], of: str = "") -> list[dict[str, Any]]:
     named = Rows(100)
     for key, _ in rows:
         named.row(key, 1.0)
     columns = (np.array([figures[name] for _, figures in rows]) for name in Figures._fields)
-    return attention(Figures(*columns), Layout(named))[0]
+    return Attention(Figures(*columns), Layout(named)).items(of)[0]
 
 
 ROWS: list[tuple[tuple[Key, dict[str, float]], tuple[str, str] | None]] = [
     (row("t", "c"), None),
     (row("t", "c", depth=999, came=9), None),
-    (row("t", "c", depth=1000, out=50, came=50), ("backlog", "warn")),
-    (row("t", "c", depth=1000, out=40, came=50), ("backlog", "bad")),
+    (row("t", "c", depth=1000, out=50, came=50), ("level", "warn")),
+    (row("t", "c", depth=1000, out=40, came=50), ("growing", "bad")),
     (row("t", "c", depth=1000, out=51, came=50), None),  # empty in 1,000 seconds
-    (row("t", "c", depth=9000, out=51, came=50), ("backlog", "warn")),
+    (row("t", "c", depth=9000, out=51, came=50), ("catching_up", "warn")),
+    (row("t", "c", depth=1000), ("stopped", "bad")),
     (row("t", "c", depth=1, clients=0), ("unattended", "warn")),
     (row("t", "c", depth=1000, clients=0), ("unattended", "bad")),
     (row("t", "c", clients=0), None),
@@ -41,7 +43,10 @@ ROWS: list[tuple[tuple[Key, dict[str, float]], tuple[str, str] | None]] = [
     (row("t", "c", requeues=1, out=9), ("requeues", "warn")),
     (row("t", "c", requeues=1, out=10), None),
     (row("t", "c", timeouts=5, out=2), ("timeouts", "warn")),
-    (row("t", "@group", depth=5000, clients=0), None),
+    (row("t", "@g", depth=5000, clients=math.nan, out=50, growth=2), ("growing", "bad")),
+    (row("t", "@g", depth=5000, clients=math.nan, out=50, growth=-9), None),
+    (row("t", "@g", depth=5000, clients=math.nan, growth=math.nan), ("unknown", "warn")),
+    (row("t", "@g", depth=5, clients=0), ("unattended", "warn")),
     (row("t", paused=1), ("paused", "warn")),
     (row("t", depth=3, channels=0), ("unchannelled", "warn")),
     (row("t", depth=3), None),
@@ -87,27 +92,12 @@ def test_there_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abcd":
         rows.row(Key("t", name), 1.0)
     depth, none = np.array([1.0, 4.0, 2.0, 3.0]), np.zeros(4)
-    items, count = attention(Figures(depth, *[none] * 7), Layout(rows))
+    items, count = Attention(Figures(depth, *[none] * 8), Layout(rows)).items()
     assert [each["names"] for each in items] == [["t", "b"], ["t", "d"]]
     assert count == 4
 
 
-def test_rates_are_steady() -> None:
-    steady, seen = Steady(), []
-    for number, rate in enumerate((0, 100, 0, 0, 0, 0)):
-        steady.take(10.0 * number, np.array([[float(rate)]]), np.ones(1, bool))
-        seen.append(steady.rates[0, 0])
-    assert seen[0] == 0
-    assert 20 < seen[1] < 40
-    assert seen[1:] == sorted(seen[1:], reverse=True)
-
-
-def test_what_is_new_or_was_away_has_no_past() -> None:
-    steady, both = Steady(), np.ones(2, bool)
-    steady.take(0.0, np.array([[9.0]]), np.ones(1, bool))
-    steady.take(10.0, np.array([[0.0, 5.0]]), both)
-    assert steady.rates[0, 1] == 5
-    steady.take(20.0, np.array([[np.nan, 5.0]]), both)
-    assert np.isnan(steady.rates[0, 0])
-    steady.take(30.0, np.array([[1.0, 7.0]]), np.array([True, False]))
-    assert steady.rates[0].tolist() == [1, 7]
+def test_a_topic_by_itself() -> None:
+    rows = row("a", paused=1), row("b", "c", depth=7, clients=0), row("b", paused=1)
+    assert [each["names"] for each in found(*rows, of="b")] == [["b", "c"], ["b"]]
+    assert found(*rows, of="none") == []

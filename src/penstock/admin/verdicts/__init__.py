@@ -1,0 +1,1 @@
+"""Verdicts: what an operator should look at, by one rule for both dialects."""
