@@ -65,7 +65,7 @@ def test_nobody_consumes(page: Page, site: Site) -> None:
     site.make("channel-lonely", "c", bodies=(b"1", b"2"))
     page.goto("/topics/channel-lonely/c")
     expect(page.get_by_text("2 messages wait and no consumer is connected.")).to_be_visible()
-    expect(page.get_by_text("No consumers")).to_be_visible()
+    expect(page.get_by_text("No consumers", exact=True)).to_be_visible()
 
 
 def test_nobody_consumes_where_messages_wait(page: Page, site: Site) -> None:

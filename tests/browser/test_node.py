@@ -8,6 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Page, Route, expect
 
+from penstock import __version__
+
 from .conftest import OpenPage, StartAdmin
 from .site import Site, until
 from .test_actions import agree
@@ -22,8 +24,10 @@ ROWS_DRAWN_MAX = 150
 def test_what_a_node_is(page: Page, site: Site) -> None:
     page.goto(f"/nodes/{site.nodes[0]}")
     facts = page.locator(".facts")
-    expect(facts).to_contain_text("Version1.3.0")
-    expect(facts).to_contain_text(f"TCP port{site.nsqds[0].tcp_port}")
+    expect(facts).to_contain_text(f"Version1.3.0 · Penstock {__version__}")
+    expect(facts).to_contain_text(f"Ports{site.nsqds[0].tcp_port} TCP, ")
+    expect(facts).to_contain_text("Healthhealthy")
+    expect(facts).to_contain_text(re.compile(r"Connections\D*NSQ \d"))
     expect(facts).to_contain_text(f"Registered with{site.lookupd.http}/")
     tiles = page.locator(".tiles")
     expect(tiles).to_contain_text(re.compile(r"Topics\d"))

@@ -10,6 +10,7 @@ from os import kill
 
 from playwright.sync_api import Locator, Page, Route, expect
 
+from penstock import __version__
 from penstock.testing.daemons import Daemon, run_nsqadmin
 
 from .conftest import OpenPage
@@ -21,6 +22,14 @@ FIGURE = re.compile(r"\d")
 def row_of(page: Page, node: str) -> Locator:
     """The row of a node."""
     return page.locator("#table-nodes tbody tr").filter(has=page.get_by_role("link", name=node))
+
+
+def cell(page: Page, node: str, title: str) -> Locator:
+    """The cell of a node below this title; the first column has no such."""
+    heads = page.locator("#table-nodes thead th")
+    expect(heads.filter(has_text=re.compile(f"^{title}\\W*$"))).to_have_count(1)
+    titles = [re.sub(r"\W*$", "", text) for text in heads.all_inner_texts()]
+    return row_of(page, node).locator("td").nth(titles.index(title) - 1)
 
 
 @contextmanager
@@ -38,9 +47,8 @@ def test_all_nodes_with_their_figures(page: Page, site: Site) -> None:
     expect(page.locator("h1")).to_contain_text("Nodes")
     expect(page).to_have_title(re.compile(r"^Nodes \(3\)"))
     for node in site.nodes:
-        cells = row_of(page, node).locator("td")
-        expect(cells.nth(2)).to_have_text(FIGURE)  # depth
-        expect(cells.nth(3)).to_have_text(re.compile(r"\d/s$"))
+        expect(cell(page, node, "Backlog")).to_have_text(FIGURE)
+        expect(cell(page, node, "In")).to_have_text(re.compile(r"\d/s$"))
     expect(page.get_by_role("columnheader", name="Zone")).to_have_count(0)
 
 
@@ -74,12 +82,57 @@ def test_a_node_killed_while_one_looks(page: Page, site: Site) -> None:
         row = row_of(page, nsqd.http)
         expect(row).to_contain_text("north")
         expect(row).to_contain_text("n1")
-        expect(row.locator("td").nth(2)).to_have_text("0")
+        expect(cell(page, nsqd.http, "Backlog")).to_have_text("0")
         nsqd.kill()
         expect(row.get_by_text("gone", exact=True)).to_be_visible()
-        expect(row.locator("td").nth(2)).to_have_text("–")
+        expect(cell(page, nsqd.http, "Backlog")).to_have_text("–")
         expect(page).to_have_title(re.compile(r"^Nodes \(3\)"))
-        expect(row_of(page, site.nodes[0]).locator("td").nth(2)).to_have_text(FIGURE)
+        expect(cell(page, site.nodes[0], "Backlog")).to_have_text(FIGURE)
+
+
+def test_the_machines_under_the_nodes(page: Page, site: Site) -> None:
+    page.goto("/nodes")
+    node = site.nodes[2]  # the one with RocketMQ's port
+    expect(cell(page, node, "Health")).to_have_text("healthy")
+    expect(cell(page, node, "Up")).to_have_text(re.compile(r"\d+s"))
+    expect(cell(page, node, "CPU")).to_have_text(re.compile(r"^\d+ %$"))
+    for title in ("Memory", "Disk free"):
+        expect(cell(page, node, title)).to_have_text(re.compile(r"^\d.* [MGT]iB$"))
+    expect(cell(page, node, "Ports")).to_have_text(re.compile(r"^\d+ TCP, \d+ HTTP, \d+ RocketMQ$"))
+    expect(cell(page, node, "Connections").locator("span")).to_have_attribute(
+        "title", re.compile(r"^NSQ \d+, RocketMQ \d+$")
+    )
+    expect(cell(page, node, "Version")).to_have_text(f"1.3.0 · Penstock {__version__}")
+
+
+def test_why_a_node_is_unwell_and_what_gos_does_not_tell(page: Page, site: Site) -> None:
+    full, go, _ = site.nodes
+
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        for each in told["machines"]:
+            if each["node"] == full:
+                each |= {"health": "NOK - no space left", "missing": ["NOK - not registered"],
+                         "disk": {"total": 1 << 40, "used": 99 << 30, "free": 1 << 30}}  # fmt: skip
+            if each["node"] == go:
+                each |= dict.fromkeys(
+                    ("penstock_version", "missing", "disk", "resident", "cpu_seconds", "cpus",
+                     "connections")
+                ) | {"heap": 5 << 20}  # fmt: skip
+        route.fulfill(json=told)
+
+    page.route("**/api/machines*", answer)
+    page.goto("/nodes")
+    expect(cell(page, full, "Health")).to_contain_text("unhealthy no space left and 2 more")
+    expect(cell(page, full, "Health").locator(".badge")).to_have_attribute(
+        "title", "no space left\nnot registered\n1 % of the disk is free"
+    )
+    expect(row_of(page, full)).to_have_class("bad")
+    expect(cell(page, go, "Health")).to_have_text("healthy")
+    for title in ("CPU", "Disk free", "Connections"):
+        expect(cell(page, go, title)).to_have_text("not told")
+    expect(cell(page, go, "Memory")).to_have_text("5 MiB")
+    expect(cell(page, go, "Version")).to_have_text("1.3.0")
 
 
 def test_a_node_that_hangs_is_named(page: Page, site: Site) -> None:
@@ -99,7 +152,9 @@ def test_an_old_version_is_marked(page: Page, site: Site) -> None:
 
     page.route("**/api/nodes", aged)
     page.goto("/nodes")
-    expect(page.locator("#table-nodes tbody tr.warn")).to_contain_text("1.2.0 out of date")
+    expect(page.locator("#table-nodes tbody tr.warn")).to_contain_text(
+        f"1.2.0 · Penstock {__version__} out of date"
+    )
     expect(page.get_by_text("out of date")).to_have_count(1)
 
 

@@ -47,6 +47,7 @@ def test_the_figures_are_those_of_the_api(page: Page, site: Site) -> None:
     page.goto("/topics/topic-figures")
     stats = site.api("/api/topics/topic-figures")
     row = cells(page, "nodes", site.nodes[0])
+    assert row["Backlog"] == "4"
     assert row["In the topic"] == f"{stats['depth']}"
     assert row["Messages"] == "4"
     assert row["Mem + disk"] == f"{stats['memory_depth']} + {stats['backend_depth']}"
@@ -62,13 +63,13 @@ def test_the_figures_are_those_of_the_api(page: Page, site: Site) -> None:
 
 def test_rates_and_figures_move_by_themselves(page: Page) -> None:
     page.goto("/topics/orders")
-    expect(page.locator(".tile", has_text="In channels")).to_be_visible()
+    expect(page.locator(".tile", has_text="Unfinished")).to_be_visible()
     value = page.locator(".tile").nth(2).locator(".tile-value")
     expect(value).to_have_text(re.compile(r"^[1-9][\d.]*/s$"))
     expect(page.locator("#table-nodes tbody tr").first).to_contain_text(
         re.compile(r"[1-9][\d.]*/s")
     )
-    messages = page.locator("#table-nodes tfoot td").nth(2)
+    messages = page.locator("#table-nodes tfoot td").nth(3)
     before = messages.text_content() or ""
     expect(messages).not_to_have_text(before)
 

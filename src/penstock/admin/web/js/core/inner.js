@@ -13,3 +13,6 @@ export const isRetries = (topic) => RETRIES.test(topic);
 
 /** Whether it is for a group's retries or dead letters. */
 export const isOfGroup = (topic) => RETRIES.test(topic) || LETTERS.test(topic);
+
+/** Whether dead letters go to it, as --dead-letter-topic calls such a topic unless told. */
+export const isDeadLetters = (topic) => LETTERS.test(topic) || /\.dead(#ephemeral)?$/.test(topic);

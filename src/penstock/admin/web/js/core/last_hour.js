@@ -7,7 +7,8 @@ import { h } from "./dom.js";
 import { settings } from "./settings.js";
 
 const HOUR_S = 3600;
-const FIGURES = ["depth", "in", "out", "in_flight", "requeues", "timeouts"];
+const MINUTE_S = 60;
+const FIGURES = ["depth", "in", "out", "in_flight", "requeues", "timeouts", "waiting", "partial"];
 const PART_AGAIN_S = 60;
 const AGAIN_S = 600;
 const LOOKS_MAX = 2;
@@ -19,9 +20,12 @@ const GAP = 2.5;
  *
  * @returns {{topic: string, channel: string, node: string, isMissing: boolean, times: number[],
  *   depth: number[], in: number[], out: number[], in_flight: number[], requeues: number[],
- *   timeouts: number[], latencies: {quantile: number, values: number[]}[]}}
+ *   timeouts: number[], waiting: number[], partial: number[],
+ *   latencies: {quantile: number, values: number[]}[]}}
  *   times in unix seconds; messages, messages a second, nanoseconds; null is not known. Lists are
- *   others after each change. `isMissing`: there is no history of this, or none at all.
+ *   others after each change. `waiting` is the depth, of a topic with its channels; `partial` is more
+ *   than 0 where last figures of nodes that did not answer are in it. `isMissing`: there is no history of
+ *   this, or none at all.
  */
 export function past(page, { topic = "", channel = "", node = "" } = {}) {
   const key = { topic, channel, node };
@@ -83,6 +87,30 @@ function add(series, time, row) {
   series.times = grown(times, time);
 }
 
+/** How much of the last hour there is, in seconds, of something with a past. */
+function spanOf({ times }) {
+  return times.length > 1 ? times.at(-1) - times[0] : 0;
+}
+
+/** The title of a section with charts: "The last hour", or how much of it there is. */
+export function hourTitle(past) {
+  const span = past.isMissing ? 0 : spanOf(past);
+  return span ? `The ${lastHour(span)}` : "The last hour";
+}
+
+/** "last hour", or how much of it there is: "last 12 min". */
+export function lastHour(seconds) {
+  if (seconds >= HOUR_S - MINUTE_S) return "last hour";
+  if (seconds < 2 * MINUTE_S) return `last ${Math.floor(seconds)} s`;
+  return `last ${Math.floor(seconds / MINUTE_S)} min`;
+}
+
+/** The title of a column of small lines, which go back as far as nsqadmin has looked: "Last 12 min". */
+export function lineTitle({ at = 0, since = 0 } = {}) {
+  const words = at && since ? lastHour(at - since) : "last hour";
+  return words[0].toUpperCase() + words.slice(1);
+}
+
 /** The usual charts of a past, side by side; a remark when there is none. */
 export function charts(past) {
   if (past.isMissing) return notice("", absence());
@@ -97,10 +125,10 @@ function absence() {
 }
 
 function usualCharts(past) {
-  const { times } = past;
+  const { times, partial } = past;
   return [
-    chart({ title: waitingTitle(past), unit: "messages", times, series: [
-      { name: "waiting", values: past.depth },
+    chart({ title: "Backlog", unit: "messages", times, partial, series: [
+      { name: "waiting", values: past.waiting },
       { name: "in flight", values: past.in_flight },
     ] }),
     chart({ title: "Traffic", unit: "rate", times, series: [
@@ -115,14 +143,9 @@ function usualCharts(past) {
   ];
 }
 
-/** A topic's own depth is what no channel has yet; of anything else it is all that waits. */
-function waitingTitle({ topic, channel }) {
-  return topic && !channel ? "In the topic" : "Backlog";
-}
-
-function groupCharts({ times, depth, out }) {
+function groupCharts({ times, depth, out, partial }) {
   return [
-    chart({ title: "Lag", unit: "messages", times, series: [{ name: "behind", values: depth }] }),
+    chart({ title: "Lag", unit: "messages", times, partial, series: [{ name: "behind", values: depth }] }),
     chart({ title: "Read", unit: "rate", times, series: [{ name: "read", values: out, tone: "2" }] }),
   ];
 }

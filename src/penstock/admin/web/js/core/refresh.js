@@ -22,10 +22,13 @@ const AGAIN_MS = 3_000;
  * A row has topic, channel, node (empty: all of them), `depth`, `in`, `out`, `in_flight`,
  * `requeues`, `timeouts` (messages, messages a second) and `latencies` ([[quantile, ns]]). Those of
  * topics and channels have `clients` (consumers) and `paused` (0 or 1), those of topics how many
- * `channels`, and how many messages are `waiting` in the topic and its channels.
- * `missing` are the nodes that were there within the hour. The overview has the rows of the cluster, of its
- * nodes, of groups and of the busiest topics; and as `attention` what is the matter with topics and
- * channels, as features/attention.js has it, with `beyond` as many more.
+ * `channels`, and how many messages are `waiting` in the topic and its channels. `partial` are nodes
+ * that do not answer and whose last figures are in the depth; `isPartial` says whether any row has some.
+ * `missing` are all these nodes ([{node, at, until, depth}]: their last figures, when they are given up, the
+ * messages that waited), `givenUp` those that were. `since` is when the figures begin (unix seconds).
+ * `attention` is what is the matter with topics, channels and groups, as features/attention.js has it,
+ * with `beyond` as many more. The overview has the rows of the cluster, of its nodes, of groups and of the
+ * busiest topics.
  */
 export function follow(wish, changed) {
   const rows = new Map();
@@ -36,7 +39,10 @@ export function follow(wish, changed) {
     connected: false,
     isLost: false,
     message: "",
+    since: 0,
+    isPartial: false,
     missing: [],
+    givenUp: [],
     attention: [],
     beyond: 0,
     row: (topic = "", channel = "", node = "") => rows.get([topic, channel, node].join(GAP)),
@@ -50,8 +56,10 @@ export function follow(wish, changed) {
     if (event.type === "state") rows.clear();
     for (const [topic, channel, node] of told.gone) rows.delete([topic, channel, node].join(GAP));
     for (const values of told.rows) rows.set(values.slice(0, 3).join(GAP), rowOf(values, told));
-    Object.assign(live, { at: told.time, message: told.message, missing: told.missing });
-    Object.assign(live, { attention: told.attention ?? [], beyond: told.attention_more ?? 0 });
+    Object.assign(live, { at: told.time, since: told.since, message: told.message });
+    Object.assign(live, { missing: told.missing, givenUp: told.given_up });
+    Object.assign(live, { attention: told.attention, beyond: told.attention_more });
+    live.isPartial = told.missing.length > 0 && [...rows.values()].some(({ partial }) => partial > 0);
     Object.assign(live, { connected: true, isLost: false });
     changed();
   }

@@ -9,8 +9,8 @@
  *   hasNodes: boolean,         false where there is RocketMQ alone, and nothing of NSQ to look at
  *   hasRocketmq: boolean,      whether it was told of RocketMQ's name servers
  *   historyInterval: number,   seconds between looks at all nodes; 0: there is no history
- *   limits: {backlog: number, growth: number, empties_in: number, storm: number, storm_share: number,
- *            lag: number},     from where on something wants attention
+ *   limits: {backlog: number, growth: number, empties_in: number, ever_s: number, near_s: number,
+ *            still: number, storm: number, storm_share: number},   from where on something wants attention
  *   graphite: {enabled: boolean, url: string, prefix: string, counterFormat: string,
  *              gaugeFormat: string, interval: number},
  * }>}

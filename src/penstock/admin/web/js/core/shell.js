@@ -1,5 +1,6 @@
 /** What stands around every page: the header with its links and the status, warnings, what went wrong. */
 
+import { partialText } from "../features/lost.js";
 import { openPalette } from "../features/search.js";
 import { icon } from "../widgets/icons.js";
 import { badge, button, classes, notice } from "../widgets/ui.js";
@@ -114,9 +115,11 @@ function status(page) {
 function warnings(page) {
   const { error } = page;
   const told = page.live?.message ?? "";
+  const partial = page.live && partialText(page.live);
   return h("div", { class: "warnings" },
     error && notice("bad",
       error.since > 0 && h("b", {}, `Not updated since ${clock(error.since)}. `),
       error.message, error.status === 0 && ". It is asked again every few seconds."),
-    told && notice("warn", told.replace(/^WARNING: /, "")));
+    told && notice("warn", told.replace(/^WARNING: /, "")),
+    partial && notice("warn", partial));
 }

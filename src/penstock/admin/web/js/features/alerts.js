@@ -1,7 +1,7 @@
 /** The list of what wants attention (features/attention.js), in words. */
 
 import { h } from "../core/dom.js";
-import { ago, count, rate, seconds } from "../core/format.js";
+import { ago, clock, count, rate, seconds } from "../core/format.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { badge, button, section } from "../widgets/ui.js";
@@ -11,16 +11,22 @@ const AT_FIRST = 8;
 export const TITLES = {
   silent: "no answer",
   missing: "missing",
+  given_up: "given up",
   damage: "damage",
   old: "out of date",
   unattended: "no consumers",
-  backlog: "backlog",
+  unknown: "backlog",
+  growing: "falling behind",
+  stopped: "stands still",
+  level: "stays behind",
+  catching_up: "catching up",
+  keeps_up: "keeps up",
+  caught_up: "caught up",
   requeues: "requeues",
   timeouts: "timeouts",
   paused: "paused",
   unchannelled: "no channel",
   letters: "dead letters",
-  lag: "lag",
   pipeline: "pipeline",
   disabled: "disabled",
   disk: "disk",
@@ -39,17 +45,21 @@ const ADDRESSES = {
 const { limits: LIMITS } = settings;
 const RULES = [
   ["no answer", "a registered node that is silent"],
-  ["missing", "a node that was there within the last hour"],
+  ["missing", "a node that was there within the last hour; its last figures are counted on until then"],
+  ["given up", "a node that did not answer for an hour: what waited there is counted no more"],
   ["damage", "a topic with damaged files, until the damage is accepted on its page"],
   ["out of date", "a node of an older version than another"],
   ["no consumers", `messages and nobody to take them; red from ${count(LIMITS.backlog)} on`],
-  ["backlog", `${count(LIMITS.backlog)} messages; red when they become more, else when it takes ` +
-    `more than ${seconds(LIMITS.empties_in)} to empty the channel`],
+  ["falling behind", `a channel or group with ${count(LIMITS.backlog)} messages that become more, by ` +
+    `${percent(LIMITS.growth)} of what comes`],
+  ["stands still", `${count(LIMITS.backlog)} messages and nothing is read`],
+  ["stays behind", `${count(LIMITS.backlog)} messages that become neither more nor less; fewer than ` +
+    `${seconds(LIMITS.near_s)} of what is read are none`],
+  ["catching up", `it takes more than ${seconds(LIMITS.empties_in)}`],
   ["requeues, timeouts", `${rate(LIMITS.storm)} and ${percent(LIMITS.storm_share)} of what consumers get`],
   ["paused", "a topic or channel, on any node"],
   ["no channel", "a topic whose messages wait for a first channel, and that no group reads"],
   ["dead letters", "any that are still to be dealt with; of RocketMQ's groups any that are kept"],
-  ["lag", `a group ${count(LIMITS.lag)} messages behind; red when it reads nothing`],
   ["pipeline", "one that has failed, or tells nothing any more though it has not ended"],
 ];
 const ROCKETMQ_RULES = [
@@ -87,14 +97,21 @@ function line(item) {
 export function textOf(item) {
   const { kind, depth, growth, share, seconds: left } = item;
   switch (kind) {
-    case "silent": return "is registered and does not answer";
-    case "missing": return "was there within the last hour and is not now";
+    case "silent": return `is registered and does not answer${countedOn(item)}`;
+    case "missing": return `was there within the last hour and is not now${countedOn(item)}`;
+    case "given_up": return `silent since ${clock(item.at)}: the ${waitingThere(item)} counted no more`;
     case "damage": return `on ${item.node}: ${item.first}` +
       (item.places > 1 ? `, and ${count(item.places - 1)} more` : "");
     case "old": return `runs ${item.version}, another node a newer version`;
     case "unattended": return `${waiting(depth)}${growing(growth)}; nobody consumes`;
-    case "backlog": return waiting(depth) + (growth === null ? "" // there was one look so far
-      : item.level === "bad" ? growing(growth) : outlook(left));
+    case "growing": return waiting(depth) + growing(growth);
+    case "stopped": return `${waiting(depth)}${growing(growth)}; nothing is read`;
+    case "level": return `${waiting(depth)}, and they do not become less`;
+    case "catching_up": return `${waiting(depth)}, gone in ${seconds(left)} at this rate`;
+    case "unknown": return waiting(depth) + (left == null ? ""
+      : `, gone in ${seconds(left)} if nothing new comes`);
+    case "keeps_up": return `${waiting(depth)}: less than ${seconds(LIMITS.near_s)} of what is read`;
+    case "caught_up": return "nothing waits";
     case "requeues": return `${rate(item.rate)} given back by consumers, ${percent(share)} of what they get`;
     case "timeouts": return `${rate(item.rate)} not finished in time, ${percent(share)} of what they get`;
     case "paused": return depth ? waiting(depth) : "nothing waits";
@@ -104,8 +121,6 @@ export function textOf(item) {
     case "disabled": return `${waiting(depth)}, and the group may not consume`;
     case "disk": return `${percent(item.share)} full: ` + (item.level === "bad"
       ? "messages are deleted that are not old yet" : "messages are deleted before their time");
-    case "lag": return `${count(item.lag)} behind, ` +
-      (left === null ? "and nothing is read" : `read in ${seconds(left)} at this rate`);
     case "pipeline": return item.pipeline.state === "failed" ? `failed: ${item.pipeline.error}`
       : `has told nothing for ${seconds(item.pipeline.age)}`;
     default: return "";
@@ -120,8 +135,15 @@ function growing(growth) {
   return growth > 0.05 ? `, growing by ${rate(growth)}` : "";
 }
 
-function outlook(left) {
-  return left !== null ? `, gone in ${seconds(left)} at this rate` : ", and it does not become less";
+/** Until when the last figures of a node that does not answer are in the sums. */
+function countedOn({ at, until, depth }) {
+  if (!at) return "";
+  return `; last seen at ${clock(at)}` +
+    (depth ? `, its ${waitingThere({ depth })} counted on until ${clock(until)}` : "");
+}
+
+function waitingThere({ depth }) {
+  return depth === 1 ? "1 message that waited there is" : `${count(depth)} messages that waited there are`;
 }
 
 function percent(share) {
@@ -134,7 +156,7 @@ function limits() {
   return h("details", { class: "limits" },
     h("summary", {}, "When is something listed?"),
     h("div", { class: "limits-box panel" },
-      h("p", {}, "Rates are means over half a minute."),
+      h("p", {}, "Rates are means over half a minute, of a group's lag over five."),
       h("dl", {}, rules.map(([name, text]) =>
         h("div", { key: name + text }, h("dt", {}, name), h("dd", {}, text))))));
 }

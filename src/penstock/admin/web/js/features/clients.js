@@ -13,8 +13,8 @@ import { badge, empty } from "../widgets/ui.js";
 export function clientsTable(page, stats, speed, id = "clients") {
   const rows = stats.clients ?? [];
   const columns = [
-    { name: "client", title: "Client", cell: clientCell,
-      value: (row) => `${row.hostname} ${row.client_id} ${row.remote_address}` },
+    { name: "client", title: "Client", hint: "Its address, the host that it names, and its name for itself",
+      cell: clientCell, value: (row) => `${row.remote_address} ${row.hostname} ${row.client_id}` },
     { name: "agent", title: "User agent", value: (row) => row.user_agent || row.version },
     { name: "attributes", title: "Attributes",
       value: (row) => attributes(row).map(([text]) => text).join(" "),
@@ -40,9 +40,8 @@ export function clientsTable(page, stats, speed, id = "clients") {
 }
 
 function clientCell({ hostname, client_id: id, remote_address: address }) {
-  const host = hostname || address;
-  return h("span", { title: address }, host,
-    id && id !== hostname && id !== host.split(".")[0] && [" ", h("span", { class: "faint" }, id)]);
+  const names = [hostname, id !== hostname && id !== hostname.split(".")[0] && id].filter(Boolean);
+  return [address || hostname, names.map((name) => [" ", h("span", { class: "faint" }, name)])];
 }
 
 /** What a consumer has agreed on: [text, title, href] each. */

@@ -2,29 +2,27 @@
 
 import { h } from "../core/dom.js";
 import { count, rate, seconds } from "../core/format.js";
+import { lineTitle } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { fold, folds } from "../core/unfolded.js";
 import { sparkline } from "../widgets/chart.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, notice } from "../widgets/ui.js";
-import { outlook, slope } from "./catching_up.js";
+import { TITLES } from "./alerts.js";
 import { lags } from "./lags.js";
 import { pipelineLink, stateBadge } from "./pipelines.js";
+import { verdictBadge } from "./verdicts.js";
 
 const KINDS = {
   rocketmq: ["RocketMQ", "A consumer group of RocketMQ's clients"],
   log: ["log", "A reader of the log by its HTTP API, such as Spark"],
 };
-const LATER = { near: 1, unknown: 1e12, level: 1e13, growing: 1e14, stopped: 1e15 };
 
 /** The table of these groups (of /api/groups). */
 export function groupsTable(page, groups) {
   const pastOf = lags(page, groups);
-  const rows = groups.map((group) => {
-    const past = pastOf(group);
-    const change = slope(past.times, past.values);
-    return { ...group, name: nameOf(group), past, change, outlook: outlook({ ...group, change }) };
-  });
+  const rows = groups.map((group) =>
+    ({ ...group, name: nameOf(group), past: pastOf(group), change: group.verdict.growth }));
   const stale = rows.filter((row) => row.stale);
   return [
     stale.length > 0 && notice("warn", stale.map(staleLine)),
@@ -49,9 +47,11 @@ function lagTable(page, rows) {
     { name: "pipeline", title: "Pipeline", value: (row) => row.pipeline?.name, cell: ({ pipeline }) =>
       pipeline && [pipelineLink(pipeline), pipeline.state !== "running" && [" ", stateBadge(pipeline)]] },
     { name: "kind", title: "Kind", value: (row) => KINDS[row.kind][0], cell: kindBadge },
+    { name: "state", title: "State", early: true, hint: "By the rule of the overview",
+      value: ({ verdict }) => TITLES[verdict.kind], cell: ({ verdict }) => verdictBadge(verdict) },
     { name: "lag", title: "Lag", hint: "Messages in the log that the group has not committed yet",
       numeric: true, total: true, early: true, value: (row) => row.lag },
-    { name: "past", title: "Last hour", hint: "The lag over the last hour", value: (row) => row.change ?? 0,
+    { name: "past", title: pastTitle(rows), hint: "The lag over this time", value: (row) => row.change ?? 0,
       cell: (row) => sparkline(row.past.values, { title: `Lag of ${row.group}` }) },
     { name: "change", title: "Trend", hint: "How fast the lag grows or shrinks, over the last five minutes",
       numeric: true, value: (row) => row.change, cell: trend },
@@ -60,7 +60,7 @@ function lagTable(page, rows) {
     { name: "age", title: "Age", numeric: true, value: (row) => row.age, cell: ageCell,
       hint: "How long ago the group moved or had nothing to read" },
     { name: "outlook", title: "Caught up", hint: "When the lag will be gone, if it goes on like this",
-      early: true, value: (row) => row.outlook.seconds ?? LATER[row.outlook.state], cell: outlookCell },
+      early: true, numeric: true, value: ({ verdict }) => verdict.seconds, format: seconds },
     { name: "clients", title: "Clients", numeric: true, total: true, value: (row) => row.clients },
     { name: "nodes", title: "Nodes", numeric: true, value: (row) => row.nodes.length },
   ];
@@ -72,11 +72,19 @@ function lagTable(page, rows) {
     key: (row) => row.name,
     sort: "-lag",
     filter: rows.length > 5,
+    kind: ({ verdict }) => verdict.level,
     detail: (row) => folding.has(row.name) && nodesTable(page, row),
     empty: empty("No group reads a log",
       "RocketMQ's consumer groups are here as soon as they commit an offset, ",
       "and readers of the log (Spark, /log/commit) with their first commit."),
   });
+}
+
+/** How far back the longest of the lines goes. */
+function pastTitle(rows) {
+  const times = rows.map((row) => row.past.times).filter((each) => each.length > 1);
+  return lineTitle({ at: Math.max(0, ...times.map((each) => each.at(-1))),
+    since: Math.min(...times.map((each) => each[0])) });
 }
 
 function nameCell(row, folding) {
@@ -103,19 +111,6 @@ function trend({ change }) {
   if (Math.abs(change) < 0.05) return "level";
   const [sign, kind] = change > 0 ? ["+", "bad"] : ["−", "good"];
   return h("span", { class: `trend ${kind}` }, sign + rate(Math.abs(change)));
-}
-
-function outlookCell({ outlook: { state, seconds: left } }) {
-  switch (state) {
-    case "done": return badge("caught up", "good");
-    case "near": return badge("keeps up", "good");
-    case "shrinking": return `at this rate in ${seconds(left)}`;
-    case "reading": return `in ${seconds(left)}, if nothing new comes`;
-    case "level": return badge("stays behind", "warn");
-    case "growing": return badge("falling behind", "bad");
-    case "stopped": return badge("does not read", "bad");
-    default: return rate(null);
-  }
 }
 
 /** What a group is on each node. An offset counts the messages of a queue; most logs have queue 0 alone. */

@@ -5,7 +5,8 @@ export function addressOf({ broadcast_address: host, http_port: port }) {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** Whether the node did not answer the last look: it has no figures, and the warnings name it. */
+/** Whether the node did not answer the last look: its figures are old, or the warnings name it. */
 export function isSilent(live, address) {
-  return !live.row("", "", address) && live.message.includes(`//${address}/`);
+  return live.missing.some(({ node }) => node === address) ||
+    (!live.row("", "", address) && live.message.includes(`//${address}/`));
 }

@@ -3,14 +3,16 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
-import { charts, past } from "../core/last_hour.js";
+import { charts, hourTitle, past } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { measure } from "../core/speeds.js";
 import { channelActions, createAction } from "../features/actions.js";
 import { clientsTable } from "../features/clients.js";
 import { many } from "../features/consequences.js";
+import { bridge, channelWithLost, lostBadge, lostOf, staleKind } from "../features/lost.js";
 import { deferredTab, messagesTab } from "../features/messages.js";
 import { rewindAction } from "../features/messages/rewind.js";
+import { levelOf, verdictBadges, verdictsOn } from "../features/verdicts.js";
 import { sparkline } from "../widgets/chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, nodeLink, number, pausedBadge,
   rateColumn, sum, warning } from "../widgets/columns.js";
@@ -23,20 +25,22 @@ export default function channel(page) {
   const [topic, name] = page.names;
   page.title = `${topic} / ${name}`;
   page.follow({ topic });
-  const state = { page, topic, name, stats: null, isUnknown: false,
+  const state = { page, topic, name, stats: null, whole: null, isUnknown: false,
     nodes: measure(), clients: measure() };
   const hour = past(page, { topic, channel: name });
+  const bridged = bridge();
   let views = null;
 
   page.load(async (signal) => {
-    const stats = await found(topic, name, signal);
-    Object.assign(state, { stats, isUnknown: !stats });
+    const [stats, lost] = await Promise.all([found(topic, name, signal), lostOf(page, topic, signal)]);
+    const whole = bridged(channelWithLost(stats, lost, name), page.live.at);
+    Object.assign(state, { stats, whole, isUnknown: !whole });
     state.nodes.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
     state.clients.take((stats?.clients ?? []).map((each) => [clientKey(each), each.finish_count]));
   });
 
   return () => {
-    const { stats } = state;
+    const { whole: stats } = state;
     if (!stats) return [head(state), state.isUnknown ? unknown(state) : !page.error && loading()];
     views ??= tabViews(state, hour);
     const shown = [
@@ -80,7 +84,7 @@ function clientKey({ node, remote_address: address }) {
 
 // --- around the tabs -----------------------------------------------------------------------------
 
-function head({ page, topic, name, stats }) {
+function head({ page, topic, name, stats, whole }) {
   return [
     trail(["Topics", to.topics()], [topic, to.topic(topic)], [name, to.channel(topic, name)]),
     heading({
@@ -88,6 +92,8 @@ function head({ page, topic, name, stats }) {
       title: name,
       badges: [
         stats && pausedBadge(stats),
+        whole && lostBadge(whole),
+        verdictBadges(verdictsOn(page.live, topic, name).filter(({ kind }) => kind !== "paused")),
         name.endsWith("#ephemeral") &&
           badge("ephemeral", "", "In memory only; goes with its last consumer"),
       ],
@@ -106,11 +112,11 @@ function unknown({ page, topic, name }) {
 // --- overview ------------------------------------------------------------------------------------
 
 function overview(state, hour) {
-  const { page, topic, name, stats } = state;
+  const { page, topic, name, whole: stats } = state;
   return [
     figures(state, hour),
-    ...hints(stats),
-    section({ title: "The last hour", id: "charts" }, charts(hour)),
+    ...hints(state),
+    section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
     nodes(state),
     section({ title: "Client connections", id: "connections" },
       clientsTable(page, stats, (client) => state.clients.of(clientKey(client)))),
@@ -118,12 +124,13 @@ function overview(state, hour) {
   ];
 }
 
-function figures({ page, topic, name, stats }, hour) {
+function figures({ page, topic, name, whole: stats }, hour) {
   const live = page.live.row(topic, name) ?? {};
+  const kind = staleKind(stats);
   return tiles(
-    tile({ label: "Backlog", value: count(stats.depth), hint: `${count(stats.backend_depth)} on disk`,
+    tile({ label: "Backlog", value: count(stats.depth), kind, hint: `${count(stats.backend_depth)} on disk`,
       chart: sparkline(hour.depth, { title: "Backlog" }) }),
-    tile({ label: "In flight", value: count(stats.in_flight_count),
+    tile({ label: "In flight", value: count(stats.in_flight_count), kind,
       hint: `${count(stats.deferred_count)} deferred`,
       chart: sparkline(hour.in_flight, { title: "Messages in flight" }) }),
     tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
@@ -135,17 +142,19 @@ function figures({ page, topic, name, stats }, hour) {
     tile({ label: "Timed out", value: rate(live.timeouts), hint: `${short(stats.timeout_count)} so far`,
       chart: sparkline(hour.timeouts, { title: "Messages timed out a second" }) }),
     tile({ label: "Consumers", value: count(stats.client_count),
-      hint: `on ${many(stats.nodes.length, "node")}` }),
+      hint: `on ${many(stats.nodes.filter(({ lost }) => !lost).length, "node")}` }),
     latencyTile(stats));
 }
 
 /** What holds the channel up, where that can be seen. */
-function hints(stats) {
-  const { depth, paused } = stats;
+/** What holds the channel up where somebody answers. */
+function hints({ page, topic, name, stats }) {
+  const { depth, paused } = stats ?? {};
   if (!depth) return [];
   if (paused) return [notice("warn", `Paused: ${waiting(depth)} until it is unpaused.`)];
   if (!stats.client_count) {
-    return [notice("bad", `${waiting(depth)} and no consumer is connected.`)];
+    const level = levelOf(verdictsOn(page.live, topic, name));
+    return [notice(level || "warn", `${waiting(depth)} and no consumer is connected.`)];
   }
   return [lonely(stats), idle(stats.clients ?? [])];
 }
@@ -171,7 +180,7 @@ function waiting(number) {
   return `${many(number, "message")} ${number === 1 ? "waits" : "wait"}`;
 }
 
-function nodes({ page, name, stats, nodes: speeds }) {
+function nodes({ page, name, whole: stats, nodes: speeds }) {
   const columns = [
     nodeColumn(),
     ...channelColumns(),
@@ -183,7 +192,7 @@ function nodes({ page, name, stats, nodes: speeds }) {
   ].filter(Boolean);
   return section({ title: "Channel message queue", id: "nodes" }, table(page, {
     id: "nodes", columns, rows: stats.nodes, key: (row) => row.node, sort: "node",
-    totals: stats.nodes.length > 1, caption: `Channel ${name} on each node`,
+    totals: stats.nodes.length > 1, caption: `Channel ${name} on each node`, kind: staleKind,
   }));
 }
 

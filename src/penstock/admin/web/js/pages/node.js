@@ -3,11 +3,13 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { clock, count, rate, short } from "../core/format.js";
-import { charts, past } from "../core/last_hour.js";
+import { charts, hourTitle, past } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
 import { many } from "../features/consequences.js";
+import { staleKind } from "../features/lost.js";
+import { machineFacts, machines, portsText, versions } from "../features/machines.js";
 import { addressOf } from "../features/nodes.js";
 import { sparkline } from "../widgets/chart.js";
 import { warning } from "../widgets/columns.js";
@@ -27,9 +29,10 @@ export default function node(page) {
   page.title = name;
   page.follow({ node: name, level: "topics" });
   const state = { page, name, standing: null, problem: "", known: null, stats: null, at: 0,
-    asked: new Set(), topics: measure(), clients: measure() };
+    asked: new Set(), topics: measure(), clients: measure(), under: machines(name) };
   const hour = past(page, { node: name });
   page.load((signal) => look(state, signal), AGAIN_S);
+  page.load(state.under.load, AGAIN_S);
 
   return () => {
     const { standing, known, stats } = state;
@@ -40,11 +43,11 @@ export default function node(page) {
       head(state),
       standing !== ANSWERS && missing(state),
       warning(stats?.message, page),
-      described(known),
+      described(known, standing === ANSWERS ? state.under.of(name) : null),
       stats && figures(state, hour),
-      section({ title: "The last hour", id: "charts" }, charts(hour)),
+      section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
       graphs(page, { node: name }),
-      section({ title: "Topics", id: "topics" }, stats ? topics(state) : named(known)),
+      section({ title: "Topics", id: "topics" }, stats ? [topics(state), others(state)] : named(known)),
     ];
   };
 }
@@ -58,12 +61,24 @@ async function look(state, signal) {
     const { nodes } = await get("/api/nodes", {}, signal);
     state.known = (nodes ?? []).find((each) => addressOf(each) === name) ?? state.known;
   }
+  if (standing !== ANSWERS && !state.stats) await recall(state, signal);
   Object.assign(state, { standing, problem });
   if (standing !== ANSWERS) return;
   Object.assign(state, { stats: told, known: told.about, at: Date.now() / 1000 });
   const clients = told.topics.flatMap(({ channels }) => channels ?? []).flatMap((each) => each.clients ?? []);
   state.topics.take(told.topics.map((each) => [each.topic_name, each.message_count]));
   state.clients.take(clients.map((each) => [each.remote_address, each.finish_count]));
+}
+
+/** What a node told last that does not answer, if nsqadmin has kept it. */
+async function recall(state, signal) {
+  if (!settings.historyInterval) return;
+  const { nodes: [last] } = await get("/api/lost", { node: state.name }, signal);
+  if (!last) return;
+  state.known ??= {};
+  state.at = last.at;
+  state.stats = { topics: last.topics, total_clients: 0,
+    total_messages: last.topics.reduce((sum, each) => sum + each.message_count, 0) };
 }
 
 /** What is opened is not known yet: it is asked for at once. */
@@ -119,18 +134,18 @@ function missing({ standing, problem, stats, at }) {
     : "Below is what is known of it.");
 }
 
-function described(known) {
+function described(known, machine) {
   if (!known) return null;
   const lookupds = known.remote_addresses ?? [];
   return h("div", { class: "panel" }, facts([
+    ...machineFacts(machine),
     ["Host name", known.hostname],
     ["Broadcast address", known.broadcast_address],
-    ["TCP port", known.tcp_port],
-    ["HTTP port", known.http_port],
-    ["Version", known.version],
+    ["Ports", portsText(machine, known)],
+    known.version && ["Version", h("span", {}, versions(known.version, machine))],
     ["Region", known.topology_region],
     ["Zone", known.topology_zone],
-    settings.lookupds.length > 0 && ["Registered with", lookupds.length > 0
+    settings.lookupds.length > 0 && known.hostname != null && ["Registered with", lookupds.length > 0
       ? h("span", {}, lookupds.join(", "))
       : badge("no nsqlookupd", "warn")],
   ]));
@@ -140,6 +155,7 @@ function described(known) {
 
 function figures({ page, name, stats }, hour) {
   const live = page.live.row("", "", name) ?? {};
+  const kind = staleKind(live);
   const { topics } = stats;
   const channels = topics.reduce((sum, each) => sum + each.channel_names.length, 0);
   const held = (figure) => topics.reduce((sum, each) => sum + each.in_channels[figure], 0);
@@ -147,13 +163,13 @@ function figures({ page, name, stats }, hour) {
     tile({ label: "Topics", value: count(topics.length), hint: `with ${many(channels, "channel")}` }),
     tile({ label: "Consumers", value: count(stats.total_clients), hint: "connected to its channels" }),
     tile({ label: "Messages", value: short(stats.total_messages), hint: "published since it has started" }),
-    tile({ label: "Backlog", value: count(live.depth), hint: "waiting in topics and channels",
+    tile({ label: "Backlog", value: count(live.depth), kind, hint: "waiting in topics and channels",
       chart: sparkline(hour.depth, { title: "Backlog" }) }),
     tile({ label: "In", value: rate(live.in),
       chart: sparkline(hour.in, { title: "Messages published a second" }) }),
     tile({ label: "Out", value: rate(live.out),
       chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
-    tile({ label: "In flight", value: count(live.in_flight ?? held("in_flight_count")),
+    tile({ label: "In flight", value: count(live.in_flight ?? held("in_flight_count")), kind,
       hint: `${count(held("deferred_count"))} deferred` }));
 }
 
@@ -168,6 +184,14 @@ function topics({ page, name, stats, known, topics: published, clients }) {
       client: (each) => clients.of(each.remote_address),
     },
   });
+}
+
+/** The topics that nsqlookupd knows on a node that does not answer, and its last figures do not have. */
+function others({ standing, stats, known }) {
+  if (standing === ANSWERS) return null;
+  const told = new Set(stats.topics.map((each) => each.topic_name));
+  const left = (known?.topics ?? []).filter(({ topic }) => !told.has(topic));
+  return left.length > 0 && named({ topics: left });
 }
 
 /** The names alone, of a node that does not answer. */

@@ -2,14 +2,16 @@
 
 import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
-import { ago, count, rate } from "../core/format.js";
+import { ago, clock, count, rate } from "../core/format.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { fold, folds } from "../core/unfolded.js";
+import { staleKind } from "../features/lost.js";
+import { machineColumns, machines, portsText, reasons, versions } from "../features/machines.js";
 import { addressOf, isSilent } from "../features/nodes.js";
 import { warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
-import { badge, empty, heading, loading } from "../widgets/ui.js";
+import { badge, classes, empty, heading, loading } from "../widgets/ui.js";
 
 const AGAIN_S = 5;
 const TOPICS_SHOWN = 100;
@@ -18,7 +20,9 @@ export default function nodes(page) {
   page.title = "Nodes";
   const live = page.follow({ level: "topics" });
   const seen = new Map(); // address -> the node as it was last told of, and when
+  const under = machines();
   let told = null;
+  page.load(under.load, AGAIN_S);
 
   page.load(async (signal) => {
     told = await get("/api/nodes", {}, signal);
@@ -33,18 +37,19 @@ export default function nodes(page) {
     return [
       heading(title),
       warning(told.message, page),
-      nodeTable(page, rowsOf(told.nodes ?? [], seen, live)),
+      nodeTable(page, rowsOf(told.nodes ?? [], seen, live, under)),
     ];
   };
 }
 
 /**
  * The nodes that are there, those that were when this page was opened, and those that nsqadmin has
- * seen within the hour, of which nothing but the address is known.
+ * seen within the hour, of which nothing but the address and the backlog is known.
  */
-function rowsOf(nodes, seen, live) {
+function rowsOf(nodes, seen, live, under) {
   const listed = new Set(nodes.map(addressOf));
-  const lost = live.missing.filter((address) => !seen.has(address)).map((address) => [address, {}]);
+  const away = new Map(live.missing.map((each) => [each.node, each]));
+  const lost = [...away.keys()].filter((address) => !seen.has(address)).map((address) => [address, {}]);
   return [...seen, ...lost].map(([address, { node, at }]) => ({
     ...node,
     address,
@@ -53,6 +58,8 @@ function rowsOf(nodes, seen, live) {
     figures: live.row("", "", address),
     isGone: !listed.has(address),
     seenAt: at,
+    lost: away.get(address),
+    machine: listed.has(address) && !away.has(address) ? under.of(address) : null,
     isSilent: isSilent(live, address),
   }));
 }
@@ -68,14 +75,15 @@ function nodeTable(page, rows) {
     columns: [
       { name: "node", title: "Node", hint: "Broadcast address and HTTP port", value: (row) => row.address,
         cell: (row) => nameCell(row, folding) },
-      { name: "hostname", title: "Host name" },
+      ...machineColumns(),
       { name: "topics", title: "Topics", numeric: true, total: true,
         value: (row) => (row.version ? row.topics.length : null), cell: topicsCell },
       figure("depth", "Backlog", "Messages that wait in its topics and channels"),
       figure("in", "In", "Messages published to it a second", rate),
       figure("out", "Out", "Messages that consumers finish a second", rate),
       figure("in_flight", "In flight", "Messages that consumers have and have not finished"),
-      { name: "tcp_port", title: "TCP port", numeric: true, format: (port) => port ?? count(null) },
+      { name: "hostname", title: "Host name" },
+      { name: "ports", title: "Ports", value: (row) => portsText(row.machine, row) },
       { name: "version", title: "Version", cell: versionCell },
       has("topology_region") && { name: "topology_region", title: "Region" },
       has("topology_zone") && { name: "topology_zone", title: "Zone" },
@@ -88,11 +96,16 @@ function nodeTable(page, rows) {
     sort: "hostname",
     filter: rows.length > 5,
     totals: rows.length > 1,
-    kind: (row) => (row.isGone || row.isSilent ? "bad" : row.out_of_date ? "warn" : ""),
+    kind: (row) => classes(kindOf(row), row.figures && staleKind(row)),
     detail: (row) => folding.has(row.address) && detail(row),
     empty: empty("There is no node", "An nsqd is here as soon as it is registered: start it with ",
       h("code", {}, "--lookupd-tcp-address"), "."),
   });
+}
+
+function kindOf({ isGone, isSilent: isMute, machine, out_of_date: isOld }) {
+  if (isGone || isMute || (machine && machine.health !== "OK")) return "bad";
+  return isOld || (machine && reasons(machine).length > 0) ? "warn" : "";
 }
 
 function nameCell(row, folding) {
@@ -103,11 +116,14 @@ function nameCell(row, folding) {
       (row.seenAt ? `seen last ${ago(row.seenAt)}` : "it was within the last hour"))],
     !row.isGone && row.isSilent &&
       [" ", badge("no answer", "bad", "It is registered, but does not answer")],
+    row.lost && row.figures && [" ", badge(`as of ${clock(row.lost.at)}`, "",
+      `Its last figures, counted on until ${clock(row.lost.until)}`)],
   ];
 }
 
-function versionCell({ version, out_of_date: isOld }) {
-  return [version, isOld && [" ", badge("out of date", "warn", "Another node is of a newer version")]];
+function versionCell({ version, machine, out_of_date: isOld }) {
+  return [versions(version, machine),
+    isOld && [" ", badge("out of date", "warn", "Another node is of a newer version")]];
 }
 
 function lookupdsCell({ lookupds, isGone }) {

@@ -4,11 +4,12 @@ import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
 import { isSystem } from "../core/inner.js";
-import { charts, past } from "../core/last_hour.js";
+import { charts, hourTitle, past } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { alerts } from "../features/alerts.js";
 import { attention } from "../features/attention.js";
+import { lostBadge, staleKind } from "../features/lost.js";
 import { addressOf, isSilent } from "../features/nodes.js";
 import { sparkline } from "../widgets/chart.js";
 import { warning } from "../widgets/columns.js";
@@ -33,7 +34,7 @@ export default function overview(page) {
       warning(seen.nodes.message, page),
       totals(seen, live, hour),
       alerts(page, found(seen, live), live.beyond),
-      section({ title: "The last hour", id: "hour" }, charts(hour)),
+      section({ title: hourTitle(hour), id: "hour" }, charts(hour)),
       graphs(page, {}),
       live.at > 0 && busiest(page, [...live.rows()].filter(isOwnTopic)),
     ];
@@ -74,11 +75,9 @@ function found({ nodes: { nodes: told }, damage, letters, groups, pipelines, roc
   const nodes = (told ?? []).map((node) =>
     ({ address: addressOf(node), version: node.version, isOld: node.out_of_date }));
   const silent = nodes.map(({ address }) => address).filter((address) => isSilent(live, address));
-  const readers = [...live.rows()].filter(({ channel }) => channel.startsWith("@")).map((row) =>
-    ({ topic: row.topic, group: row.channel.slice(1), lag: row.depth, rate: row.out }));
   return attention({
-    queues: live.attention, nodes, silent, missing: live.missing, damage, letters,
-    groups: live.at ? readers : groups, pipelines, rocketmq, lag: settings.limits.lag,
+    queues: live.attention, nodes, silent, missing: live.missing, givenUp: live.givenUp, damage, letters,
+    groups: live.at ? [] : groups, pipelines, rocketmq,
   });
 }
 
@@ -90,7 +89,8 @@ function totals(seen, live, hour) {
   const told = seen.nodes.nodes ?? [];
   const missing = live.missing.length;
   const whole = live.row();
-  const nodes = [...live.rows()].filter(({ topic, node }) => node && !topic).length;
+  const away = new Set(live.missing.map(({ node }) => node));
+  const nodes = [...live.rows()].filter(({ topic, node }) => node && !topic && !away.has(node)).length;
   const known = whole ? whole.channels : seen.counter && channelsOf(seen.counter);
   return tiles(
     tile({ label: "Nodes", value: count(live.at ? nodes : told.length), href: to.nodes(),
@@ -105,15 +105,16 @@ function totals(seen, live, hour) {
 }
 
 /** A tile that leads to the topics, those with the most of it first. */
-function sum(label, value, column = null, chart = null) {
-  return tile({ label, value, chart, href: to.topics({ "topics.sort": column && `-${column}` }) });
+function sum(label, value, column = null, chart = null, kind = "") {
+  return tile({ label, value, chart, kind, href: to.topics({ "topics.sort": column && `-${column}` }) });
 }
 
 function flows(row, hour) {
-  const line = (values, tone, title) => sparkline(values, { tone, title: `${title}, the last hour` });
+  const line = (values, tone, title) => sparkline(values, { tone, title: `${title}, ${hourTitle(hour)}` });
+  const kind = staleKind(row);
   return [
-    sum("Backlog", short(row.depth), "waiting", line(hour.depth, "1", "Backlog")),
-    sum("In flight", short(row.in_flight), "in_flight", line(hour.in_flight, "2", "In flight")),
+    sum("Backlog", short(row.depth), "waiting", line(hour.depth, "1", "Backlog"), kind),
+    sum("In flight", short(row.in_flight), "in_flight", line(hour.in_flight, "2", "In flight"), kind),
     sum("In", rate(row.in), "in", line(hour.in, "1", "In")),
     sum("Out", rate(row.out), "out", line(hour.out, "2", "Out")),
   ];
@@ -140,7 +141,8 @@ function busiest(page, rows) {
       id: "busiest",
       caption: "The topics with the most traffic",
       columns: [
-        { name: "topic", title: "Topic", cell: ({ topic }) => h("a", { href: to.topic(topic) }, topic) },
+        { name: "topic", title: "Topic",
+          cell: (row) => [h("a", { href: to.topic(row.topic) }, row.topic), " ", lostBadge(row)] },
         figure("in", "In", "Messages published a second", rate),
         figure("out", "Out", "Messages that its channels are rid of a second", rate),
         figure("waiting", "Backlog", "Messages that wait in the topic and in its channels"),
@@ -151,6 +153,7 @@ function busiest(page, rows) {
       ],
       rows,
       key: ({ topic }) => topic,
+      kind: staleKind,
       sort: "-in",
       empty: "There is no topic yet",
     }));

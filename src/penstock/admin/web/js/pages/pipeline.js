@@ -3,6 +3,7 @@
 import { get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { ago, bytes, count, duration, rate, seconds, short } from "../core/format.js";
+import { hourTitle } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { stateBadge } from "../features/pipelines.js";
 import { chart } from "../widgets/chart.js";
@@ -35,7 +36,7 @@ export default function pipeline(page) {
       isUnknown && notice("warn", "The nodes have forgotten it: these are its last figures."),
       told.error && lastError(told),
       figures(told),
-      section({ title: "The last hour", id: "charts" }, charts(told.history)),
+      section({ title: hourTitle(told.history ?? { times: [] }), id: "charts" }, charts(told.history)),
       section({ title: "What it does", id: "about" }, described(told)),
     ];
   };

@@ -10,7 +10,7 @@ import {
 } from "../features/rocketmq/parts.js";
 import { groupActions } from "../features/rocketmq/group_actions.js";
 import { resetButton } from "../features/rocketmq/reset.js";
-import { verdictBadges } from "../features/rocketmq/verdicts.js";
+import { verdictBadges } from "../features/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, facts, heading, loading, section, tile, tiles, trail } from "../widgets/ui.js";

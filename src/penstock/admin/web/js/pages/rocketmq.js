@@ -15,7 +15,7 @@ import { createGroupButton } from "../features/rocketmq/group_actions.js";
 import { agoColumn, groupLink, systemButton, topicCell, topicLink, typeOf, version }
   from "../features/rocketmq/parts.js";
 import { createTopicButton } from "../features/rocketmq/topic_actions.js";
-import { levelOf, verdictColumn } from "../features/rocketmq/verdicts.js";
+import { levelOf, verdictColumn } from "../features/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, facts, heading, loading, section, tabOf, tabs, tile, tiles } from "../widgets/ui.js";

@@ -11,7 +11,7 @@ import { agoCell, agoColumn, groupLink, kindBadge, permBadge, queueColumn, versi
   from "../features/rocketmq/parts.js";
 import { rocketMessages } from "../features/rocketmq/messages.js";
 import { topicActions } from "../features/rocketmq/topic_actions.js";
-import { levelOf, verdictColumn } from "../features/rocketmq/verdicts.js";
+import { levelOf, verdictColumn, verdictsOn } from "../features/verdicts.js";
 import { number, rateColumn, warning } from "../widgets/columns.js";
 import { table } from "../widgets/table.js";
 import { badge, empty, heading, loading, section, tabOf, tabs, tile, tiles, trail } from "../widgets/ui.js";
@@ -22,6 +22,7 @@ const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title
 export default function rockettopic(page) {
   const [name] = page.names;
   page.title = name;
+  page.follow({ topic: name });
   const state = { page, name, told: null, channels: null, isUnknown: false, speeds: measure() };
   let messages = null;
 
@@ -119,7 +120,7 @@ function readers({ page, name, told: { groups }, channels }) {
     ...groups.map((each) => ({ ...each, name: each.group, dialect: "group" })),
     ...(channels ?? []).map((each) => ({ dialect: "channel", name: each.channel_name, tps: null,
       lag: each.depth + each.in_flight_count + each.deferred_count, members: each.client_count,
-      verdicts: ofChannel(each) })),
+      verdicts: verdictsOn(page.live, name, each.channel_name) })),
   ];
   const link = (row) => row.dialect === "group" ? groupLink(row.name)
     : h("a", { href: to.channel(name, row.name) }, row.name);
@@ -138,12 +139,6 @@ function readers({ page, name, told: { groups }, channels }) {
     kind: ({ verdicts }) => levelOf(verdicts),
     empty: empty("Nobody reads it", "No group has consumed from it, and none subscribes to it."),
   }));
-}
-
-/** NSQ's rule for a channel that nobody consumes. */
-function ofChannel({ depth, client_count: clients, paused }) {
-  if (!depth || clients || paused) return [];
-  return [{ kind: "unattended", level: depth >= settings.limits.backlog ? "bad" : "warn", depth, growth: 0 }];
 }
 
 function queues({ page, name, told, speeds }) {

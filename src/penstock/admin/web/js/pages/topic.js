@@ -3,8 +3,8 @@
 import { ApiError, get, pathOf } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate, short } from "../core/format.js";
-import { isOfGroup, isRetries, isSystem } from "../core/inner.js";
-import { charts, past } from "../core/last_hour.js";
+import { isDeadLetters, isOfGroup, isRetries, isSystem } from "../core/inner.js";
+import { charts, hourTitle, lineTitle, past } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { measure } from "../core/speeds.js";
@@ -13,17 +13,18 @@ import {
 } from "../features/actions.js";
 import { held, many } from "../features/consequences.js";
 import { groupsTable } from "../features/groups.js";
+import { bridge, lostBadge, lostOf, staleKind, withLost } from "../features/lost.js";
 import { messagesTab } from "../features/messages.js";
 import { publishAction } from "../features/messages/publish.js";
+import { levelOf, verdictBadges, verdictsOn } from "../features/verdicts.js";
 import { sparkline } from "../widgets/chart.js";
 import { channelColumns, latencyColumns, latencyTile, nodeColumn, number, pausedBadge, placeColumn,
   rateColumn, sum, warning } from "../widgets/columns.js";
 import { graphs } from "../widgets/graphite.js";
 import { table } from "../widgets/table.js";
-import { badge, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
+import { badge, classes, empty, heading, loading, notice, section, tabOf, tabs, tile, tiles, trail }
   from "../widgets/ui.js";
 
-const DEAD_LETTERS = /^%DLQ%|\.dead(#ephemeral)?$/; // as --dead-letter-topic calls them unless told
 const ROCKETMQ_AGAIN_S = 30;
 const LINES_MAX = 16;
 const TABS = [{ name: "overview", title: "Overview" }, { name: "messages", title: "Messages" }];
@@ -32,16 +33,18 @@ export default function topic(page) {
   const [name] = page.names;
   page.title = name;
   page.follow({ topic: name });
-  const state = { page, name, stats: null, readers: null, damage: [], isUnknown: false, isRocketmq: false,
-    speeds: measure(), hours: new Map() };
+  const state = { page, name, stats: null, whole: null, readers: null, damage: [], isUnknown: false,
+    isRocketmq: false, speeds: measure(), hours: new Map() };
   const hour = past(page, { topic: name });
   const nodes = () => state.stats?.nodes.map((each) => each.node);
+  const bridged = bridge();
   let messages = null;
 
   page.load(async (signal) => {
-    const [stats, readers] = await Promise.all([found(name, signal),
+    const [stats, lost, readers] = await Promise.all([found(name, signal), lostOf(page, name, signal),
       mayHaveReaders(page.live) ? readersOf(name, signal) : { problem: "", groups: [] }]);
-    Object.assign(state, { stats, readers, isUnknown: !stats });
+    const whole = bridged(withLost(stats, lost), page.live.at);
+    Object.assign(state, { stats, whole, readers, isUnknown: !whole });
     state.speeds.take((stats?.nodes ?? []).map((each) => [each.node, each.message_count]));
   });
 
@@ -57,13 +60,13 @@ export default function topic(page) {
   }
 
   return () => {
-    const { stats } = state;
-    if (!stats) return [head(state), state.isUnknown ? unknown(state) : !page.error && loading()];
+    const { whole } = state;
+    if (!whole) return [head(state), state.isUnknown ? unknown(state) : !page.error && loading()];
     const isOverview = tabOf(page, TABS) === "overview";
     if (!isOverview) messages ??= messagesTab(page, { topic: name, nodes });
     return [
       head(state),
-      warning(stats.message, page),
+      warning(whole.message, page),
       damaged(state),
       tabs(page, TABS),
       isOverview ? overview(state, hour) : messages(),
@@ -103,13 +106,14 @@ async function readersOf(name, signal) {
 
 // --- around the tabs -----------------------------------------------------------------------------
 
-function head({ page, name, stats, readers, isRocketmq }) {
+function head({ page, name, stats, whole, readers, isRocketmq }) {
   return [
     trail(["Topics", to.topics()], [name, to.topic(name)]),
     heading({
       kind: "Topic",
       title: name,
-      badges: [stats && pausedBadge(stats), ...kinds(name),
+      badges: [stats && pausedBadge(stats), whole && lostBadge(whole), ...kinds(name),
+        verdictBadges(verdictsOn(page.live, name, "").filter(({ kind }) => kind !== "paused")),
         isRocketmq && h("a", { href: to.rocketTopic(name) },
           badge("RocketMQ", "accent", "The same topic, as RocketMQ has it"))],
       tools: stats && [publishAction(page, stats), topicActions(page, stats, readers.groups.length)],
@@ -123,7 +127,7 @@ function kinds(name) {
       badge("ephemeral", "", "In memory only; goes with its last channel"),
     isSystem(name) && badge("system", "", "RocketMQ's broker keeps its own records here"),
     isRetries(name) && badge("retries", "", "Of a consumer group of RocketMQ"),
-    DEAD_LETTERS.test(name) && h("a", { href: to.deadletter(name) }, badge("dead letters", "accent")),
+    isDeadLetters(name) && h("a", { href: to.deadletter(name) }, badge("dead letters", "accent")),
   ];
 }
 
@@ -160,31 +164,33 @@ function innerTopic(name) {
 function overview(state, hour) {
   return [
     figures(state, hour),
-    !state.stats.nodes.length && nowhere(),
-    section({ title: "The last hour", id: "charts" }, charts(hour)),
+    !state.whole.nodes.length && nowhere(),
+    section({ title: hourTitle(hour), id: "charts" }, charts(hour)),
     nodes(state),
     channels(state),
     readers(state),
-    graphs(state.page, { topic: state.name, latency: state.stats.e2e_processing_latency }),
+    graphs(state.page, { topic: state.name, latency: state.whole.e2e_processing_latency }),
   ];
 }
 
-function figures({ page, name, stats }, hour) {
+function figures({ page, name, whole: stats }, hour) {
   const live = page.live.row(name) ?? {};
   const all = stats.channels ?? [];
+  const kind = staleKind(stats);
   return tiles(
-    tile({ label: "Backlog", value: count(stats.depth + sum(all, "depth")),
-      hint: `waiting, ${count(stats.depth)} of them in the topic itself` }),
-    tile({ label: "In channels", value: count(held(...all)),
-      hint: `held by ${many(all.length, "channel")}` }),
+    tile({ label: "Backlog", value: count(stats.depth + sum(all, "depth")), kind,
+      hint: `waiting, ${count(stats.depth)} of them in the topic itself`,
+      chart: sparkline(hour.waiting, { title: "Backlog" }) }),
+    tile({ label: "Unfinished", value: count(held(...all)), kind,
+      hint: `waiting, in flight or deferred in ${many(all.length, "channel")}` }),
     tile({ label: "In", value: rate(live.in), hint: `${short(stats.message_count)} so far`,
       chart: sparkline(hour.in, { title: "Messages published a second" }) }),
     tile({ label: "Out", value: rate(live.out), hint: "finished by its channels",
       chart: sparkline(hour.out, { title: "Messages finished a second" }) }),
-    tile({ label: "In flight", value: count(sum(all, "in_flight_count")),
+    tile({ label: "In flight", value: count(sum(all, "in_flight_count")), kind,
       hint: `${count(sum(all, "deferred_count"))} deferred` }),
     tile({ label: "Consumers", value: count(sum(all, "client_count")),
-      hint: `on ${many(stats.nodes.length, "node")}` }),
+      hint: `on ${many(stats.nodes.filter(({ lost }) => !lost).length, "node")}` }),
     latencyTile(stats));
 }
 
@@ -194,10 +200,12 @@ function nowhere() {
     h("a", { href: to.lookup() }, "Lookup"), " shows what the nsqlookupds still know of it.");
 }
 
-function nodes({ page, name, stats, speeds }) {
+function nodes({ page, name, whole: stats, speeds }) {
   if (!stats.nodes.length) return null;
   const columns = [
     nodeColumn(),
+    { name: "backlog", title: "Backlog", hint: "Messages that wait in the topic and in its channels",
+      numeric: true, total: true, value: (row) => row.depth + sum(row.channels ?? [], "depth") },
     number("depth", "In the topic", "Messages that wait in the topic itself: no channel has them yet"),
     placeColumn(),
     number("message_count", "Messages", "Published since the node has started"),
@@ -206,21 +214,23 @@ function nodes({ page, name, stats, speeds }) {
       total: () => count(stats.channels?.length ?? 0) },
     ...latencyColumns(stats),
     settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
-      numeric: true, cell: (row) => tombstoneAction(page, name, row.node, row) },
+      numeric: true, cell: (row) => !row.lost && tombstoneAction(page, name, row.node, row) },
   ].filter(Boolean);
   return section({ title: "Topic message queue", id: "nodes" }, table(page, {
     id: "nodes", columns, rows: stats.nodes, key: (row) => row.node, sort: "node",
-    totals: stats.nodes.length > 1, caption: `Topic ${name} on each node`,
+    totals: stats.nodes.length > 1, caption: `Topic ${name} on each node`, kind: staleKind,
   }));
 }
 
 function channels(state) {
-  const { page, name, stats } = state;
+  const { page, name, whole: stats } = state;
   const rows = stats.channels ?? [];
+  const judged = (row) => verdictsOn(page.live, name, row.channel_name);
   const live = (row) => page.live.row(name, row.channel_name);
   const [depth, ...others] = channelColumns();
   const columns = [
-    { name: "channel", title: "Channel", value: (row) => row.channel_name, cell: channelCell },
+    { name: "channel", title: "Channel", value: (row) => row.channel_name,
+      cell: (row) => channelCell(row, judged(row)) },
     depth,
     rows.length <= LINES_MAX && hourColumn(state),
     ...others,
@@ -234,14 +244,14 @@ function channels(state) {
   return section({ title: "Channel message queues", id: "channels", tools }, table(page, {
     id: "channels", columns, rows, key: (row) => row.channel_name, sort: "channel",
     filter: rows.length > 8, totals: rows.length > 1, caption: `Channels of topic ${name}`,
-    kind: (row) => (isStuck(row) ? "bad" : row.paused ? "warn" : ""),
+    kind: (row) => classes(levelOf(judged(row)), staleKind(row)),
     empty: empty("No channels", "Messages wait in the topic until there is one: a consumer that ",
       "subscribes creates it", settings.isAdmin && ", or you do, above", "."),
   }));
 }
 
 function hourColumn(state) {
-  return { name: "hour", title: "Last hour", hint: "The backlog over the last hour", plain: true,
+  return { name: "hour", title: lineTitle(state.page.live), hint: "The backlog over this time", plain: true,
     cell: ({ channel_name: channel }) =>
       sparkline(hourOf(state, channel).depth, { title: `Backlog of ${channel}` }) };
 }
@@ -252,16 +262,14 @@ function hourOf({ page, name, hours }, channel) {
   return hours.get(channel);
 }
 
-function isStuck(row) {
-  return row.depth > 0 && !row.client_count && !row.paused;
-}
-
-function channelCell(row) {
+function channelCell(row, verdicts) {
   const { topic_name: topic, channel_name: name } = row;
+  const isTold = verdicts.some(({ kind }) => kind === "paused");
   return [
     h("a", { href: to.channel(topic, name) }, name),
-    row.paused && [" ", badge("paused", "warn")],
-    isStuck(row) && [" ", badge("no consumers", "bad", "Messages wait, and nobody takes them")],
+    row.paused && !isTold && [" ", badge("paused", "warn")],
+    verdicts.length > 0 && [" ", verdictBadges(verdicts)],
+    " ", lostBadge(row),
   ];
 }
 

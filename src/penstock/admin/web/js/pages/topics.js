@@ -4,16 +4,19 @@ import { get } from "../core/api.js";
 import { h } from "../core/dom.js";
 import { count, rate } from "../core/format.js";
 import { isSystem } from "../core/inner.js";
+import { lineTitle } from "../core/last_hour.js";
 import { to } from "../core/router.js";
 import { settings } from "../core/settings.js";
 import { createForm } from "../features/actions.js";
+import { lostBadge, staleKind } from "../features/lost.js";
 import { systemButton } from "../features/rocketmq/parts.js";
 import { trends } from "../features/trends.js";
+import { levelOf, verdictBadges, verdictsOn } from "../features/verdicts.js";
 import { sparkline } from "../widgets/chart.js";
 import { warning } from "../widgets/columns.js";
 import { rates, smallGraph, timeframe, timeframeMenu } from "../widgets/graphite.js";
 import { table } from "../widgets/table.js";
-import { badge, empty, heading, loading, section } from "../widgets/ui.js";
+import { badge, classes, empty, heading, loading, section } from "../widgets/ui.js";
 
 const AGAIN_S = 10;
 const RATES_AGAIN_S = 60;
@@ -73,7 +76,13 @@ function rowsOf({ names, nodes, hidden, rates }, live) {
     nodes: nodes.get(topic) ?? 0,
     hidden: hidden.get(topic) ?? 0,
     graphite: rates.get(topic),
+    verdicts: worst(verdictsOn(live, topic)),
   }));
+}
+
+/** One badge is enough for a list: the page of the topic has them all. */
+function worst(verdicts) {
+  return verdicts.filter(({ level }) => level === levelOf(verdicts)).slice(0, 1);
 }
 
 function topicTable(page, rows, trend, tools) {
@@ -83,7 +92,7 @@ function topicTable(page, rows, trend, tools) {
     caption: "All topics",
     columns: [
       { name: "topic", title: "Topic", cell: nameCell },
-      ...(settings.historyInterval ? figureColumns(trend) : []),
+      ...(settings.historyInterval ? figureColumns(page, trend) : []),
       figure("nodes", "Nodes", "Nodes that have it and are not tombstoned for it"),
       ...(hasGraphite ? graphiteColumns(page) : []),
     ],
@@ -93,19 +102,19 @@ function topicTable(page, rows, trend, tools) {
     filter: true,
     tools,
     totals: page.live.at > 0 && rows.length > 1,
-    kind: (row) => (isInactive(row) ? "faint" : ""),
+    kind: (row) => (isInactive(row) ? "faint" : classes(levelOf(row.verdicts), staleKind(row))),
     empty: empty("There is no topic yet", settings.isAdmin
       ? "Create one below; a producer that publishes to it creates it as well."
       : "A producer that publishes to one creates it."),
   });
 }
 
-function figureColumns(trend) {
+function figureColumns(page, trend) {
   return [
     figure("waiting", "Backlog", "Messages that wait in the topic and in its channels"),
     figure("in", "In", "Messages published a second", rate),
-    { name: "trend", title: "Last hour", hint: "Messages published a second", plain: true, value: () => "",
-      cell: ({ topic }) => h("div", { class: "table-line" }, sparkline(trend(topic))) },
+    { name: "trend", title: lineTitle(page.live), hint: "Messages published a second", plain: true,
+      value: () => "", cell: ({ topic }) => h("div", { class: "table-line" }, sparkline(trend(topic))) },
     figure("out", "Out", "Messages that its channels are rid of a second", rate),
     figure("in_flight", "In flight", "Messages that consumers have and have not finished"),
     figure("requeues", "Requeued", "Messages given back by consumers a second", rate),
@@ -136,10 +145,20 @@ function nameCell(row) {
   return [
     h("a", { href: to.topic(row.topic) }, row.topic),
     row.paused > 0 && [" ", badge("paused", "warn")],
+    row.verdicts.filter(({ kind, names }) => kind !== "paused" || names.length > 1)
+      .map((each) => [" ", topicVerdict(each)]),
+    " ", lostBadge(row),
     row.hidden > 0 && [" ", badge(`tombstoned on ${count(row.hidden)}`, "warn",
       "Consumers are not sent there")],
     isInactive(row) && [" ", badge("inactive", "", "nsqlookupd knows it, but no node has it")],
   ];
+}
+
+/** A verdict with the channel or group that it is about. */
+function topicVerdict(verdict) {
+  const [topic, channel = ""] = verdict.names;
+  const href = channel.startsWith("@") ? to.topic(topic) : to.channel(topic, channel);
+  return channel ? h("a", { href, title: channel }, verdictBadges([verdict])) : verdictBadges([verdict]);
 }
 
 function isInactive({ nodes, hidden, depth }) {

@@ -8,7 +8,7 @@
 import { h, render } from "../core/dom.js";
 import { clock, count, duration, rate } from "../core/format.js";
 import { nearest, timeTicks, valueTicks } from "./axis.js";
-import { areaPath, linePath } from "./lines.js";
+import { areaPath, linePath, runs } from "./lines.js";
 
 export { sparkline } from "./sparkline.js";
 
@@ -42,6 +42,7 @@ let isDue = false;
  *   times: number[],                 unix seconds, ascending
  *   series: {name: string, values: (number|null)[], tone?: string}[],
  *                                    one value for each time, null for a gap; tone is "1" to "6"
+ *   partial?: number[],              more than 0 where the values are not all of that time: a grey ground
  *   height?: number,                 of the plot, in pixels
  * }} spec  drawn anew when a list is another one, or has grown
  */
@@ -167,6 +168,8 @@ function plotOf({ spec, width, hidden }) {
   const xAt = (at) => x(spec.times[at]);
   return {
     width, height, left, right, ground, x, y, start, end, ticks,
+    partial: runs((spec.partial ?? []).map((each) => each || null))
+      .map(([first, last]) => [xAt(first), Math.max(xAt(last), xAt(first) + 2)]),
     isEmpty: spec.times.length > 0 && !spec.series.some(({ values }) => lastPlace(values) >= 0),
     times: timeTicks(start, end, Math.max(1, Math.floor((right - left) / TIME_ROOM))),
     lines: lines.map((line) => ({
@@ -194,6 +197,8 @@ function picture(state, at) {
     onblur: () => point(null),
     onkeydown: (event) => step(state, event),
   },
+  plot.partial.map(([from, to]) => h("rect", { key: `partial ${from}`, class: "partial",
+    x: from, y: ABOVE, width: to - from, height: plot.ground - ABOVE })),
   axes(plot),
   plot.isEmpty ? emptiness(plot) : plot.lines.map(shape),
   at >= 0 && !plot.isEmpty && crosshair(plot, spec.times[at], at));
@@ -251,9 +256,11 @@ function step({ spec: { times } }, event) {
 }
 
 /** What the chart says to who cannot see it: the values at a place, or the newest. */
-function told({ title, unit, times, series }, at) {
+function told({ title, unit, times, series, partial = [] }, at) {
   const when = at < 0 ? "now" : `at ${clock(times[at])}`;
   const values = series.map(({ name, values }) =>
     `${name} ${UNITS[unit].text(values[at < 0 ? lastPlace(values) : at])}`);
-  return `${title}, ${when}: ${values.join(", ")}`;
+  const place = at < 0 ? lastPlace(partial) : at;
+  const mark = partial[place] > 0 ? ", partial: a node does not answer" : "";
+  return `${title}, ${when}: ${values.join(", ")}${mark}`;
 }

@@ -3,6 +3,7 @@
 import { h } from "../core/dom.js";
 import { count, duration, rate } from "../core/format.js";
 import { to } from "../core/router.js";
+import { lostBadge } from "../features/lost.js";
 import { badge, notice, tile } from "./ui.js";
 
 /** A column of whole numbers: `figure` is the key in the row. */
@@ -17,7 +18,7 @@ export function nodeColumn() {
     name: "node",
     title: "Node",
     value: (row) => `${row.hostname} ${row.node}`,
-    cell: (row) => [nodeLink(row), row.paused && [" ", badge("paused", "warn")]],
+    cell: (row) => [nodeLink(row), row.paused && [" ", badge("paused", "warn")], " ", lostBadge(row)],
   };
 }
 

@@ -29,7 +29,7 @@ export function areaPath(values, x, y, ground) {
 }
 
 /** Where values without a gap begin and end: pairs of places. */
-function runs(values) {
+export function runs(values) {
   const found = [];
   values.forEach((value, at) => {
     if (value == null) return;

@@ -14,7 +14,7 @@ import { table } from "./table.js";
 import { badge, empty, loading } from "./ui.js";
 
 const FEW = 3;
-const OPEN_MAX = 32; // as nsqadmin's cluster/node_topics.py has it
+const OPEN_MAX = 32; // as nsqadmin's nodes/node_topics.py has it
 
 /** The names of the topics that are open, of which nsqadmin is to tell the channels. */
 export function openTopics(page, topics = []) {
@@ -39,12 +39,13 @@ export function tree(page, { node, topics, hidden, speeds }) {
     columns: [
       { name: "topic", title: "Topic", value: names,
         cell: (row) => topicCell(row, folding, hidden.has(row.topic_name)) },
+      figure("backlog", "Backlog", "Messages that wait in the topic and in its channels",
+        (row) => row.depth + row.in_channels.depth),
       number("depth", "In the topic", "Messages that wait in the topic itself"),
       placeColumn(),
       number("message_count", "Messages", "Published since the node has started"),
       rateColumn("in", "In", "Messages published a second", speeds.topic),
       figure("channels", "Channels", "", (row) => row.channel_names.length),
-      figure("held", "In channels", "Messages that wait in its channels", (row) => row.in_channels.depth),
       figure("clients", "Consumers", "", (row) => row.in_channels.client_count),
       ...latencies(topics.find((each) => each.e2e_processing_latency?.percentiles)),
       settings.isAdmin && settings.lookupds.length > 0 && { name: "tombstone", title: "", plain: true,
