@@ -25,7 +25,8 @@ export function levelOf(verdicts) {
 
 /** The column of a table whose rows have verdicts. */
 export function verdictColumn() {
-  return { name: "state", title: "State", early: true, hint: "What wants attention, by the rule of the overview",
+  return { name: "state", title: "State", early: true,
+    hint: "What wants attention, by the rule of the overview",
     value: ({ verdicts }) => verdicts.map(({ kind }) => TITLES[kind]).join(" "),
     cell: ({ verdicts }) => verdictBadges(verdicts) };
 }
