@@ -26,7 +26,7 @@ from tests.programs.rocketmq.signing_client import SigningClient
 from tests.unit.rocketmq.raw_client import RawClient
 
 POLL_S = 0.05
-START_S_MAX = 60.0
+START_S_MAX = 120.0
 STOP_S_MAX = 20.0
 BROKER = "broker-a"
 CLUSTER = "DefaultCluster"
