@@ -1,6 +1,6 @@
 """Places in a topic's log over several nodes, and the text by which a request goes on there.
 
-A log has offsets of its own on each node, so a place in all of them is an offset a node:
+Each node counts the offsets of its log by itself, so a place in all of them is an offset a node:
 ``after:127.0.0.1:4151@17-17,…``.
 """
 
@@ -18,7 +18,7 @@ _PLACE: Final = re.compile(r"([^@,]{1,300})@([0-9]{1,19})-([0-9]{1,19})")
 
 
 class Place(NamedTuple):
-    """The rest to read on a node: from `at` up to, not including, `end`."""
+    """The offsets that are still to be read on a node: `at` up to, not including, `end`."""
 
     node: str
     at: int

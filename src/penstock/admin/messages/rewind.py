@@ -18,13 +18,13 @@ from penstock.cluster.fanout import Warnings, try_all
 from penstock.net.http.server.service import Request
 from penstock.nsq.http_api import ApiError, Query
 
-OLD: Final = "does not tell what a rewind would do: it is of an older version"
+OLD: Final = "cannot preview a rewind: it is of an older version"
 GONE: Final = "does not hold the offset {} any more: nothing was changed there, look again"
 _MISSING: Final = ("TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND")
 
 
 class Effect(Struct):
-    """A node's forecast: the place, and how many messages are delivered, again or skipped."""
+    """The answer of a node: the place, and the messages that are delivered, again, or never."""
 
     offset: int
     delivered: int

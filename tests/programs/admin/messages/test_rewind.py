@@ -68,7 +68,7 @@ async def test_a_node_of_an_older_version(site: Site) -> None:
     site.ours.answers["/channel/seek"] = error_response(405, "METHOD_NOT_ALLOWED")
     status, plan = await site.get("/api/rewind?topic=t&channel=c&from=oldest")
     assert (status, plan["nodes"]) == (200, [])
-    assert f"{site.node} does not tell what a rewind would do" in plan["message"]
+    assert f"{site.node} cannot preview a rewind" in plan["message"]
     assert f"{site.go} keeps no log to look into" in plan["message"]
 
 

@@ -2,7 +2,7 @@
 
 A path has names (``.name``, ``["any name"]``), places of an array (``[0]``) and ``[*]`` or ``.*``
 for all there are; the ``$`` in front may be left out. Without an operator the field must be there,
-else some value at the path must be so. A value is JSON; what is none is a text.
+else some value at the path must be so. A value is JSON; anything else stands for itself as text.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def condition(body: WalkBody) -> Condition | None:
 
 
 async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place]:
-    """The range to read on each node, as far as its log holds it.
+    """The offsets that are to be read on each node, as far as its log holds them.
 
     ApiError 400, 404, 501; raises NoAnswerError.
     """
@@ -51,7 +51,7 @@ async def places(nodes: Nodes, body: WalkBody, warnings: Warnings) -> list[Place
         first = await begin(nodes.asker, logs, body.from_, warnings)
         last = await begin(nodes.asker, logs, body.until, warnings)
         return [Place(node, at, last[node]) for node, at in first.items() if node in last]
-    warnings.add(f"{node} is not searched any further: it does not tell of its log"
+    warnings.add(f"{node} is not searched any further: its log cannot be asked for"
                  for node in known if node not in logs.held)  # fmt: skip
     return [
         Place(node, logs.clamped(node, at), min(end, logs.held[node].end))

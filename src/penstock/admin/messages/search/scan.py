@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Their number."""
+        """The number of messages."""
         return self.stretch.next - self.stretch.first
 
 

@@ -1,8 +1,8 @@
 """A bounded walk over a topic's logs: what matches is handed on, and where it stopped is known.
 
-One request looks at so many messages and bytes for so long; the answer says where the next one goes
-on. So a search of any length shows its progress, and ends as soon as nobody asks any more. Needs
-numpy; import it late.
+One request looks at a bounded number of messages and bytes for a bounded time, and the answer says
+where the next one goes on. So a search of any length shows its progress, and ends as soon as nobody
+asks any more. Needs numpy; import it late.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Handle = Callable[[Sequence[Hit]], Awaitable[None]]
 
 
 class Walk:
-    """One request's part of a walk. What it has come to is true also after an exception."""
+    """One request's part of a walk. Its figures are right also after an exception."""
 
     def __init__(self, asker: Asker, topic: str, places: Sequence[Place]) -> None:
         self._scan = Scan(asker, topic, places)
@@ -79,7 +79,7 @@ class Walk:
 
     @property
     def places(self) -> list[Place]:
-        """The rest on each node."""
+        """The places that are left, one a node."""
         return [place for place in self._places.values() if place.at < place.end]
 
     @property

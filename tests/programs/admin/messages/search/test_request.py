@@ -25,7 +25,7 @@ async def test_where_an_answer_ended_within_what_is_held(pair: Pair) -> None:
     nodes, warnings = Nodes(pair.running.admin.cluster), Warnings()
     text = f"scan:{pair.names[0]}@3-99,gone:1@0-9"
     assert await places(nodes, WalkBody("t", from_=text), warnings) == [Place(pair.names[0], 3, 20)]
-    assert warnings.errors == ["gone:1 is not searched any further: it does not tell of its log"]
+    assert warnings.errors == ["gone:1 is not searched any further: its log cannot be asked for"]
     with pytest.raises(ApiError, match="NODE_NOT_FOUND"):
         await places(nodes, WalkBody("t", from_="scan:gone:1@0-9"), warnings)
 

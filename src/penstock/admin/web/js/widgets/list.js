@@ -140,7 +140,7 @@ function isAside(event) {
   return isOnPart || getSelection().toString() !== "";
 }
 
-/** What a message is called in the query: on several nodes there are messages of the same offset. */
+/** The name of a message in the query: on several nodes there are messages of the same offset. */
 function nameOf({ node, offset, id }) {
   return node ? id : String(offset);
 }

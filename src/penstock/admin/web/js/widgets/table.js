@@ -108,7 +108,7 @@ function headCell(id, column, order, byDefault) {
   const isSorted = order.replace("-", "") === name;
   const isDown = order.startsWith("-");
   const look = { key: name, scope: "col", title: hint, class: numeric ? "number" : null };
-  if (column.plain) return h(title ? "th" : "td", title ? look : { ...look, scope: null }, title);
+  if (column.plain) return h("th", look, title || h("span", { class: "hidden" }, "Actions"));
   const next = isSorted ? (isDown ? name : `-${name}`) : numeric ? `-${name}` : name;
   const choose = () => setQuery({ [`${id}.sort`]: next === byDefault ? null : next });
   return h("th", { ...look, "aria-sort": isSorted ? (isDown ? "descending" : "ascending") : null },

@@ -15,13 +15,13 @@ export function move(from, order = null) {
   step({ from, order, open: null });
 }
 
-/** What the API calls the time in a field of type datetime-local; empty while there is none. */
+/** The API's text for the time in a field of type datetime-local; empty while there is none. */
 export function timeOf(local) {
   const ms = new Date(local).getTime();
   return Number.isFinite(ms) && ms >= 0 ? `time:${ms}` : "";
 }
 
-/** The other way round. */
+/** The time of such a text, for a field of type datetime-local. */
 export function localOf(text) {
   const found = TIME.exec(text ?? "");
   return found ? localTime(Number(found[1])) : "";
