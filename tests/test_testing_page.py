@@ -23,7 +23,7 @@ def test_its_programs_pass(tmp_path: Path) -> None:
         (tmp_path / found[1]).write_text(text)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert f"{len(programs)} passed" in done.stdout, done.stdout + done.stderr
 
