@@ -55,7 +55,7 @@ async def command_of(client: str) -> tuple[list[str], dict[str, str]]:
     constants = {name: getattr(flow, name) for name in dir(flow) if name.isupper()}
     text = json.dumps(constants, default=sorted)
     env = {"NODE_PATH": str(modules), "FLOW": text}
-    return ["node", str(HERE / "run_nsqjs.js")], env
+    return ["node", str(HERE / "run_nsqjs.cjs")], env
 
 
 async def play(client: str, mode: str, nsqd: Daemon, lookupd: Daemon, ca: Path) -> dict[str, int]:

@@ -48,7 +48,7 @@ def client_of(name: str, home: Path) -> Client:
         command = [sys.executable, str(HERE / "run_rocketmq_cpp.py")]
         return Client(name, command, env={"HOME": str(home)})  # where it writes its logs
     env = {"NODE_PATH": str(npm.modules_of(ALI_ONS)), "FLOW": json.dumps(constants())}
-    return Client(name, ["node", str(HERE / "run_ali_ons.js")], env)
+    return Client(name, ["node", str(HERE / "run_ali_ons.cjs")], env)
 
 
 @pytest.fixture(scope="module")

@@ -129,6 +129,8 @@ class Segment:
         """About how many bytes of the file lie behind the messages before ``offset``."""
         if offset >= self.next_offset:
             return 0
+        if not len(self.index):  # no batch of it can be read
+            return self.file.size
         number = self.index.block_of(offset)
         start, end = self.span(number)
         first = self.index.offsets[number]

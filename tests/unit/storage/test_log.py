@@ -612,6 +612,20 @@ def test_bytes_from_an_offset_on(disk: FaultyDisk, file_bytes: int) -> None:
         assert steps == sorted(steps, reverse=True)
 
 
+def test_a_first_segment_of_which_nothing_can_be_read_counts_whole(disk: FaultyDisk) -> None:
+    log = new_log(disk, max_bytes_per_file=300)
+    fill(log, *[1] * 20)
+    log.close()
+    first, second = disk.paths(".log")[:2]
+    for path in (first, first.replace(".log", ".index"), second.replace(".log", ".index")):
+        disk.remove(path)
+    disk.overwrite(second, b"x" * len(disk.content(second)))
+    damaged = reopen(disk, LogOptions(max_bytes_per_file=300))[0]
+    steps = [damaged.bytes_from(offset) for offset in range(21)]
+    assert steps == sorted(steps, reverse=True)
+    assert steps[0] == damaged.nbytes
+
+
 def test_what_is_not_written_yet_counts_too(disk: FaultyDisk) -> None:
     log = new_log(disk, durability=Durability.MEMORY)
     fill(log, 3)
