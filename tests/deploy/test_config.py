@@ -6,9 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from penstock.testing.daemons import run_nsqlookupd
 
 from .manifests import ROOT
 
@@ -17,13 +20,23 @@ SAMPLES = sorted(CONFIG.iterdir())
 TIMEOUT_S = 60.0
 
 
-def elsewhere(sample: Path, home: Path) -> Path:
-    """A copy whose ports are free ones of this host alone, and whose folders are below ``home``."""
+@pytest.fixture(scope="module")
+def lookupd() -> Iterator[str]:
+    """The HTTP address of an nsqlookupd, as the samples expect one."""
+    with run_nsqlookupd() as daemon:
+        yield daemon.http
+
+
+def elsewhere(sample: Path, home: Path, lookupd: str) -> Path:
+    """A copy whose ports are free ones of this host alone, whose nsqlookupd is ``lookupd``, and
+    whose folders are below ``home``.
+    """
     text = re.sub(
         r'^(\w*_address = )"[\d.]+:\d+"', r'\1"127.0.0.1:0"', sample.read_text(), flags=re.M
     )
     text = re.sub(r"^listenPort=\d+", "listenPort=0", text, flags=re.M)
     text = text.replace("bindAddress=0.0.0.0", "bindAddress=127.0.0.1")
+    text = text.replace("127.0.0.1:4161", lookupd)
     text = text.replace("namesrvAddr=127.0.0.1:9876", "namesrvAddr=")
     copy = home / sample.name
     copy.write_text(text.replace("/var/lib/penstock", str(home)))
@@ -32,7 +45,7 @@ def elsewhere(sample: Path, home: Path) -> Path:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: str(sample.name))
 def test_the_daemon_starts_on_its_sample_and_finds_nothing_strange(
-    sample: Path, tmp_path: Path
+    sample: Path, tmp_path: Path, lookupd: str
 ) -> None:
     program = sample.stem
     (tmp_path / program).mkdir()
@@ -42,7 +55,7 @@ def test_the_daemon_starts_on_its_sample_and_finds_nothing_strange(
         "-m",
         f"penstock.cli.{program}",
         flag,
-        str(elsewhere(sample, tmp_path)),
+        str(elsewhere(sample, tmp_path, lookupd)),
     ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as daemon:
         assert daemon.stderr is not None

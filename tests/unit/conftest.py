@@ -23,7 +23,7 @@ class _Guard:
     is_on = False
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _REFUSED and self.is_on:
+        if self.is_on and event in _REFUSED:  # at the interpreter's end the names are gone
             pytest.fail(f"{event}: a test with a process or a port belongs below tests/programs")
 
 
