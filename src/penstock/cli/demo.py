@@ -50,7 +50,8 @@ def run_demo(rate: int, events: int | None, *, keep: bool, stay: bool) -> None:
     try:
         _play(demo, board, display, stay=stay)
     except KeyboardInterrupt:
-        print(f"Stopped before the end; nothing was proven. The logs are in {folder}")
+        proven = "" if demo.is_proven else "; nothing was proven"
+        print(f"Stopped before the end{proven}. The logs are in {folder}")
         sys.exit(130)
     if keep:
         print(places(folder))
@@ -69,6 +70,7 @@ def _play(demo: _Demo, board: Board, display: Display, *, stay: bool) -> None:
         if stay:
             display.close()
             conclude(carriers, demo.published.done, demo.consumed.done, elapsed_s)
+            demo.is_proven = True
             demo.stay()
     finally:
         board.doing = "stopping the services"
@@ -105,6 +107,7 @@ class _Demo:
         self._carriers: list[dict[str, Any]] = []
         self._consumed = 0
         self._admin = ""
+        self.is_proven = False
         self.crew = Crew(board, display)
         self.published = Gauge("published", events)
         self.consumed = Gauge("consumed", events)
@@ -136,8 +139,8 @@ class _Demo:
 
     def stay(self) -> None:
         """Leave the services up until Ctrl-C. Raises ServiceError when one dies."""
-        print(f"nsqadmin is at {self._admin} until Ctrl-C", flush=True)
         try:
+            print(f"nsqadmin is at {self._admin} until Ctrl-C", flush=True)
             while True:
                 self.crew.check()
                 time.sleep(_TICK_S)
