@@ -21,6 +21,7 @@ from penstock.broker.topic import Topic
 from penstock.core.clock import Clock
 from penstock.core.errors import DiskFullError, ExitingError, StorageError
 from penstock.core.units import MILLISECOND, SECOND
+from penstock.net.wakefulness import Wakefulness
 from penstock.node.sync_place import SyncPlace
 from penstock.storage.durability import Durability
 from penstock.storage.log import Log
@@ -78,6 +79,7 @@ class Commits:
         self._gathering: dict[Topic, _Gathering] = {}
         self._place = SyncPlace(clock)
         self._loop = asyncio.get_running_loop()
+        self._wakefulness = Wakefulness(self._loop)
 
     def publish(
         self,
@@ -126,6 +128,8 @@ class Commits:
         self._note(topic, _WRITE, error)
         _serve(topic, now)
         self._sync_if_due(topic, now)
+        # Its producer waits for the OK and publishes again at once.
+        self._wakefulness.extend()
         return error
 
     def hold(self) -> None:
