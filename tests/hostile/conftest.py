@@ -57,9 +57,13 @@ class Victim:
 
     @property
     def rss(self) -> int:
-        """Resident memory in bytes."""
-        text = Path(f"/proc/{self.daemon.pid}/status").read_text()
-        return int(text.split("VmRSS:")[1].split()[0]) * 1024
+        """Resident memory in bytes, less what is mapped from files, once it has imported numpy: a
+        daemon does so behind its first answers.
+        """
+        process = Path(f"/proc/{self.daemon.pid}")
+        assert wait_until(lambda: "_multiarray_umath" in (process / "maps").read_text())
+        text = (process / "status").read_text()
+        return int(text.split("RssAnon:")[1].split()[0]) * 1024
 
     @property
     def open_files(self) -> int:
