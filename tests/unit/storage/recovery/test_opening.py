@@ -174,6 +174,23 @@ def test_offsets_rise_although_the_newest_segment_lost_its_name() -> None:
     assert everything(reopen(disk)[0])[5] == frames(written)[5]
 
 
+def test_a_segment_that_could_not_be_made_hides_nothing_after_a_restart() -> None:
+    disk = new_disk()
+    log = new_log(disk, max_bytes_per_file=300)
+    written = fill(log, 1, 1)
+    disk.fail("remove", within=f"{2:020d}.index")  # of an earlier segment, as the new one is made
+    with pytest.raises(StorageError):
+        fill(log, 9)
+    written += fill(log, 1)  # which fits into the first one
+    assert disk.list(DIRECTORY).count(f"{2:020d}.log") == 1
+    written += fill(log, 9)
+    log, _ = reopen(disk)
+    assert everything(log) == frames(written)
+    found = [log.batch_at(offset) for offset in range(log.next_offset)]
+    assert [each and each.first_offset for each in found] == [0, 1, 2, *[3] * 9]
+    assert f"{2:020d}.log" not in disk.list(DIRECTORY)
+
+
 def test_overlapping_segments_give_each_offset_once() -> None:
     disk = new_disk()
     written = fill(new_log(disk), 3)
