@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final, Protocol
 
 from penstock.core.errors import (
@@ -140,7 +141,7 @@ class Log:
         self.synced_offset = 0  # everything below is known to be synced
         self.next_offset = self.append_offset = segments[-1].next_offset
         self._segments = segments
-        self._starts = [segment.first_offset for segment in segments]
+        self._starts = _starts(segments)
         self._cache = cache
         self._tail = Tail(options.mem_queue_size)
         self._unwritten: list[Batch] = []
@@ -604,3 +605,12 @@ class Log:
             self.disk.remove_tree(doomed)
         except StorageError as error:
             logger.warning("%s: left for the next start to remove - %s", doomed, error)
+
+
+def _starts(segments: Sequence[Segment]) -> list[int]:
+    """The offsets from which on each segment is to be looked into.
+
+    One that could not be made, or lost all it had, may begin where the one before had gone on.
+    """
+    ends = accumulate((segment.next_offset for segment in segments), max, initial=0)
+    return [max(segment.first_offset, end) for segment, end in zip(segments, ends, strict=False)]

@@ -154,24 +154,21 @@ class _Recovery:
         for first, following in zip_longest(firsts, firsts[1:]):
             path = os.path.join(self._directory, segment_name(first))
             if following is not None and following <= self._known.start:
-                # A power cut has brought it back; perhaps not all, which would look like a loss.
-                self._remove(path)
+                self._finish_deleting(path)
                 continue
             segment = Segment(self._disk.open(path), first, self._id_base)
             segment.damage = self._damage
             before = self.segments[-1].next_offset if self.segments else first
             indexed = self._load_index(segment)
-            if not segment.size and first < before:
-                # It failed as it was made, so an earlier one went on, whose messages it would hide.
-                segment.file.close()
-                self._remove(path)
-                continue
             if self._read(segment, indexed, max(first, before), following) > indexed:
                 self.unsynced.append((segment, indexed))
             self.segments.append(segment)
 
-    def _remove(self, path: str) -> None:
-        """Remove a segment with its index. Raises StorageError."""
+    def _finish_deleting(self, path: str) -> None:
+        """Remove what a power cut has brought back; perhaps not all, which would look like a loss.
+
+        Raises StorageError.
+        """
         self._disk.remove(index_path(path))
         self._disk.remove(path)
 
