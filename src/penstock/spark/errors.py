@@ -46,6 +46,9 @@ _UNANSWERED = (
     "java.io.EOFException",
     "java.net.SocketException: Connection reset",
     "java.net.SocketException: Broken pipe",
+    # The same over a Unix socket:
+    "java.io.IOException: Connection reset by peer",
+    "java.io.IOException: Broken pipe",
 )
 _PROCESS_ENDED = (
     "a Python process of the query ended before it had answered (killed, or out of memory); start "

@@ -2,7 +2,7 @@
 
 `run_nsqd()`, `run_nsqlookupd()`, `run_nsqadmin()`, `run_mqnamesrv()`, `run_mqbroker()`, and
 `run_rocketmq()` for the last two together, are context managers around the programs themselves, as
-a user starts them, on port 0 of 127.0.0.1. The ports are read from log lines as `TCP: listening on
+a user starts them, on free ports of 127.0.0.1. They are read from log lines as `TCP: listening on
 …`, so that any number of daemons run side by side. Another program with the same flags (the Go
 daemons, for one) takes the place of NSQ's by `program=` or by the environment variables
 `PENSTOCK_NSQD`, `PENSTOCK_NSQLOOKUPD` and `PENSTOCK_NSQADMIN`.
@@ -22,9 +22,9 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, ClassVar, Final, NamedTuple, TypeVar
 
 from penstock.core.settings import java_properties
 
@@ -34,6 +34,7 @@ STOP_S_MAX = 20.0
 LOG_TAIL_LINES = 30
 
 _LISTENING = re.compile(r"\b(TCP|HTTPS?|RocketMQ): listening on (\S+:\d+)\s*$", re.MULTILINE)
+_ANY: Final = "127.0.0.1:0"
 
 
 DaemonT = TypeVar("DaemonT", bound="Daemon")
@@ -46,9 +47,11 @@ class DaemonError(AssertionError):
 class Daemon:
     """One program under test, running or not. Addresses are `host:port` texts.
 
-    `tcp` and `http` stay the same over `restart()`, as a client that reconnects expects. While the
-    program is down they stay taken, so that no other program is given them.
+    `tcp` and `http` stay the same over `restart()`, as a client that reconnects expects: their
+    ports are taken from the first start on, so that no other program is given them meanwhile.
     """
+
+    _addresses: ClassVar[Sequence[str]] = ("tcp", "http")
 
     def __init__(
         self, program: Sequence[str], flags: Sequence[str], data_path: Path, home: Path
@@ -57,12 +60,11 @@ class Daemon:
         self.flags = list(flags)
         self.data_path = data_path
         self.log_path = home / "log.txt"
-        self.tcp = "127.0.0.1:0"
-        self.http = "127.0.0.1:0"
+        self.tcp = self.http = _ANY
         self.https: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._kept: list[int] = []  # file descriptors of bound sockets
-        weakref.finalize(self, _close_all, self._kept)
+        self._taken: list[int] = []  # file descriptors of bound sockets
+        weakref.finalize(self, _close_all, self._taken)
 
     @property
     def pid(self) -> int:
@@ -93,6 +95,9 @@ class Daemon:
         """Start the program and wait until it listens. Raises DaemonError."""
         if self._process is not None:
             raise DaemonError("the daemon is already running")
+        for name in self._addresses:
+            if getattr(self, name) == _ANY:
+                setattr(self, name, self._take_address())
         position = self.log_path.stat().st_size if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
             self._process = self._launch(log)
@@ -101,7 +106,15 @@ class Daemon:
         except BaseException:
             self.kill()
             raise
-        _close_all(self._kept)
+
+    def _take_address(self) -> str:
+        """Bind a port without listening: connecting is refused, and the program can listen."""
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            self._taken.append(taken.detach())
+        return address
 
     def _launch(self, log: BinaryIO) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -144,7 +157,6 @@ class Daemon:
             self.kill()
             raise DaemonError(text) from None
         self._process = None
-        self._keep_ports()
         return code
 
     def kill(self) -> None:
@@ -153,22 +165,6 @@ class Daemon:
         if process is not None:
             process.kill()
             process.wait()
-            self._keep_ports()
-
-    def _addresses(self) -> list[str]:
-        return [self.tcp, self.http]
-
-    def _keep_ports(self) -> None:
-        """Bind them without listening: connecting is refused, and the program can still listen."""
-        _close_all(self._kept)
-        for address in self._addresses():
-            host, _, port = address.rpartition(":")
-            if host == "127.0.0.1" and port != "0":
-                with socket.socket() as bound:
-                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    with suppress(OSError):
-                        bound.bind((host, int(port)))
-                        self._kept.append(bound.detach())
 
     def restart(self) -> None:
         """Stop if running, then start again: same ports, same data path."""
@@ -205,6 +201,8 @@ class Daemon:
 class Nsqadmin(Daemon):
     """An nsqadmin under test; it has no TCP port."""
 
+    _addresses = ("http",)
+
     def command(self) -> list[str]:
         """The whole command line of the next start."""
         return [*self.program, f"--http-address={self.http}", *self.flags]
@@ -225,16 +223,13 @@ class RocketDaemon(Daemon):
     ) -> None:
         super().__init__(program, (), data_path, home)
         self.properties = dict(properties)
-        self.rocketmq = "127.0.0.1:0"
+        self.rocketmq = _ANY
         self._config = home / "daemon.properties"
 
     @property
     def port(self) -> int:
         """Port of RocketMQ's protocol."""
         return int(self.rocketmq.rpartition(":")[2])
-
-    def _addresses(self) -> list[str]:
-        return [*super()._addresses(), self.rocketmq]
 
     def command(self) -> list[str]:
         """The whole command line of the next start; its properties are in a file."""
@@ -246,6 +241,8 @@ class RocketDaemon(Daemon):
 class MqNamesrv(RocketDaemon):
     """A name server under test."""
 
+    _addresses = ("rocketmq",)
+
     def _listens(self, found: dict[str, str]) -> bool:
         self.rocketmq = found.get("TCP", self.rocketmq)
         return "TCP" in found
@@ -253,6 +250,8 @@ class MqNamesrv(RocketDaemon):
 
 class MqBroker(RocketDaemon):
     """A broker under test."""
+
+    _addresses = ("tcp", "http", "rocketmq")
 
     def command(self) -> list[str]:
         self.properties.update(nsqTcpAddress=self.tcp, nsqHttpAddress=self.http)

@@ -53,7 +53,10 @@ def test_nothing_of_py4j_stands_before_an_error_of_java() -> None:
     assert explain(RuntimeError(wall)) == "Python worker failed to connect back."
 
 
-@pytest.mark.parametrize("cause", ["io.EOFException", "net.SocketException: Connection reset"])
+@pytest.mark.parametrize(
+    "cause",
+    ["io.EOFException", "net.SocketException: Connection reset", "io.IOException: Broken pipe"],
+)
 def test_a_process_that_ended_without_a_word_is_named(cause: str) -> None:
     error = RuntimeError("[STREAM_FAILED] Query [id = 1] terminated (no cause message)")
     error._cause = RuntimeError(f"java.{cause}\n\nJVM stacktrace:\n")  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from penstock.nsq.protocol import encode
 from penstock.nsq.protocol.frames import Error, FrameReader, MessageBlock, Response
 
 _READ_BYTES = 1 << 20
-_TIMEOUT_S = 30
+_TIMEOUT_S = 90  # nsqd sends a heartbeat every 30 s
 
 
 class WireError(PenstockError):
