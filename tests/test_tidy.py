@@ -25,13 +25,14 @@ FLOORS = {
     "storage": 2,
     "broker": 3,
     "node": 4,
-    "nsq": 5,
-    "rocketmq": 5,
-    "spark": 6,
-    "admin": 7,
-    "arrow": 7,
-    "cli": 8,
-    "testing": 9,
+    "replication": 5,
+    "nsq": 6,
+    "rocketmq": 6,
+    "spark": 7,
+    "admin": 8,
+    "arrow": 8,
+    "cli": 9,
+    "testing": 10,
 }
 WEB = SOURCE / "admin" / "web"
 WEB_FILES = sorted(path for path in WEB.rglob("*") if path.suffix in (".js", ".css", ".html"))

@@ -51,6 +51,11 @@ class TopicJournal:
         self.changed = False
 
     @property
+    def file(self) -> Journal | None:
+        """The journal on disk; None of a topic in memory, or one that is deleted."""
+        return self._file
+
+    @property
     def is_due(self) -> bool:
         """True if the topic or its log has changed since the last save."""
         noted = self._log.next_offset, self._log.synced_offset

@@ -10,6 +10,7 @@ from penstock.core.settings.options import load
 from penstock.nsq.version import version_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AsyncExitStack
 
     from penstock.nsq.nsqd.options import NsqdOptions
@@ -37,6 +38,7 @@ def main() -> None:
 
 
 async def _serve(options: NsqdOptions) -> int:
+    import asyncio
     from contextlib import AsyncExitStack
 
     from penstock.cli.shared.dialects import register_dialects
@@ -46,20 +48,32 @@ async def _serve(options: NsqdOptions) -> int:
 
     register_dialects()
     try:
-        async with AsyncExitStack() as running:
-            await _start(options, running)
-            settle()
-            await stop_requested()
+        is_over = is_turn = False
+        while not is_over:  # a node that is promoted or fenced opens its data path in another role
+            turned = asyncio.Event()
+            async with AsyncExitStack() as running:
+                options = await _start(options, running, turned.set, is_turn=is_turn)
+                settle()
+                is_over = await stop_requested(turned)
+            is_turn = True
     except PenstockError as error:
         die(options.log_prefix, str(error))
     _log.info("NSQ: bye")
     return 0
 
 
-async def _start(options: NsqdOptions, running: AsyncExitStack) -> None:
-    """Open the data path and the ports. Raises PenstockError with one line for the user."""
+async def _start(
+    options: NsqdOptions, running: AsyncExitStack, turn: Callable[[], None], *, is_turn: bool
+) -> NsqdOptions:
+    """Open the data path and the ports, again in another role if ``is_turn``; the options with the
+    ports that were taken.
+
+    Raises PenstockError with one line for the user.
+    """
     from penstock.cli.shared.starting import starting
     from penstock.net.tcp import check_free
+    from penstock.nsq.nsqd.copies.standby_api import serve
+    from penstock.nsq.nsqd.copies.starting import standby_for
     from penstock.nsq.nsqd.daemon import Nsqd, log_versions
     from penstock.nsq.nsqd.data_path import open_node
     from penstock.nsq.nsqd.ports import check_ports
@@ -70,9 +84,14 @@ async def _start(options: NsqdOptions, running: AsyncExitStack) -> None:
         check_ports(options)
         if settings is not None:
             check_free(options.rocketmq_address)
+        standby = await standby_for(options, turn, is_turn=is_turn)
+        if standby is not None:
+            running.push_async_callback(standby.close)
+            await standby.open(serve(standby))
+            return standby.ports.kept(options)
         node = await open_node(options)
         running.push_async_callback(node.close)
-        nsqd = await Nsqd.open(node, options)
+        nsqd = await Nsqd.open(node, options, turn)
         running.push_async_callback(nsqd.close)
     if settings is not None:
         from penstock.rocketmq.broker.daemon import RocketBroker
@@ -80,6 +99,7 @@ async def _start(options: NsqdOptions, running: AsyncExitStack) -> None:
         rocketmq = await RocketBroker.start(settings, node)
         running.push_async_callback(rocketmq.close)
     node.start()
+    return nsqd.ports.kept(options)
 
 
 def _rocketmq_settings(options: NsqdOptions) -> BrokerSettings | None:

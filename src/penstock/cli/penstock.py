@@ -284,6 +284,24 @@ def restore(folder: Path, /, *, data_path: Path, at: str | None = None) -> None:
 
 
 @app.command
+def promote(address: str, /, *, asking: Asking | None = None) -> None:
+    """Make a follower primary: it takes publishes from then on, and the primary before none.
+
+    If the primary before can be reached, it hands over all that it has first, and nothing is lost.
+    Else what this command cannot know is said. The secret of nodes, if they share one, is given by
+    --auth-secret.
+
+    Parameters
+    ----------
+    address
+        HTTP address of the follower, host:port or a URL.
+    """
+    from penstock.cli.promote import run_promote
+
+    run_promote(address, (asking or Asking()).access([address]))
+
+
+@app.command
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """Print a script that completes the flags of penstock and of all its programs.
 

@@ -26,6 +26,7 @@ from typing import Any, Final
 from penstock.core.late_import import load_late
 from penstock.net.gate import raise_file_limit
 from penstock.net.service_manager import ServiceManager
+from penstock.net.tasks import spawn
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -63,17 +64,26 @@ def _open_standard_streams() -> None:
     os.close(number)
 
 
-async def stop_requested() -> None:
-    """Returns when SIGINT or SIGTERM came, or `request_stop` was called; only inside `run`.
+async def stop_requested(turned: asyncio.Event | None = None) -> bool:
+    """Wait until SIGINT or SIGTERM came, or `request_stop` was called; only inside `run`.
 
-    The daemon serves by now, and it ends afterwards: its service manager is told both.
+    The daemon serves by now, and it ends afterwards: its service manager is told both. False if
+    ``turned`` was set before: the daemon is to go on as another one.
     """
     if _stop is None:
         raise RuntimeError("stop_requested() needs a main started by penstock.net.loop.run()")
     manager = ServiceManager.of(os.environ)
     manager.ready(asyncio.get_running_loop())
+    if turned is not None:
+        waits = [spawn(each.wait(), "stop") for each in (_stop, turned)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+        if not _stop.is_set():
+            return False
     await _stop.wait()
     manager.stopping()
+    return True
 
 
 def request_stop() -> None:

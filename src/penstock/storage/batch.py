@@ -237,6 +237,11 @@ class Batch(Struct, eq=False, gc=False):
         return int(_PREFIX.unpack_from(self.raw)[1])
 
     @property
+    def checksum(self) -> int:
+        """The checksum that the header states."""
+        return int(_PREFIX.unpack_from(self.raw)[2])
+
+    @property
     def is_part(self) -> bool:
         """True if it belongs to a commit of several batches."""
         return bool(self.raw[_ATTRIBUTES_AT] & (_GOES_ON | _WENT_BEFORE))

@@ -79,6 +79,12 @@ def read_identity(disk: Disk, directory: str, new_id_base: int) -> QueueIdentity
     return identity
 
 
+def write_identity(disk: Disk, directory: str, id_base: int) -> None:
+    """Write down whose files will be in a directory. Raises StorageError."""
+    identity = QueueIdentity(id_base, FORMAT)
+    disk.replace_file(os.path.join(directory, IDENTITY_FILE), msgspec.json.encode(identity))
+
+
 def note_journal(disk: Disk, directory: str, identity: QueueIdentity) -> None:
     """Write down that the journal names its queue. Raises StorageError."""
     if not identity.has_journal:

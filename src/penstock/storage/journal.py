@@ -65,6 +65,8 @@ class Journal:
         if tail and self._damage.keep_torn(os.path.basename(path), found.end, tail):
             self._file.truncate(found.end)
         self.torn_bytes = len(tail)
+        self.rewrites = 0
+        """The number of times it was rewritten: a position in it is of one such generation."""
         self._compact_size = 0
         self._is_marked = False
 
@@ -93,6 +95,15 @@ class Journal:
         limit = max(COMPACT_BYTES_MIN, _GROWTH * self._compact_size)
         return self._wants_rewriting or self._file.size > limit
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, all whole frames."""
+        return self._file.size
+
+    def frames_from(self, position: int) -> bytes:
+        """The frames from the end of one of them on, as stored. Raises StorageError."""
+        return self._file.read(position, self._file.size - position)
+
     def append(self, records: Sequence[bytes], extent: Extent = NOTHING) -> None:
         """Write records, all or nothing. Raises DiskFullError or StorageError."""
         self._file.append(encode_frames(records, self._queue, extent))
@@ -109,6 +120,7 @@ class Journal:
         self._disk.replace_file(self._path, frames)
         replaced, self._file = self._file, self._disk.open(self._path)
         replaced.close()
+        self.rewrites += 1
         self._compact_size = self._file.size
         self._wants_rewriting = False
         self.extent = extent

@@ -259,7 +259,7 @@ class Log:
             self._write_segments(self._unwritten)
             self._forget_unwritten()
 
-    def skip_to(self, offset: int) -> None:
+    def skip_to(self, offset: int, why: str = "ends before what channels have had") -> None:
         """Give the next message at least this offset: those below were given out before.
 
         A power cut may take messages that a channel has seen already. Would their offsets be given
@@ -267,9 +267,9 @@ class Log:
         StorageError.
         """
         if offset > self.append_offset:
-            assert not self._unwritten, "this is for a log that was just opened"
-            gone = Damage("log", "ends before what channels have had", first=self.next_offset,
-                          next=offset)  # fmt: skip
+            assert not self._unwritten, "this is for a log that was just opened, or synced"
+            assert self.next_offset == self.append_offset
+            gone = Damage("log", why, first=self.next_offset, next=offset)
             self.damage.report(gone, is_loss=False)
             self._tail.clear()
             self._rotate(offset)

@@ -15,13 +15,14 @@ from penstock.core.errors import StorageError
 from penstock.storage.cache import BlockCache
 from penstock.storage.files.disk import Disk
 from penstock.storage.files.temporary import remove_temporaries
-from penstock.storage.identity import note_journal, read_identity, segments_in
+from penstock.storage.identity import note_journal, read_identity, segments_in, write_identity
 from penstock.storage.journal import JOURNAL_FILE, Journal
 from penstock.storage.log import DOOMED, Log, LogOptions
 from penstock.storage.queues.queue_index import Queues, open_queues
 from penstock.storage.queues.queue_rebuild import Stated
 from penstock.storage.recovery.damage import QUARANTINE, DamageRecord
 from penstock.storage.recovery.opening import RecoveryReport, recover
+from penstock.storage.segment import Segment
 from penstock.storage.taken_ids import TakenIds
 
 logger = logging.getLogger(__name__)
@@ -85,11 +86,13 @@ class Store:
         return found
 
     def open_queue(
-        self, topic: str, queue: int, new_id_base: int
+        self, topic: str, queue: int, new_id_base: int, *, is_copy: bool = False
     ) -> tuple[Log, Journal, RecoveryReport]:
         """Open the log and cursor journal of a queue, created if they are not there.
 
-        The journal is read first: it states how far the log should reach. Raises StorageError.
+        The journal is read first: it states how far the log should reach. A log that is the copy of
+        another goes on where it ends all the same: what is missing comes again. Raises
+        StorageError.
         """
         directory = os.path.join(self.data_path, queue_directory(topic, queue))
         self.disk.make_directory(directory)
@@ -100,10 +103,39 @@ class Store:
                           damage, is_expected=is_expected)  # fmt: skip
         if journal.is_named:
             note_journal(self.disk, directory, identity)
-        known = journal.extent if journal.tells_extent else None
+        known = journal.extent if journal.tells_extent and not is_copy else None
         log, report = recover(self.disk, directory, identity.id_base, self._cache, self.options,
                               damage, known, is_newest=journal.is_whole)  # fmt: skip
         return log, journal, report
+
+    def begin_queue(self, topic: str, queue: int, id_base: int, start: int) -> None:
+        """Lay down the files of a queue that is the copy of another: its ids, and the offset of its
+        first message. Raises StorageError.
+        """
+        directory = os.path.join(self.data_path, queue_directory(topic, queue))
+        self.disk.remove_tree(directory)  # the rest of an earlier attempt
+        self.disk.make_directory(directory)
+        write_identity(self.disk, directory, id_base)
+        Journal(self.disk, os.path.join(directory, JOURNAL_FILE), id_base).close()
+        Segment.create(self.disk, directory, start, id_base).file.close()
+        self.disk.sync_directory(directory)
+
+    def put_aside(self, topic: str, queue: int, folder: str) -> str:
+        """Move the closed files of a queue to the same place below a folder of the data path, or
+        below another one if that has the queue already; the folder.
+
+        Raises StorageError.
+        """
+        directory = queue_directory(topic, queue)
+        wanted, number = folder, 1
+        while self.disk.list(target := os.path.join(self.data_path, folder, directory)):
+            number += 1
+            folder = f"{wanted}-{number}"
+        self.disk.make_directory(os.path.dirname(target))
+        self.disk.rename(os.path.join(self.data_path, directory), target)
+        self.disk.sync_directory(os.path.dirname(target))
+        self.disk.sync_directory(os.path.join(self.data_path, TOPICS))
+        return folder
 
     def open_queues(self, topic: str, log: Log, stated: Stated, *, several: bool = False) -> Queues:
         """Open the queues of a topic's log; ``several`` makes an index for more than one.

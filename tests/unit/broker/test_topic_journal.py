@@ -103,3 +103,11 @@ def test_a_topic_in_memory_has_nothing_to_write() -> None:
     assert journal.save_now()
     journal.note_start(0)
     journal.close()
+
+
+def test_the_file_is_there_until_the_topic_is_deleted(world: World) -> None:
+    world.journal.save()
+    assert world.journal.file is not None
+    assert world.journal.file.size > 0
+    world.journal.abandon()
+    assert world.journal.file is None

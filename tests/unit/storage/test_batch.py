@@ -253,3 +253,8 @@ def test_a_head_knows_the_place_and_the_size_of_its_batch() -> None:
     assert made.nbytes == head.nbytes == len(made.raw) == 68
     assert (head.first_offset, head.next_offset, head.count, head.queue) == (3, 5, 2, 6)
     assert len(head.raw) == 64
+
+
+def test_a_batch_and_its_head_state_the_same_checksum() -> None:
+    batch = make(0, *EQUAL)
+    assert batch.checksum == batch.head().checksum == xxh3_64_intdigest(bytes(batch.raw[16:]))

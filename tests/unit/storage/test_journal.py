@@ -7,7 +7,7 @@ import pytest
 from penstock.core.chance import SystemChance
 from penstock.core.errors import DiskFullError, StorageError
 from penstock.storage.extent import NOTHING, Extent
-from penstock.storage.frames import HEADER_BYTES
+from penstock.storage.frames import HEADER_BYTES, read_frames
 from penstock.storage.journal import COMPACT_BYTES_MIN, Journal
 from penstock.storage.recovery.damage import DamageRecord
 from penstock.testing.disk import FaultyDisk
@@ -345,3 +345,16 @@ def test_a_closed_journal_takes_nothing(disk: FaultyDisk) -> None:
     journal.close()
     with pytest.raises(StorageError):
         journal.append([b"late"])
+
+
+def test_frames_from_a_position_on_are_those_written_since(disk: FaultyDisk) -> None:
+    journal = opened(disk)
+    journal.append([b"first"], EXTENT)
+    position = journal.size
+    journal.append([b"second"], EXTENT)
+    assert read_frames(journal.frames_from(position), QUEUE).records == [b"second"]
+    assert read_frames(journal.frames_from(0), QUEUE).records == [b"first", b"second"]
+    assert journal.rewrites == 0
+    journal.replace([b"only"], EXTENT)
+    assert journal.rewrites == 1
+    assert read_frames(journal.frames_from(0), QUEUE).records == [b"only"]

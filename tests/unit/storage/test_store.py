@@ -120,3 +120,46 @@ def test_files_of_the_data_path(disk: FaultyDisk) -> None:
     assert made.read_file("nsqd.dat") == b"{1}"
     assert disk.synced("/data/nsqd.dat") == 3
     assert disk.content("/data/nsqd.dat") == b"{1}"
+
+
+def test_a_copy_begins_with_the_ids_and_the_offset_of_another_log(disk: FaultyDisk) -> None:
+    made = store(disk)
+    made.begin_queue("t", 0, ID_BASE, 40)
+    made.begin_queue("t", 0, ID_BASE + 1, 50)
+    log, journal, _ = made.open_queue("t", 0, 0, is_copy=True)
+    assert (log.id_base, log.start_offset, log.next_offset) == (ID_BASE + 1, 50, 50)
+    assert not log.damage.pending
+    publish(log, b"first")
+    assert read_from(log, 50) == {50: b"first"}
+    journal.append([b"cursor"], log.extent)
+
+
+def test_a_copy_that_a_power_cut_has_shortened_leaves_no_gap(disk: FaultyDisk) -> None:
+    made = store(disk)
+    made.begin_queue("t", 0, ID_BASE, 0)
+    log, journal, _ = made.open_queue("t", 0, 0, is_copy=True)
+    publish(log, b"synced")
+    log.sync()
+    synced = disk.synced("/data/topics/t@0/00000000000000000000.log")
+    publish(log, b"lost")
+    journal.append([b"cursor"], log.extent)
+    disk.crash("written")
+    disk.cut("/data/topics/t@0/00000000000000000000.log", synced)
+    log, _, _ = store(disk).open_queue("t", 0, 0, is_copy=True)
+    assert log.next_offset == 1
+    assert not list(log.damage.lost_ranges())
+
+
+def test_a_queue_is_put_aside_where_none_of_its_name_is(disk: FaultyDisk) -> None:
+    made = store(disk)
+    folders = []
+    for body in (b"1", b"2"):
+        log, journal, _ = made.open_queue("t", 0, ID_BASE)
+        publish(log, body)
+        log.close()
+        journal.close()
+        folders.append(made.put_aside("t", 0, "aside/now"))
+    assert made.queues() == []
+    for folder, body in zip(folders, (b"1", b"2"), strict=True):
+        log, _, _ = Store(disk, f"/data/{folder}", LogOptions()).open_queue("t", 0, 0)
+        assert read_from(log, 0) == {0: body}

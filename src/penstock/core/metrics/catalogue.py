@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.core.metrics import mqbroker, mqnamesrv, node, nsqadmin, nsqd, nsqlookupd, process
+from penstock.core.metrics import (
+    mqbroker,
+    mqnamesrv,
+    node,
+    nsqadmin,
+    nsqd,
+    nsqlookupd,
+    process,
+    replication,
+)
 from penstock.core.metrics.declared import Metric
 
 
@@ -24,6 +33,8 @@ PARTS: Final = (
          tuple(node.LIST.metrics)),
     Part("NSQ's ports", "in nsqd, and in mqbroker with `nsqTcpAddress` or `nsqHttpAddress`",
          ("nsqd", "mqbroker"), tuple(nsqd.LIST.metrics)),
+    Part("A second copy", "in nsqd, once it has a follower or is one", ("nsqd",),
+         tuple(replication.LIST.metrics)),
     Part("RocketMQ's port", "in mqbroker, and in nsqd with `--rocketmq-address`",
          ("nsqd", "mqbroker"), tuple(mqbroker.LIST.metrics)),
     Part("nsqlookupd", "in nsqlookupd", ("nsqlookupd",), tuple(nsqlookupd.LIST.metrics)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 
 from penstock import __version__
 from penstock.broker.channels.channel import Channel
@@ -17,6 +18,8 @@ from penstock.net.tls.tls_server import over_tls
 from penstock.node.node import Node
 from penstock.node.registry import Observer
 from penstock.nsq.nsqd import lookup
+from penstock.nsq.nsqd.copies.metrics import ReplicationMetrics
+from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api import NsqdApi
 from penstock.nsq.nsqd.http.https import TlsRequiredRouter, server_tls
 from penstock.nsq.nsqd.http.staged_parts import StagedParts
@@ -43,11 +46,20 @@ def log_versions(options: NsqdOptions) -> None:
     logger.info("ID: %d", options.node_id)
 
 
+def _keep_on() -> None:
+    """Nobody opens the data path in another role."""
+
+
 class Nsqd(Observer):
     """A running nsqd; ``open`` makes one, ``close`` ends it and leaves the node as it is."""
 
-    def __init__(self, node: Node, options: NsqdOptions) -> None:
-        """Raises ConfigError, StorageError."""
+    def __init__(
+        self, node: Node, options: NsqdOptions, turn: Callable[[], None] = _keep_on
+    ) -> None:
+        """``turn`` is called when another node is primary: this one is to end then.
+
+        Raises ConfigError, StorageError.
+        """
         self.node = node
         self.options = options
         self.context = Context.of(node, options, server_tls(options))
@@ -59,11 +71,12 @@ class Nsqd(Observer):
         self._hostname = socket.gethostname()
         self.lookup = lookup.Lookup(self._identity, self._registrations, options.max_body_size,
                                     options.http_client_request_timeout)  # fmt: skip
+        self.primary = Primary.of(node, options, turn)
         sources = StatSources(node, options, self.sessions, self.staged_parts, self.pipelines,
-                              self.auth_servers)  # fmt: skip
+                              self.auth_servers, self.primary.figures)  # fmt: skip
         self._metrics = NsqdMetrics(sources, self.lookup)
         self.statsd = StatsdPush(sources, self.ports)
-        router = NsqdApi(sources, self.lookup, self.ports, self._hostname).router()
+        router = NsqdApi(sources, self.lookup, self.ports, self._hostname, self.primary).router()
         self._http = HttpServer(router, log=logger, clock=node.clock, memory=node.memory)
         self._plain_http = self._http
         if options.tls_needed is TlsRequired.YES:
@@ -73,11 +86,13 @@ class Nsqd(Observer):
             )
 
     @classmethod
-    async def open(cls, node: Node, options: NsqdOptions) -> Nsqd:
+    async def open(
+        cls, node: Node, options: NsqdOptions, turn: Callable[[], None] = _keep_on
+    ) -> Nsqd:
         """Open the ports that have an address. Raises ConfigError, StorageError, ListenError;
         nothing of it is left open then.
         """
-        nsqd = cls(node, options)
+        nsqd = cls(node, options, turn)
         try:
             await nsqd._open()
         except PenstockError:
@@ -91,12 +106,15 @@ class Nsqd(Observer):
         self.node.registry.observe(self)
         self.node.vitals.checks.append(self.lookup.missing)
         self.node.vitals.sources.append(self._metrics.source)
+        self.node.vitals.sources.append(ReplicationMetrics(self.primary.figures).source)
         self.node.housekeeping.ticks.append(self.staged_parts.tick)
+        self.node.housekeeping.ticks.append(self.primary.tick)
         tls = self.context.tls
         https = over_tls(tls, self._http, logger) if tls is not None else None
         await self.ports.open(self._connection, self._plain_http, https)
         self.lookup.set_addresses(self.options.lookupd_tcp_addresses)
         self.statsd.start()
+        self.primary.start(self.options, self.ports)
 
     def _connection(self) -> Connection:
         return Connection(self.context, self._session)
@@ -169,6 +187,7 @@ class Nsqd(Observer):
     async def close(self) -> None:
         """Take no more, answer what was taken, and end all connections."""
         await self.ports.close()
+        await self.primary.close()
         await self.statsd.close()
         await self.node.commits.settle()
         for session in list(self.sessions):

@@ -20,6 +20,7 @@ from penstock.nsq.nsqd.options import NsqdOptions
 from penstock.nsq.nsqd.tcp.auth_servers import AuthServers
 from penstock.nsq.protocol.letters import Letters
 from penstock.nsq.takeover.importer import import_queues
+from penstock.replication.standing import Role, read_standing
 from penstock.storage.files.disk import OsDisk
 from penstock.storage.log import LogOptions
 from penstock.storage.retention import Retention
@@ -50,6 +51,16 @@ async def open_node(
         options.e2e_processing_latency_percentiles, program,
     )  # fmt: skip
     return Node(broker, node_options, clock, Memory.of(options), file, Letters)
+
+
+def _check_standing(store: Store) -> None:
+    """Raises ConfigError for a data path that is no primary's: what is published there would be
+    known to nobody else.
+    """
+    standing = read_standing(store.disk, store.data_path)
+    if standing is not None and standing.role is not Role.PRIMARY:
+        raise ConfigError(f"the data path {store.data_path} is that of a {standing.role} node: "
+                          f"nsqd --follow={standing.primary} opens it")  # fmt: skip
 
 
 async def _metadata(broker: Broker) -> metadata.MetadataFile:
@@ -94,6 +105,7 @@ def _open_broker(options: NsqdOptions, clock: Clock) -> Broker:
     )
     try:
         with interruptible():
+            _check_standing(store)
             import_queues(store, clock, options.node_id, options.max_msg_size)
             return Broker(store, clock, SystemChance(), broker_options)
     except StopRequested:

@@ -145,6 +145,14 @@ class NsqdOptions(WebOptions):
         kind=DURATION,
     )  # fmt: skip
 
+    follow: str = option(
+        "", "<addr>:<port> or URL of another nsqd's HTTP(S): be its copy, and take no publishes "
+        "until promoted",
+    )  # fmt: skip
+    replication_secret_file: str = option(
+        "", "file with the secret that a node and its copies share; empty: none is asked for"
+    )
+
     max_staged_bytes: int = option(
         1024 * 1024 * 1024, "bytes that writers may stage and not have committed (0: none)"
     )
@@ -248,6 +256,7 @@ class NsqdOptions(WebOptions):
                 raise ConfigError(f"invalid E2E processing latency percentile: {percentile:g}")
         self._check_intervals()
         self._check_bounds()
+        self._check_copies()
         if self.tls_needed is not TlsRequired.NO and not (self.tls_cert or self.tls_key):
             raise ConfigError("cannot require TLS client connections without TLS key and cert")
 
@@ -281,6 +290,16 @@ class NsqdOptions(WebOptions):
             raise ConfigError("--max-staged-bytes must not be negative")
         if self.staged_retention <= 0:
             raise ConfigError("--staged-retention must be greater than 0")
+
+    def _check_copies(self) -> None:
+        """A copy is of NSQ's part of a node, and promises what its durability does."""
+        if self.follow and self.rocketmq_address:
+            raise ConfigError("--follow copies no node with RocketMQ's port yet: leave "
+                              "--rocketmq-address out")  # fmt: skip
+        if self.follow and self.durability is Durability.MEMORY:
+            raise ConfigError("--follow needs --durability=write or fsync")
+        if self.follow and not (self.http_address or (self.https_address and self.tls_cert)):
+            raise ConfigError("--follow needs an HTTP port: it is promoted by it")
 
     def without_effect(self) -> list[str]:
         """The flags that were given and do nothing, but leave nobody unprotected."""

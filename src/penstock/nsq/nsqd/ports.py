@@ -65,6 +65,18 @@ class Ports:
         """The TCP port that others are told."""
         return self._options.broadcast_tcp_port or max(0, self.tcp)
 
+    def kept(self, options: NsqdOptions) -> NsqdOptions:
+        """The options with the numbers of the ports that the system has chosen: opened again, they
+        are the same.
+        """
+        numbers = {"tcp_address": self.tcp, "http_address": self.http, "https_address": self.https}
+        addresses = {}
+        for name, number in numbers.items():
+            host, colon, port = getattr(options, name).rpartition(":")
+            if colon and port == "0" and number > 0:
+                addresses[name] = f"{host}:{number}"
+        return options.replace(**addresses) if addresses else options
+
     async def close(self) -> None:
         """Take no more connections; those that are open stay."""
         for listener in (self._tcp, self._http, self._https):

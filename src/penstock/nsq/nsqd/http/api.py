@@ -22,6 +22,7 @@ from penstock.nsq.http_api import (
     plain_response,
     text_response,
 )
+from penstock.nsq.nsqd.copies.primary import Primary
 from penstock.nsq.nsqd.http.api_arguments import existing_channel, topic_named
 from penstock.nsq.nsqd.http.browse_api import BrowseApi
 from penstock.nsq.nsqd.http.config_api import ConfigApi
@@ -51,8 +52,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 class NsqdApi:
     """The handlers of one nsqd."""
 
-    def __init__(self, sources: StatSources, lookup: Lookup, ports: Ports, hostname: str) -> None:
+    def __init__(
+        self,
+        sources: StatSources,
+        lookup: Lookup,
+        ports: Ports,
+        hostname: str,
+        primary: Primary,
+    ) -> None:
         self._sources = sources
+        self._primary = primary
         self._node = sources.node
         self._options = sources.options
         self._limits = sources.options.limits()
@@ -83,7 +92,8 @@ class NsqdApi:
         router.v1("POST", "/channel/pause", partial(self._pause_channel, True))
         router.v1("POST", "/channel/unpause", partial(self._pause_channel, False))
         ConfigApi(options, self._lookup, self._ports).add_routes(router)
-        LogApi(node, self._ports, options.broadcast_address).add_routes(router)
+        log_api = LogApi(topics, node.dialects, self._ports, options.broadcast_address)
+        log_api.add_routes(router)
         LogGroupApi(node).add_routes(router)
         PipelinesApi(self._sources.pipelines).add_routes(router)
         stage = StageApi(self._registry.topics, self._sources.staged_parts, node.clock)
@@ -94,6 +104,7 @@ class NsqdApi:
         NodeApi(self._sources, self._ports).add_routes(router)
         BrowseApi(topics, node.clock).add_routes(router)
         router.v1("GET", "/deadletters/topics", DeadTopics(topics).handle)
+        self._primary.add_routes(router)
         add_debug_pages(router, index="/debug/pprof/")
         router.add("PUT", "/debug/setblockrate", _set_block_rate)
         router.add("POST", "/debug/freememory", free_memory)

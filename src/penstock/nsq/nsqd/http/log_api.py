@@ -7,23 +7,20 @@ got it commits as a group (``log_group_api``). What queues and messages are is a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from penstock.broker.topic import Topic
 from penstock.core.errors import OffsetOutOfRangeError, StorageError
 from penstock.core.ids import format_id
 from penstock.net.address import join_host_port
 from penstock.net.http.server.service import Request, Response
-from penstock.node.dialect import LogView
+from penstock.node.dialect import Dialect, LogView
 from penstock.nsq.http_api import NSQ_HEADER, ApiError, NsqRouter, Query, all_values
 from penstock.nsq.nsqd.http.api_arguments import number, out_of_range, topic_named
 from penstock.nsq.nsqd.http.log_views import NSQ_VIEW, queue_named, view_for
 from penstock.nsq.nsqd.http.many_topics import check_number, names_in
 from penstock.nsq.nsqd.ports import Ports
-
-if TYPE_CHECKING:
-    from penstock.node.node import Node
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -32,9 +29,15 @@ FETCH_BYTES_MAX: Final = 64 * 1024 * 1024
 class LogApi:
     """The /log endpoints of one nsqd."""
 
-    def __init__(self, node: Node, ports: Ports, broadcast_address: str) -> None:
-        self._topics = node.broker.topics
-        self._dialects = node.dialects
+    def __init__(
+        self,
+        topics: Mapping[str, Topic],
+        dialects: Sequence[Dialect],
+        ports: Ports,
+        broadcast_address: str,
+    ) -> None:
+        self._topics = topics
+        self._dialects = dialects
         self._ports = ports
         self._address = broadcast_address
 

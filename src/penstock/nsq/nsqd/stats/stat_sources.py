@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.node.node import Node
@@ -25,3 +25,4 @@ class StatSources:
     staged_parts: StagedParts
     pipelines: Pipelines
     auth_servers: AuthServers | None
+    replication: Callable[[], dict[str, Any] | None] = lambda: None

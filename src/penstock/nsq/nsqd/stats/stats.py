@@ -65,6 +65,8 @@ def collect(sources: StatSources, query: Query) -> dict[str, Any]:
     stats["producers"] = producers or None
     if len(sources.staged_parts.parts):
         stats["staged"] = sources.staged_parts.figures()
+    if (replication := sources.replication()) is not None:
+        stats["replication"] = replication
     if sources.node.dialects and with_clients:
         stats["producer_groups"] = group_stats.producer_groups(sources.node.dialects)
     return stats

@@ -1,0 +1,75 @@
+"""``penstock promote``: a follower becomes primary, and what is not known about it is said."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from penstock.cluster.access import Access
+from penstock.cluster.blocking import Daemon, secured
+from penstock.cluster.errors import UpstreamError
+from penstock.cluster.exchange import code_of, parsed
+from penstock.core.counted import counted
+from penstock.core.errors import PenstockError
+from penstock.net.http.client.kept import Tls
+
+ASK_S: Final = 5.0
+PROMOTE_S: Final = 90.0
+"""Until the answer: meanwhile the old primary, if it can be reached, hands over all it has."""
+_POLL_S: Final = 0.05
+
+
+def run_promote(address: str, access: Access, wait_s: float = PROMOTE_S) -> None:
+    """Promote the node at an HTTP address, and wait until it takes publishes. Raises
+    PenstockError.
+    """
+    tls = Tls(access.new_context(), access.server_name) if access.concerns_tls else None
+    url = secured(address, access, ASK_S)
+    with Daemon(url, wait_s, tls=tls, headers=access.headers) as node:
+        status = node.get("/replication")
+        if status.get("role") == "primary":
+            print(f"{address} is primary already, in epoch {status.get('epoch')}")
+            return
+        reply = node.ask("POST", "/replication/promote")
+        answer = parsed(reply.body)
+        if reply.status != 200:
+            raise PenstockError(f"{address}: {answer.get('why') or code_of(reply.body)}")
+    for line in _told(address, answer, str(status.get("primary"))):
+        print(line)
+    _wait_until_ready(url, tls, access, wait_s)
+    print("it takes publishes now")
+
+
+def _told(address: str, answer: dict[str, Any], before: str) -> list[str]:
+    """The outcome, for it and for the primary before."""
+    epoch = answer.get("epoch")
+    lines = [f"{address} is primary in epoch {epoch}"]
+    if answer.get("old_primary_told") and answer.get("whole"):
+        return [*lines, f"{before} has stepped back, and all that it had is here"]
+    seconds, messages = answer.get("lag_seconds"), int(answer.get("lag_messages") or 0)
+    if answer.get("old_primary_told"):
+        lines.append(f"{before} has stepped back, but has not handed over all that it had")
+    else:
+        lines.append(f"{before} could not be reached: whether it still takes publishes cannot be "
+                     f"known from here; it takes none any more once it hears of epoch {epoch}, "
+                     "which it is told as soon as it can be reached")  # fmt: skip
+    if seconds is None:
+        lines.append("this copy was not whole at any time since it was started: "
+                     f"at least {counted(messages, 'message')} are not here")  # fmt: skip
+    else:
+        lines.append(f"what was published in the last {seconds:g} s may not be here; it knew of "
+                     f"{counted(messages, 'message')} that it had not")  # fmt: skip
+    return lines
+
+
+def _wait_until_ready(url: str, tls: Tls | None, access: Access, wait_s: float) -> None:
+    """Wait until the node has opened its ports again. Raises PenstockError."""
+    for _ in range(int(wait_s / _POLL_S)):
+        try:
+            with Daemon(url, ASK_S, tls=tls, headers=access.headers) as node:
+                if node.get("/replication").get("role") == "primary":
+                    return
+        except UpstreamError:
+            pass
+        time.sleep(_POLL_S)
+    raise PenstockError(f"{url} was promoted, but does not answer: see its log")

@@ -1,0 +1,34 @@
+"""Metrics of a node's second copy: the follower's lag, and a primary's followers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.metrics.declared import BYTES, FLAG, MESSAGES, SECONDS, MetricList
+
+LIST: Final = MetricList()
+
+PRIMARY: Final = LIST.gauge(
+    "nsqd_replication_primary", "1 if it takes publishes, 0 of a follower or fenced node.", FLAG
+)
+EPOCH: Final = LIST.gauge("nsqd_replication_epoch", "Epoch under which it is what it is.")
+FOLLOWING: Final = LIST.gauge(
+    "nsqd_replication_following", "1 while a follower reaches its primary.", FLAG
+)
+LAG_MESSAGES: Final = LIST.gauge(
+    "nsqd_replication_lag_messages", "Messages that a follower knows to miss.", MESSAGES
+)
+LAG_BYTES: Final = LIST.gauge(
+    "nsqd_replication_lag_bytes", "Bytes that a follower knows to miss.", BYTES
+)
+LAG_SECONDS: Final = LIST.gauge(
+    "nsqd_replication_lag_seconds", "Time since a follower last had everything.", SECONDS
+)
+FOLLOWER_MESSAGES: Final = LIST.gauge(
+    "nsqd_follower_lag_messages", "Messages that a follower had not, when it asked last.",
+    MESSAGES, "follower",
+)  # fmt: skip
+FOLLOWER_BYTES: Final = LIST.gauge(
+    "nsqd_follower_lag_bytes", "Bytes that a follower had not, when it asked last.",
+    BYTES, "follower",
+)  # fmt: skip

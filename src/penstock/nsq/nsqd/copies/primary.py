@@ -1,0 +1,308 @@
+"""The followers of a node that takes publishes: their requests are answered, their lag is known.
+
+Nothing here is told of a publish. While a follower waits for news, the housekeeping's tick looks
+whether any log has grown; while none does, there is nothing to look at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from penstock.core.errors import StorageError
+from penstock.core.malformed import MALFORMED
+from penstock.core.units import SECOND
+from penstock.net.http.server.service import Later, Request, Response
+from penstock.net.tasks import spawn
+from penstock.nsq.http_api import ApiError, NsqRouter, json_response
+from penstock.nsq.nsqd.copies.peer import Fence, Peer, address_of
+from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.nsq.nsqd.copies.successor import tell_until_heard
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.ports import Ports
+from penstock.replication.copy import FILES
+from penstock.replication.messages import Fetch, Hello, ReplicationError, decode_fetch
+from penstock.replication.source import Served, Source
+from penstock.replication.standing import (
+    FOLLOWERS_MAX,
+    Role,
+    Standing,
+    read_standing,
+    write_standing,
+)
+from penstock.storage.durability import Durability
+from penstock.storage.log import Log
+
+if TYPE_CHECKING:
+    from penstock.node.node import Node
+
+WAIT_NS: Final = SECOND
+"""A request that there is no news for is answered after this time all the same."""
+FETCH_BODY_MAX: Final = 16 * 1024 * 1024
+WAITING_MAX: Final = 32
+GONE_NS: Final = 60 * SECOND
+"""A follower that has not asked for so long is not shown any more."""
+_FILES_NS: Final = SECOND
+_LOOK_SHARE: Final = 20  # with thousands of topics, looking for news may take this part of the time
+
+
+class _Waiting(Struct, eq=False):
+    """A request that waits for news."""
+
+    fetch: Fetch
+    later: Later
+    until_ns: int
+
+
+class Follower(Struct):
+    """A follower as it was when it asked last."""
+
+    address: str
+    asked_ns: int
+    messages: int
+    nbytes: int
+
+
+class Primary:
+    """The primary's side over a node. ``turn`` is called when the node may not be primary any
+    more.
+    """
+
+    def __init__(
+        self, node: Node, standing: Standing | None, secret: Secret, turn: Callable[[], None]
+    ) -> None:
+        self.standing = standing
+        self.followers: dict[str, Follower] = {}
+        self._node = node
+        self._secret = secret
+        self._turn = turn
+        self._run = os.urandom(8).hex()
+        self._source: Source | None = None
+        self._waiting: dict[_Waiting, None] = {}
+        self._files: dict[str, bytes] = {}
+        self._files_at = 0
+        self._look_at = 0
+        self._peer: Peer | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    @classmethod
+    def of(cls, node: Node, options: NsqdOptions, turn: Callable[[], None]) -> Primary:
+        """The primary's side of a node. Raises ConfigError, StorageError."""
+        store = node.broker.store
+        standing = read_standing(store.disk, store.data_path)
+        return cls(node, standing, Secret.of(options.replication_secret_file), turn)
+
+    def start(self, options: NsqdOptions, ports: Ports) -> None:
+        """Tell the primary before, if it may not know, that this node was promoted."""
+        standing = self.standing
+        if standing is None or not standing.owes_fence:
+            return
+        self._peer = Peer(standing.primary, options, self._secret)
+        fence = Fence(standing.history, standing.epoch, address_of(options, ports), standing.fork)
+        self._telling = spawn(tell_until_heard(self._peer, fence, self._heard), "tell")
+
+    def _heard(self) -> None:
+        assert self.standing is not None
+        self.standing.owes_fence = False
+        self.write(self.standing)
+
+    async def close(self) -> None:
+        """End what ``start`` began."""
+        if self._telling is not None:
+            self._telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._telling
+        if self._peer is not None:
+            await self._peer.close()
+
+    def add_routes(self, router: NsqRouter) -> None:
+        router.v1("GET", "/replication", self._status, quiet=True)
+        router.v1("POST", "/replication/fetch", self._fetch, max_body=FETCH_BODY_MAX, quiet=True)
+        router.v1("POST", "/replication/fence", self._fence)
+
+    # --- what followers are given --------------------------------------------------------------
+
+    def _served(self) -> Iterator[Served]:
+        for topic in self._node.broker.topics.values():
+            if isinstance(topic.log, Log) and topic.journal.file is not None:
+                yield Served(topic.name, topic.log, topic.journal.file)
+
+    def _small_files(self) -> Mapping[str, bytes]:
+        """Their content, at most a second old: older than the journals is right, newer is not."""
+        now = self._node.clock.monotonic_ns()
+        if now >= self._files_at:
+            self._files_at = now + _FILES_NS
+            store = self._node.broker.store
+            found = {name: store.read_file(name) for name in FILES}
+            self._files = {name: data for name, data in found.items() if data is not None}
+        return self._files
+
+    def _fetch(self, request: Request) -> Later:
+        self._secret.check(request)
+        fetch = _decoded(request.body)
+        source = self._source_for(fetch)
+        self._note(fetch)
+        later = Later()
+        if fetch.hurry or fetch.run != self._run:
+            later.complete(_answer(source, fetch))
+            return later
+        if len(self._waiting) >= WAITING_MAX:
+            raise ApiError(503, "TOO_MANY_FOLLOWERS")
+        waiting = _Waiting(fetch, later, self._node.clock.monotonic_ns() + WAIT_NS)
+        later.abandoned = lambda: self._waiting.pop(waiting, None)
+        self._waiting[waiting] = None
+        return later
+
+    def tick(self, now: int) -> None:
+        """Answer those for whom there is news, or whose time is over."""
+        if not self._waiting or now < self._look_at:
+            return
+        source = self._source
+        assert source is not None
+        ready = [each for each in self._waiting
+                 if now >= each.until_ns or source.has_news(each.fetch)]  # fmt: skip
+        for each in ready:
+            del self._waiting[each]
+            each.later.complete(_answer(source, each.fetch))
+        spent = self._node.clock.monotonic_ns() - now
+        self._look_at = now + min(_LOOK_SHARE * spent, WAIT_NS)
+
+    def _source_for(self, fetch: Fetch) -> Source:
+        """The source for a follower that may have it. ApiError 409 or 500."""
+        if self._node.dialects:
+            raise ApiError(409, "ROCKETMQ_IS_NOT_COPIED_YET")
+        if self._node.broker.store.options.durability is Durability.MEMORY:
+            raise ApiError(409, "DURABILITY_MEMORY_IS_NOT_COPIED")
+        standing = self._own_standing()
+        if standing.role is Role.FENCED:
+            # What its end writes down is still to come; then a standby hands over all of it.
+            raise ApiError(503, "STEPPING_BACK")
+        if fetch.history not in ("", standing.history):
+            raise ApiError(409, "OTHER_HISTORY")
+        if fetch.epoch > standing.epoch:
+            raise ApiError(409, "LOWER_EPOCH")
+        if self._source is None:
+            hello = Hello(self._run, standing.history, standing.epoch, standing.fork or {})
+            self._source = Source(self._served, self._small_files, hello)
+        return self._source
+
+    def _own_standing(self) -> Standing:
+        """The standing, made with the first follower. ApiError 500."""
+        if self.standing is None:
+            standing = Standing(os.urandom(16).hex())
+            self.write(standing)
+            self.standing = standing
+        return self.standing
+
+    def write(self, standing: Standing) -> None:
+        """Write a standing down. ApiError 500."""
+        store = self._node.broker.store
+        try:
+            write_standing(store.disk, store.data_path, standing)
+        except StorageError as error:
+            raise ApiError(500, "INTERNAL_ERROR") from error
+
+    def _note(self, fetch: Fetch) -> None:
+        """Remember who asks: a start asks those nodes whether one of them is primary now."""
+        standing = self._own_standing()
+        known = standing.followers
+        if fetch.address and fetch.address not in known and fetch.history:
+            known.append(fetch.address)
+            del known[:-FOLLOWERS_MAX]
+            self.write(standing)
+        now = self._node.clock.monotonic_ns()
+        held = {each.topic: each.next for each in fetch.held}
+        logs = [(each.log, held.get(each.name, 0)) for each in self._served()]
+        messages = sum(log.next_offset - max(next_, log.start_offset) for log, next_ in logs)
+        nbytes = sum(log.bytes_from(max(next_, log.start_offset)) for log, next_ in logs)
+        self.followers[fetch.address] = Follower(fetch.address, now, messages, nbytes)
+        if len(self.followers) > FOLLOWERS_MAX:
+            del self.followers[next(iter(self.followers))]
+
+    # --- the end of being primary --------------------------------------------------------------
+
+    def _fence(self, request: Request) -> Any:
+        """A node of a higher epoch is primary: take no more publishes from now on."""
+        self._secret.check(request)
+        fence = fence_of(request)
+        standing = self.standing
+        if standing is None or fence.history != standing.history:
+            raise ApiError(409, "OTHER_HISTORY")
+        if fence.epoch <= standing.epoch:
+            raise ApiError(409, "LOWER_EPOCH", epoch=standing.epoch)
+        fenced = msgspec.structs.replace(standing)
+        fenced.fence(fence.epoch, fence.address, fence.fork)
+        self.write(fenced)
+        self.standing = fenced
+        for topic in self._node.broker.topics.values():
+            topic.exiting = True
+        self._turn()
+        return {"role": fenced.role, "epoch": fenced.epoch}
+
+    # --- figures -------------------------------------------------------------------------------
+
+    def present(self) -> list[Follower]:
+        """The followers that have asked lately."""
+        least = self._node.clock.monotonic_ns() - GONE_NS
+        return [each for each in self.followers.values() if each.asked_ns >= least]
+
+    def figures(self) -> dict[str, Any] | None:
+        """The node's part of /stats; None of a node that was never copied."""
+        standing = self.standing
+        if standing is None:
+            return None
+        now = self._node.clock.monotonic_ns()
+        followers = [
+            {
+                "address": each.address,
+                "lag_messages": each.messages,
+                "lag_bytes": each.nbytes,
+                "asked_seconds_ago": round((now - each.asked_ns) / SECOND, 3),
+            }
+            for each in self.present()
+        ]
+        return {
+            "role": standing.role,
+            "epoch": standing.epoch,
+            "history": standing.history,
+            "followers": followers,
+        }
+
+    def _status(self, request: Request) -> Response:
+        figures = self.figures()
+        return json_response(figures or {"role": Role.PRIMARY, "epoch": 0, "followers": []})
+
+
+def fence_of(request: Request) -> Fence:
+    """The fence in a request. ApiError 400."""
+    try:
+        return msgspec.json.decode(request.body, type=Fence)
+    except MALFORMED:
+        raise ApiError(400, "INVALID_BODY") from None
+
+
+def _decoded(body: bytes) -> Fetch:
+    try:
+        return decode_fetch(body)
+    except ReplicationError as error:
+        raise ApiError(400, "INVALID_BODY", why=str(error)) from None
+
+
+def answer_to(source: Source, body: bytes) -> Response:
+    """The answer to a request, at once. ApiError 400."""
+    return _answer(source, _decoded(body))
+
+
+def _answer(source: Source, fetch: Fetch) -> Response:
+    try:
+        pieces = source.answer(fetch)
+    except StorageError:
+        return json_response({"message": "INTERNAL_ERROR"}, 500)
+    return Response(200, [bytes(each) if isinstance(each, bytearray) else each for each in pieces],
+                    "application/octet-stream")  # fmt: skip

@@ -1,0 +1,267 @@
+"""A node that takes no publishes: the follower of another, or a primary that was fenced.
+
+It opens no broker over its data path, so nothing of it can be published to, consumed, paused or
+deleted by mistake: what is not offered here is refused. Promotion closes it, and the data path is
+opened as after a crash; that way is tested best of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from penstock.core.clock import SYSTEM_CLOCK, Clock
+from penstock.core.errors import ConfigError, LaterFormatError, PenstockError, StorageError
+from penstock.core.units import MILLISECOND
+from penstock.net.budget import Memory
+from penstock.net.http.server.service import HttpServer
+from penstock.net.tls.tls_server import over_tls
+from penstock.net.vitals.vitals import HEALTHY, Vitals
+from penstock.nsq.nsqd.copies.peer import Fence, Peer, PeerError, address_of
+from penstock.nsq.nsqd.copies.pulling import Pulling
+from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
+from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.nsq.nsqd.copies.successor import shown, tell
+from penstock.nsq.nsqd.http.https import server_tls
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.nsq.nsqd.ports import Ports
+from penstock.replication.copy import FILES, Copy
+from penstock.replication.messages import Hello
+from penstock.replication.source import Source
+from penstock.replication.standing import Role, Standing, only_here, write_standing
+from penstock.storage.files.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+
+logger = logging.getLogger("penstock.replication")
+
+DRAIN_S: Final = 30.0
+NOT_OURS: Final = ("OTHER_HISTORY", "NOT_FOUND")
+"""Refusals of a node that is no primary of this copy any more, perhaps after a new disk."""
+
+
+class Standby:
+    """The data path and ports of a follower or fenced node; ``turn`` is called when it is
+    promoted.
+    """
+
+    def __init__(
+        self,
+        options: NsqdOptions,
+        standing: Standing,
+        secret: Secret,
+        turn: Callable[[], None],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Raises ConfigError, StorageError."""
+        self.options = options
+        self.standing = standing
+        self.secret = secret
+        self.clock = clock
+        self.ports = Ports(options)
+        self.memory = Memory.of(options)
+        self._turn = turn
+        self._data_path = options.data_path or os.getcwd()
+        is_own = not standing.history or not standing.is_settled
+        self.copy = Copy(_open_store(options, self._data_path), never_drop=is_own,
+                         moment=f"{clock.wall_ns()}")  # fmt: skip
+        self.copy.refuse_foreign = not standing.history and bool(self.copy.topics)
+        self.vitals = Vitals("nsqd", clock, health=lambda: self.health)
+        self.vitals.checks.append(lambda: [f"NOK - {self.refusal}"])
+        hello = Hello(os.urandom(8).hex(), standing.history, standing.epoch)
+        self.source = Source(self.copy.served, self._small_files, hello)
+        self.pulling: Pulling | None = None
+        self._peer: Peer | None = None
+        self._refusals = RefusalPort(lambda: f"{self.code} {self.refusal}")
+        self._http: HttpServer | None = None
+        self._promoting = asyncio.Lock()
+
+    async def open(self, http: HttpServer) -> None:
+        """Open the ports and follow. Raises ConfigError, ListenError, StorageError."""
+        self._http = http
+        tls = server_tls(self.options)
+        https = over_tls(tls, self._http, logger) if tls is not None else None
+        await self.ports.open(self._refusals, self._http, https)
+        self.vitals.start()
+        self.save()
+        if self.standing.role is Role.FENCED:
+            logger.error("%s; %s", self.refusal, self._only_here_told())
+            return
+        self._peer = Peer(self.standing.primary, self.options, self.secret)
+        self.pulling = Pulling(self.copy, self.standing, self._peer, self.clock, self.save,
+                               self.options.sync_timeout)  # fmt: skip
+        self.pulling.address = self.address
+        self.pulling.start()
+
+    def save(self) -> None:
+        """Write the standing down. Raises StorageError."""
+        write_standing(self.copy.store.disk, self._data_path, self.standing)
+
+    def _small_files(self) -> dict[str, bytes]:
+        store = self.copy.store
+        found = {name: store.read_file(name) for name in FILES}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def take_standing(self, standing: Standing) -> None:
+        """Take what the successor tells a fenced node. Raises StorageError."""
+        write_standing(self.copy.store.disk, self._data_path, standing)
+        self.standing = standing
+        logger.error("%s; %s", self.refusal, self._only_here_told())
+
+    # --- what it says --------------------------------------------------------------------------
+
+    @property
+    def role(self) -> Role:
+        """The node's role as others see it: a promoted follower is primary once it takes publishes,
+        which this object never does.
+        """
+        role = self.standing.role
+        return Role.FOLLOWER if role is Role.PRIMARY else role
+
+    @property
+    def address(self) -> str:
+        """Where other nodes ask this one."""
+        return address_of(self.options, self.ports)
+
+    @property
+    def code(self) -> str:
+        """NSQ's code of the refusal."""
+        return "E_FENCED" if self.standing.role is Role.FENCED else "E_FOLLOWER"
+
+    @property
+    def refusal(self) -> str:
+        """The reason why nothing is taken here, and where it is."""
+        standing = self.standing
+        if standing.role is Role.FENCED:
+            return (f"fenced: {standing.primary or 'another node'} is primary in epoch "
+                    f"{standing.fenced_epoch}, this node was in epoch {standing.epoch}; "
+                    f"--follow={standing.primary or 'HOST:PORT'} makes it a copy")  # fmt: skip
+        return f"a copy of the node at {standing.primary}, which takes publishes and consumers"
+
+    def only_here(self) -> dict[str, int]:
+        """Messages of a fenced node that its successor has not, by topic."""
+        if self.standing.role is not Role.FENCED or self.standing.fork is None:
+            return {}
+        return only_here(self.standing.fork or {}, self.copy.ends)
+
+    def _only_here_told(self) -> str:
+        if self.standing.fork is None:
+            return "how many messages only this node has is not known before the other tells"
+        found = self.only_here()
+        if not found:
+            return "all its messages are there"
+        return f"messages that only this node has: {shown(found)}"
+
+    @property
+    def health(self) -> str:
+        """``OK``, or why this node does not follow."""
+        if self.standing.role is Role.FENCED:
+            return f"NOK - {self.refusal}"
+        error = self.pulling.error if self.pulling is not None else None
+        return HEALTHY if error is None else f"NOK - cannot follow: {error}"
+
+    # --- promotion -----------------------------------------------------------------------------
+
+    async def promote(self) -> dict[str, object]:
+        """Become primary: the old one is asked to step back, and all it has is taken, if it can be
+        reached. Raises PenstockError; then this node goes on as it was.
+        """
+        async with self._promoting:
+            if self.pulling is None or self._peer is None or not self.standing.history:
+                raise PenstockError("only a follower that has followed can be promoted")
+            if self.standing.role is Role.PRIMARY:
+                raise PenstockError("this node is being promoted already")
+            await self.pulling.stop()
+            try:
+                return await self._promote(self.pulling, self._peer)
+            except PenstockError:
+                self.pulling.resume()
+                raise
+
+    async def _promote(self, pulling: Pulling, peer: Peer) -> dict[str, object]:
+        unknown_ns = pulling.unknown_ns
+        was_told = await self._step_back(peer, None)
+        is_whole = was_told and await self._drain(pulling)
+        for copy in self.copy.topics.values():
+            copy.cancel_commit()
+        await asyncio.to_thread(self.copy.sync)
+        promoted = msgspec.structs.replace(self.standing)
+        promoted.promote(self.copy.ends)
+        write_standing(self.copy.store.disk, self._data_path, promoted)
+        self.standing = promoted
+        logger.warning("promoted: primary in epoch %d", promoted.epoch)
+        self._turn()
+        return {
+            "role": promoted.role,
+            "epoch": promoted.epoch,
+            "old_primary_told": was_told,
+            "whole": is_whole,
+            "lag_seconds": 0 if is_whole else seconds_up(unknown_ns),
+            "lag_messages": self.copy.messages_behind,
+        }
+
+    async def _step_back(self, peer: Peer, fork: dict[str, tuple[int, int]] | None) -> bool:
+        standing = self.standing
+        fence = Fence(standing.history, max(standing.epoch, standing.fenced_epoch) + 1,
+                      self.address, fork)  # fmt: skip
+        try:
+            return await tell(peer, fence)
+        except PeerError as error:
+            if error.code in NOT_OURS:
+                return False
+            raise PenstockError(f"not promoted: {error}") from error
+
+    async def _drain(self, pulling: Pulling) -> bool:
+        """Take what the old primary has, which takes no more by now; False if that fails."""
+        self.copy.is_whole = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while not self.copy.is_whole:
+                    try:
+                        await pulling.step()
+                    except PenstockError as error:  # it opens its ports again just now
+                        logger.info("%s", error)
+                        await asyncio.sleep(0.05)
+                return True
+        return False
+
+    # --- the end -------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End all connections and close the data path."""
+        await self.ports.close()
+        if self.pulling is not None:
+            await self.pulling.stop()
+        if self._peer is not None:
+            await self._peer.close()
+        self._refusals.close_connections()
+        if self._http is not None:
+            self._http.close_connections()
+        self.vitals.close()
+        try:
+            self.copy.close()
+        except StorageError as error:
+            logger.critical("failed to save everything - %s", error)
+
+
+def seconds_up(nanoseconds: int | None) -> float | None:
+    """Seconds with three places, rounded up: the figure promises what is not older."""
+    return None if nanoseconds is None else -(-nanoseconds // MILLISECOND) / 1000
+
+
+def _open_store(options: NsqdOptions, data_path: str) -> Store:
+    """Raises ConfigError, LaterFormatError."""
+    log_options = LogOptions(options.max_bytes_per_file, max(0, options.mem_queue_size),
+                             options.durability)  # fmt: skip
+    try:
+        return Store(OsDisk(), data_path, log_options)
+    except LaterFormatError:
+        raise
+    except StorageError as error:
+        raise ConfigError(f"failed to lock data-path: {error}") from error

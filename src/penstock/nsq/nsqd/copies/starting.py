@@ -1,0 +1,123 @@
+"""Opening a data path in its role: as a primary's, or as one that takes no publishes.
+
+A node cannot know what it is not told. So a primary that was copied asks its followers at the start
+whether one of them was promoted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Final
+
+from penstock.core.errors import ConfigError
+from penstock.nsq.nsqd.copies.peer import Peer, PeerError, PeerStatus
+from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.nsq.nsqd.options import NsqdOptions
+from penstock.replication.standing import Role, Standing, read_standing
+from penstock.storage.files.disk import OsDisk
+
+logger = logging.getLogger("penstock.replication")
+
+ASK_S: Final = 2.0
+
+
+async def standby_for(
+    options: NsqdOptions, turn: Callable[[], None], *, is_turn: bool = False
+) -> Standby | None:
+    """The standby over the options' data path, not open yet; None where a primary is to be opened.
+
+    A node that is fenced while it runs (``is_turn``) follows nobody before it is started again: its
+    successor may be about to take what it has. Raises ConfigError, StorageError.
+    """
+    options.check()
+    data_path = options.data_path or os.getcwd()
+    secret = Secret.of(options.replication_secret_file)
+    standing = _standing_of(data_path)
+    if not (is_turn and standing is not None and standing.role is Role.FENCED):
+        standing = await decide(options, standing, data_path, secret)
+    if standing is None or standing.role is Role.PRIMARY:
+        return None
+    return Standby(options, standing, secret, turn)
+
+
+def _standing_of(data_path: str) -> Standing | None:
+    """The standing of a data path; what is no folder is refused later, in Go's words, by the lock.
+
+    Raises ConfigError, StorageError.
+    """
+    return read_standing(OsDisk(), data_path) if os.path.isdir(data_path) else None
+
+
+async def decide(
+    options: NsqdOptions, standing: Standing | None, data_path: str, secret: Secret
+) -> Standing | None:
+    """The standing under which a node starts; None for one that has nothing to do with copies.
+
+    Raises ConfigError where the flags and the data path contradict each other.
+    """
+    if options.follow:
+        return await _as_follower(options, standing, secret)
+    if standing is None or standing.role is Role.FENCED:
+        return standing
+    if standing.role is Role.FOLLOWER:
+        raise ConfigError(
+            f"the data path {data_path} is a copy of the node at {standing.primary}: start it with "
+            f"--follow={standing.primary}; then `penstock promote` makes it primary"
+        )
+    return await _unless_outranked(options, standing, secret)
+
+
+async def _as_follower(options: NsqdOptions, standing: Standing | None, secret: Secret) -> Standing:
+    """The standing of a node with ``--follow``; one that was promoted ignores it until the other
+    was promoted after it.
+    """
+    own = standing or Standing(epoch=0)
+    if standing is None or standing.role is not Role.PRIMARY:
+        own.follow(options.follow)
+        return own
+    found = await _status(options.follow, options, secret)
+    outranks = found is not None and found.history == own.history and found.epoch > own.epoch
+    if outranks:
+        own.follow(options.follow)
+    elif own.primary == options.follow:
+        logger.warning("--follow=%s has no effect: this node was promoted, and is primary in epoch "
+                       "%d; take the flag away", options.follow, own.epoch)  # fmt: skip
+    else:
+        raise ConfigError(
+            f"--follow={options.follow}: this data path is a primary's, of epoch {own.epoch}, and "
+            f"{'that node is not in a higher one' if found else 'that node cannot be reached'}"
+        )
+    return own
+
+
+async def _unless_outranked(options: NsqdOptions, standing: Standing, secret: Secret) -> Standing:
+    """Its own standing, or fenced if a node that has copied this one was promoted meanwhile."""
+    asked = [each for each in dict.fromkeys([*standing.followers, standing.primary]) if each]
+    statuses = await asyncio.gather(*(_status(each, options, secret) for each in asked))
+    for address, found in zip(asked, statuses, strict=True):
+        if found is None:
+            logger.warning(
+                "cannot ask %s whether it was promoted; if it was, it will tell", address
+            )
+        elif found.history == standing.history and found.epoch > standing.epoch:
+            standing.fence(found.epoch, address, None)
+            return standing
+    return standing
+
+
+async def _status(address: str, options: NsqdOptions, secret: Secret) -> PeerStatus | None:
+    try:
+        peer = Peer(address, options, secret)
+    except PeerError:
+        return None
+    try:
+        return await peer.status(ASK_S)
+    except PeerError as error:
+        logger.warning("%s", error)
+        return None
+    finally:
+        await peer.close()

@@ -1,0 +1,276 @@
+"""The follower's side: a data path that becomes, and stays, a copy of the primary's.
+
+``request`` says what is here, ``take`` takes the answer to it. Each part says which log it is of
+and where it belongs, and whatever does not continue what is here is left out or refused. No byte
+enters a log without a right checksum.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.core.errors import StorageError
+from penstock.replication.messages import (
+    VERSION,
+    Batches,
+    Diverged,
+    End,
+    Fetch,
+    File,
+    Gone,
+    Hello,
+    JournalPiece,
+    Part,
+    ReplicationError,
+    decode_parts,
+)
+from penstock.replication.source import Served
+from penstock.replication.topic_copy import TopicCopy
+from penstock.storage.batch import Buffer
+from penstock.storage.compiled import xxh3_64_intdigest
+from penstock.storage.store import Store
+
+logger = logging.getLogger("penstock.replication")
+
+FILES: Final = ("nsqd.dat", "ids.json")
+"""Small files of a data path that are copied; no other name is taken from a primary."""
+ASIDE: Final = "aside"
+"""The folder of the data path for logs that are not the primary's: a data path for each."""
+
+
+class Copy:
+    """The topics of a data path as copies of a primary's; takes over the store, to be closed."""
+
+    def __init__(self, store: Store, *, never_drop: bool = False, moment: str = "0") -> None:
+        """``moment`` is a name for what is put aside now. Raises StorageError."""
+        self.store = store
+        self.topics: dict[str, TopicCopy] = {}
+        self.put_aside: dict[str, int] = {}
+        """Messages that only this node had, by topic, moved to ``ASIDE`` since the start."""
+        self.is_whole = False
+        """True if the last answer was all there was, and is here."""
+        self.never_drop = never_drop
+        """True while what the primary has not is put aside, or ``refuse_foreign`` refuses it."""
+        self.refuse_foreign = False
+        self.fork: dict[str, tuple[int, int]] = {}
+        """Where the primary's epoch began, by topic: the log, and the offset of its end."""
+        self.moment = moment
+        self._run = ""
+        self._number = 0
+        self._asks_all = self._is_all = False
+        self._hurries = True
+        self._files = {name: self._checksum(name) for name in FILES}
+        self._new_files: dict[str, bytes] = {}
+        self._files_are_due = False
+        for topic, queue in store.queues():
+            if queue == 0:
+                self._open(topic)
+
+    def _checksum(self, name: str) -> int:
+        return xxh3_64_intdigest(self.store.read_file(name) or b"")
+
+    def _open(self, name: str) -> None:
+        """Open the copy of a topic; one with damage is copied again from the start."""
+        log, journal, _ = self.store.open_queue(name, 0, 0, is_copy=True)
+        copy = self.topics[name] = TopicCopy(name, log, journal)
+        if copy.fault is None:
+            return
+        logger.error("TOPIC(%s): the copy is damaged and is taken again: %s", name, copy.fault)
+        self._gone(copy)
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def request(self, history: str, epoch: int, nbytes: int, address: str = "") -> Fetch:
+        """The next request to a primary of this history and epoch."""
+        held = [copy.held() for copy in self.topics.values()]
+        is_waiting = any(copy.is_waiting for copy in self.topics.values())
+        files = None if is_waiting or self._new_files else self._files
+        self._asks_all = files is not None
+        self._number += 1
+        return Fetch(VERSION, self._number, history, epoch, self._run, held, files, nbytes,
+                     self._hurries, address)  # fmt: skip
+
+    def begin_run(self, hello: Hello) -> None:
+        """Follow another run of the primary: all that is here is compared again."""
+        self._run = hello.run
+        self.fork = dict(hello.fork)
+        self.is_whole = self._is_all = False
+        self._hurries = True
+        self._new_files.clear()
+        for copy in self.topics.values():
+            copy.cancel_commit()
+            copy.new_run()
+
+    # --- taking --------------------------------------------------------------------------------
+
+    def take(self, answer: Buffer) -> Hello | None:
+        """Take an answer; a Hello if the primary is another run, with which the caller decides.
+
+        Raises ReplicationError for an answer that cannot be used, StorageError when the disk fails;
+        what was taken before that stays.
+        """
+        parts = list(decode_parts(answer))
+        hello, end = parts[0].head, parts[-1].head
+        assert isinstance(end, End), "decode_parts sees to that"
+        is_hello = isinstance(hello, Hello)
+        if end.number != self._number or not (is_hello or end.run == self._run):
+            raise ReplicationError("an answer to an earlier request")
+        self._number += 1  # it is taken once
+        if isinstance(hello, Hello):
+            return hello
+        if self.refuse_foreign:
+            self._check_foreign(parts)
+        unlike: set[str] = set()
+        for part in parts:
+            self._take(part, unlike)
+        for name, copy in self.topics.items():
+            copy.is_checked = copy.is_checked or name not in unlike
+        self._hurries = end.more
+        self._is_all = self._asks_all and not end.more
+        self._files_are_due = self._files_are_due or not end.more
+        self.settle()
+        return None
+
+    def _check_foreign(self, parts: Iterable[Part]) -> None:
+        foreign = sorted({each.head.topic for each in parts
+                          if isinstance(each.head, Gone | Diverged)})  # fmt: skip
+        if foreign:
+            raise ReplicationError(
+                f"the data path {self.store.data_path} has messages that the primary has not, of "
+                f"{len(foreign)} topics, such as {foreign[0]}: give an empty data path, or one "
+                "restored from a backup of the primary")  # fmt: skip
+        self.refuse_foreign = False
+
+    def _take(self, part: Part, unlike: set[str]) -> None:
+        match part.head:
+            case File(name):
+                if name in FILES:
+                    self._new_files[name] = bytes(part.data)
+                    self._files_are_due = False
+            case Gone(topic, log):
+                if (copy := self._known(topic, log)) is not None:
+                    self._gone(copy)
+            case Diverged(topic, log, end):
+                unlike.add(topic)
+                if (copy := self._known(topic, log)) is not None:
+                    self._aside(copy, end)
+            case JournalPiece(topic, log):
+                if (copy := self._known(topic, log)) is not None:
+                    copy.take_records(part.head, part.data)
+            case Batches(topic, log):
+                self._extend(part.head, part.data)
+            case _:
+                pass
+
+    def _known(self, topic: str, log: int) -> TopicCopy | None:
+        copy = self.topics.get(topic)
+        return copy if copy is not None and copy.log.id_base == log else None
+
+    def _extend(self, head: Batches, data: Buffer) -> None:
+        copy = self._known(head.topic, head.log)
+        if copy is None:
+            if head.topic in self.topics:
+                return  # of a log that is not here any more
+            copy = self._begin(head)
+        elif head.start > copy.log.append_offset:
+            # All that is here was consumed and deleted there.
+            self._remove(copy)
+            copy = self._begin(head)
+        copy.append(head, data)
+        copy.trim(head.start)
+
+    def _begin(self, head: Batches) -> TopicCopy:
+        if not head.topic or {os.sep, "\0"} & set(head.topic):
+            raise ReplicationError(f"no name of a topic: {head.topic!r}")
+        self.store.begin_queue(head.topic, 0, head.log, head.start)
+        self._open(head.topic)
+        copy = self.topics[head.topic]
+        copy.is_from_primary = True
+        return copy
+
+    def settle(self) -> None:
+        """Write down what has waited for messages, and note whether all is here.
+
+        After ``take``, and again after a sync that has made messages visible. Raises StorageError.
+        """
+        for copy in self.topics.values():
+            copy.settle()
+        is_waiting = any(copy.is_waiting for copy in self.topics.values())
+        if self._files_are_due and not is_waiting:
+            for name, data in self._new_files.items():
+                self.store.replace_file(name, data)
+                self._files[name] = xxh3_64_intdigest(data)
+            self._new_files.clear()
+        behind = any(copy.messages_behind for copy in self.topics.values())
+        self.is_whole = self._is_all and not (is_waiting or behind or self._new_files)
+
+    # --- what the primary has not --------------------------------------------------------------
+
+    def _gone(self, copy: TopicCopy) -> None:
+        if self.never_drop and not copy.is_from_primary:
+            self._aside(copy, copy.log.start_offset)
+        else:
+            self._remove(copy)
+            logger.info("TOPIC(%s): deleted, as the primary has done", copy.name)
+
+    def _aside(self, copy: TopicCopy, end: int) -> None:
+        """Put a log aside that is not the primary's; it is copied from the start then."""
+        log, forked = self.fork.get(copy.name, (0, 0))
+        log_end = copy.log.next_offset
+        begin = forked if log == copy.log.id_base else min(end, log_end)
+        count = max(0, log_end - max(begin, copy.log.start_offset))
+        del self.topics[copy.name]
+        copy.close()
+        folder = self.store.put_aside(copy.name, 0, os.path.join(ASIDE, self.moment))
+        self.put_aside[copy.name] = self.put_aside.get(copy.name, 0) + count
+        logger.error("TOPIC(%s): this node has messages that the primary has not, %d at least; its "
+                     "log is now in %s/%s, a data path for nsqd, and is copied again",
+                     copy.name, count, self.store.data_path, folder)  # fmt: skip
+
+    def _remove(self, copy: TopicCopy) -> None:
+        self.topics.pop(copy.name, None)
+        copy.cancel_commit()
+        copy.journal.close()
+        copy.log.delete()
+
+    # --- figures, and the end ------------------------------------------------------------------
+
+    @property
+    def messages_behind(self) -> int:
+        return sum(copy.messages_behind for copy in self.topics.values())
+
+    @property
+    def nbytes_behind(self) -> int:
+        return sum(copy.nbytes_behind for copy in self.topics.values())
+
+    @property
+    def ends(self) -> dict[str, tuple[int, int]]:
+        """The log and its end, by topic: where a new epoch begins."""
+        return {name: (copy.log.id_base, copy.log.next_offset)
+                for name, copy in self.topics.items()}  # fmt: skip
+
+    def served(self) -> Iterable[Served]:
+        """The copies as another node may copy them."""
+        return (Served(copy.name, copy.log, copy.journal) for copy in self.topics.values())
+
+    def sync(self) -> None:
+        """Sync all that was not, here and now. Raises StorageError."""
+        for copy in self.topics.values():
+            if copy.log.unsynced_messages:
+                copy.sync()
+
+    def close(self) -> None:
+        """Sync and close everything. Raises the first StorageError at the end."""
+        first: StorageError | None = None
+        for copy in self.topics.values():
+            try:
+                copy.close()
+            except StorageError as error:
+                logger.error("TOPIC(%s): failed to close - %s", copy.name, error)
+                first = first or error
+        self.store.close()
+        if first is not None:
+            raise first

@@ -1,0 +1,205 @@
+"""The messages between a follower and its primary, without I/O.
+
+The follower asks, again and again: a ``Fetch`` says what it has. The answer is a run of parts, each
+a small head and perhaps bytes as the primary stores them; the last part is an ``End``, so an answer
+that was cut short is recognised. Nothing depends on an earlier request, so either side may be
+started again, and an answer may be lost; one that comes late is refused.
+
+A part, little endian::
+
+    0   u32  length of the head
+    4   u32  length of the bytes
+    8   u64  checksum        xxh3_64 of head and bytes
+    16       head            MessagePack, an array whose first item is the kind
+             bytes
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+from penstock.core.errors import PenstockError
+from penstock.core.malformed import MALFORMED
+from penstock.storage.batch import Buffer
+
+VERSION: Final = 1
+"""Of these messages; a node refuses another one's."""
+_PREFIX = struct.Struct("<IIQ")
+
+
+class ReplicationError(PenstockError):
+    """A message between nodes that cannot be used, or a copy that must not go on."""
+
+
+class Held(msgspec.Struct, array_like=True, frozen=True):
+    """A topic as the follower has it.
+
+    ``log`` is the id base, the identity of the log; ``next`` the offset that comes next. ``mark``
+    is the checksum of the last batch, to be compared, or 0. ``token`` and ``position`` name the
+    place in the primary's journal up to which it was copied; -1: none of it is wanted now.
+    """
+
+    topic: str
+    log: int
+    next: int
+    mark: int
+    token: str
+    position: int
+
+
+class Fetch(msgspec.Struct, array_like=True):
+    """A follower's request, by number; ``run`` is the primary's that it knows, empty at first.
+
+    ``files`` are checksums of the small files that it has, by name; None: none is wanted now.
+    """
+
+    version: int
+    number: int
+    history: str
+    epoch: int
+    run: str
+    held: list[Held]
+    files: dict[str, int] | None
+    nbytes: int
+    """About so many bytes of messages may be in the answer."""
+    hurry: bool
+    """False if the answer may be put off until there is news."""
+    address: str = ""
+    """Where the follower's own HTTP can be asked for its role, ``host:port``."""
+
+
+class Hello(msgspec.Struct, array_like=True, tag="h", frozen=True):
+    """The primary is another run than the follower knows; nothing else is in this answer.
+
+    ``fork`` is where its epoch began: by topic the log and the offset up to which it has what the
+    epoch before had.
+    """
+
+    run: str
+    history: str
+    epoch: int
+    fork: dict[str, tuple[int, int]] = {}
+
+
+class File(msgspec.Struct, array_like=True, tag="f", frozen=True):
+    """A small file of the data path, whole; the bytes are its content."""
+
+    name: str
+
+
+class Gone(msgspec.Struct, array_like=True, tag="g", frozen=True):
+    """The primary does not have this log: it was deleted, and perhaps another one was made."""
+
+    topic: str
+    log: int
+
+
+class Diverged(msgspec.Struct, array_like=True, tag="d", frozen=True):
+    """The follower's log does not continue into the primary's, which ends at ``end``."""
+
+    topic: str
+    log: int
+    end: int
+
+
+class JournalPiece(msgspec.Struct, array_like=True, tag="j", frozen=True):
+    """Whole frames of a topic's journal, those from ``position`` on; from 0 on, all that counts."""
+
+    topic: str
+    log: int
+    token: str
+    position: int
+
+
+class Batches(msgspec.Struct, array_like=True, tag="b", frozen=True):
+    """Whole batches as stored. The primary's log is ``[start, end)``; behind these it has about
+    ``nbytes_left`` more bytes.
+    """
+
+    topic: str
+    log: int
+    start: int
+    end: int
+    nbytes_left: int
+
+
+class End(msgspec.Struct, array_like=True, tag="e", frozen=True):
+    """The end of the answer to a request of this run, by its number.
+
+    ``more`` says that there was no room for all that is new.
+    """
+
+    run: str
+    number: int
+    more: bool
+
+
+Head: TypeAlias = Hello | File | Gone | Diverged | JournalPiece | Batches | End
+
+_encoder = msgspec.msgpack.Encoder()
+_head_decoder: msgspec.msgpack.Decoder[Head] = msgspec.msgpack.Decoder(Head)
+_fetch_decoder = msgspec.msgpack.Decoder(Fetch)
+
+
+class Part(NamedTuple):
+    """A part of an answer."""
+
+    head: Head
+    data: memoryview
+
+
+def encode_fetch(fetch: Fetch) -> bytes:
+    """The body of a request."""
+    return _encoder.encode(fetch)
+
+
+def decode_fetch(body: bytes) -> Fetch:
+    """A request. Raises ReplicationError."""
+    try:
+        fetch = _fetch_decoder.decode(body)
+    except MALFORMED as error:
+        raise ReplicationError(f"no request of a follower: {error}") from error
+    if fetch.version != VERSION:
+        raise ReplicationError(f"a follower of another version of Penstock: its messages are of "
+                               f"version {fetch.version}, ours of {VERSION}")  # fmt: skip
+    return fetch
+
+
+def encode_part(head: Head, *data: Buffer) -> list[Buffer]:
+    """The pieces of a part; the data is not copied."""
+    encoded = _encoder.encode(head)
+    checksum = xxh3_64(encoded)
+    for piece in data:
+        checksum.update(piece)
+    prefix = _PREFIX.pack(len(encoded), sum(map(len, data)), checksum.intdigest())
+    return [prefix + encoded, *data]
+
+
+def decode_parts(answer: Buffer) -> Iterator[Part]:
+    """The parts of an answer, the last of which is its end. Raises ReplicationError."""
+    view = memoryview(answer)
+    position = 0
+    head: Head | None = None
+    while position < len(view):
+        if len(view) - position < _PREFIX.size:
+            raise ReplicationError("an answer that is cut short")
+        head_length, length, checksum = _PREFIX.unpack_from(view, position)
+        begin = position + _PREFIX.size
+        start = begin + head_length
+        position = start + length
+        if position > len(view):
+            raise ReplicationError("an answer that is cut short")
+        if xxh3_64_intdigest(view[begin:position]) != checksum:
+            raise ReplicationError("an answer that was damaged on the way")
+        try:
+            head = _head_decoder.decode(view[begin:start])
+        except MALFORMED as error:
+            raise ReplicationError(f"an answer with a part of an unknown kind: {error}") from error
+        yield Part(head, view[start:position])
+    if not isinstance(head, End):
+        raise ReplicationError("an answer without an end")

@@ -1,0 +1,172 @@
+"""The answers of a primary to its followers, made of its logs and of what a follower has.
+
+Nothing is kept of a follower, so any number of them costs a primary no memory between their
+requests, and an answer is bounded by what the request asks for. Whatever refers to a log is read
+before the log, as backups do it: a follower never has the progress of a channel over messages that
+it is not sent with it or was sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from penstock.replication.messages import (
+    Batches,
+    Diverged,
+    End,
+    Fetch,
+    File,
+    Gone,
+    Held,
+    Hello,
+    JournalPiece,
+    encode_part,
+)
+from penstock.storage.batch import Buffer
+from penstock.storage.compiled import xxh3_64_intdigest
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log
+
+NBYTES_MAX: Final = 4 * 1024 * 1024
+"""The most bytes of messages in an answer, unless a single batch has more."""
+
+
+class Served(NamedTuple):
+    """A topic that is copied."""
+
+    name: str
+    log: Log
+    journal: Journal
+
+
+class Source:
+    """The answers of one run of a primary.
+
+    ``served`` gives the topics as they are now, ``files`` the small files, not newer than these.
+    """
+
+    def __init__(
+        self,
+        served: Callable[[], Iterable[Served]],
+        files: Callable[[], Mapping[str, bytes]],
+        hello: Hello,
+    ) -> None:
+        self._served = served
+        self._files = files
+        self._hello = hello
+
+    def answer(self, fetch: Fetch) -> list[Buffer]:
+        """The pieces of the answer to a request. Raises StorageError."""
+        if fetch.run != self._hello.run:
+            return [
+                *encode_part(self._hello),
+                *encode_part(End(self._hello.run, fetch.number, more=True)),
+            ]
+        return _Answer(fetch).of(self._files(), self._served())
+
+    def has_news(self, fetch: Fetch) -> bool:
+        """True if an answer would hold anything; quick, as it is asked again and again."""
+        if fetch.run != self._hello.run:
+            return True
+        held = {each.topic: each for each in fetch.held}
+        count = 0
+        for served in self._served():
+            known = held.get(served.name)
+            if known is None or known.mark or _is_news(served, known):
+                return True
+            count += 1
+        return count != len(held) or any(_changed(fetch, self._files()))
+
+
+def _is_news(served: Served, held: Held) -> bool:
+    if held.log != served.log.id_base or held.next != served.log.next_offset:
+        return True
+    return held.position >= 0 and _place(served.journal) != (held.token, held.position)
+
+
+def _place(journal: Journal) -> tuple[str, int]:
+    return str(journal.rewrites), journal.size
+
+
+def _changed(fetch: Fetch, files: Mapping[str, bytes]) -> Iterable[str]:
+    """The names of the small files that the follower has not, as they are."""
+    if fetch.files is None:
+        return
+    for name, data in files.items():
+        if fetch.files.get(name) != xxh3_64_intdigest(data):
+            yield name
+
+
+class _Answer:
+    """One answer, as it grows."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._pieces: list[Buffer] = []
+        self._room = min(max(fetch.nbytes, 1), NBYTES_MAX)
+        self._more = False
+
+    def of(self, files: Mapping[str, bytes], served: Iterable[Served]) -> list[Buffer]:
+        for name in _changed(self._fetch, files):
+            self._pieces += encode_part(File(name), files[name])
+        held = {each.topic: each for each in self._fetch.held}
+        for each in served:
+            self._topic(each, held.pop(each.name, None))
+        for gone in held.values():
+            self._pieces += encode_part(Gone(gone.topic, gone.log))
+        self._pieces += encode_part(End(self._fetch.run, self._fetch.number, self._more))
+        return self._pieces
+
+    def _topic(self, served: Served, held: Held | None) -> None:
+        log = served.log
+        if held is not None and held.log != log.id_base:
+            self._pieces += encode_part(Gone(held.topic, held.log))
+            held = None
+        if held is not None and not _continues(held, log):
+            self._pieces += encode_part(Diverged(held.topic, held.log, log.next_offset))
+            self._more = True
+            return
+        if self._room <= 0:
+            self._more = self._more or held is None or _is_news(served, held)
+            return
+        if held is None:
+            held = Held(served.name, log.id_base, log.start_offset, 0, "", 0)
+            self._batches(log, held, is_new=True)
+            self._more = True  # its journal comes when the follower has laid the topic down
+            return
+        self._journal(served, held)
+        self._batches(log, held, is_new=False)
+
+    def _journal(self, served: Served, held: Held) -> None:
+        journal = served.journal
+        token, size = _place(journal)
+        is_wanted = held.position >= 0 and (held.token, held.position) != (token, size)
+        if not is_wanted or not journal.is_named:
+            return
+        position = held.position if held.token == token and held.position <= size else 0
+        piece = JournalPiece(held.topic, held.log, token, position)
+        self._pieces += encode_part(piece, journal.frames_from(position))
+
+    def _batches(self, log: Log, held: Held, *, is_new: bool) -> None:
+        start, end = log.start_offset, log.next_offset
+        first = max(held.next, start)
+        if first == end and not is_new and held.next >= start:
+            return
+        raw = log.read_raw(first, self._room)
+        nbytes = sum(map(len, raw))
+        self._room -= nbytes
+        left = max(0, log.bytes_from(first) - nbytes)
+        self._more = self._more or (left > 0 and self._room <= 0)
+        self._pieces += encode_part(Batches(held.topic, held.log, start, end, left), *raw)
+
+
+def _continues(held: Held, log: Log) -> bool:
+    """True if the log goes on where the follower's ends."""
+    if held.next > log.next_offset:
+        return False
+    if not held.mark or held.next <= log.start_offset:
+        return True  # there is nothing left to compare
+    last = log.batch_at(held.next - 1)
+    # None: it is lost on this side, so what else stood here cannot be told.
+    return last is not None and last.next_offset == held.next and last.checksum == held.mark

@@ -1,0 +1,110 @@
+"""A node's standing towards its copies: primary, follower or fenced, and under which epoch.
+
+It is in ``replication.json`` in the data path, written before anything acts on it. A node that was
+never copied has no such file. All copies of one data path share its ``history``, a random name; an
+epoch is the time between two promotions. Whoever hears of a higher epoch of the same history takes
+no publishes any more, so in each epoch one node says OK.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+
+from penstock.core.errors import ConfigError
+from penstock.core.malformed import MALFORMED
+from penstock.storage.files.disk import Disk
+from penstock.storage.files.versions import check_version
+
+FILE_NAME: Final = "replication.json"
+FOLLOWERS_MAX: Final = 100
+_FORMAT: Final = 1
+
+
+class Role(StrEnum):
+    """The part of a node: it takes publishes, copies the node that does, or may not take any."""
+
+    PRIMARY = "primary"
+    FOLLOWER = "follower"
+    FENCED = "fenced"
+
+
+class Standing(msgspec.Struct):
+    """The content of the file.
+
+    ``primary`` is the address of the node that is, or was, followed. ``fork`` is where this epoch
+    began, of a fenced node the next one: by topic the log and its end. ``owes_fence`` says that the
+    primary before may not know yet of its successor.
+    """
+
+    history: str = ""
+    epoch: Annotated[int, msgspec.Meta(ge=0)] = 1
+    role: Role = Role.PRIMARY
+    primary: str = ""
+    followers: list[str] = []
+    fork: dict[str, tuple[int, int]] | None = None
+    owes_fence: bool = False
+    is_settled: bool = True
+    """False after a change of role, until all that only this node had was put aside."""
+    fenced_epoch: int = 0
+    """The higher epoch that a fenced node has heard of."""
+    version: int = _FORMAT
+
+    def follow(self, primary: str) -> None:
+        """Become a follower of the node at this address."""
+        self.is_settled = self.is_settled and self.role is Role.FOLLOWER
+        self.role, self.primary, self.owes_fence = Role.FOLLOWER, primary, False
+        self.followers = []
+
+    def promote(self, fork: dict[str, tuple[int, int]]) -> None:
+        """Become primary under the next epoch, which begins at these ends of the logs."""
+        self.epoch = max(self.epoch, self.fenced_epoch) + 1
+        self.role, self.fork, self.owes_fence = Role.PRIMARY, fork, True
+        self.is_settled = True
+
+    def fence(self, epoch: int, successor: str, fork: Mapping[str, tuple[int, int]] | None) -> None:
+        """Step back for the primary of a higher epoch, which began at ``fork``, if known."""
+        self.role, self.primary = Role.FENCED, successor or self.primary
+        self.fenced_epoch = max(epoch, self.fenced_epoch)
+        self.fork = None if fork is None else dict(fork)
+        self.is_settled = self.owes_fence = False
+
+
+def only_here(
+    fork: Mapping[str, tuple[int, int]], ends: Mapping[str, tuple[int, int]]
+) -> dict[str, int]:
+    """Messages behind the point at which the next epoch began, by topic."""
+    found = {}
+    for topic, (log, end) in ends.items():
+        forked_log, forked = fork.get(topic, (0, 0))
+        count = end - forked if forked_log == log else end
+        if count > 0:
+            found[topic] = count
+    return found
+
+
+def read_standing(disk: Disk, data_path: str) -> Standing | None:
+    """The standing of a data path; None if it was never copied. Raises StorageError, ConfigError
+    for a file that is damaged: its epoch must not be guessed.
+    """
+    path = os.path.join(data_path, FILE_NAME)
+    data = disk.read_file(path)
+    if data is None:
+        return None
+    try:
+        standing = msgspec.json.decode(data, type=Standing)
+    except MALFORMED as error:
+        raise ConfigError(f"{path} is damaged ({error}): if no other node took publishes since, "
+                          "remove it, and take its copies again") from error  # fmt: skip
+    check_version(path, standing.version, _FORMAT)
+    return standing
+
+
+def write_standing(disk: Disk, data_path: str, standing: Standing) -> None:
+    """Write it down, durably. Raises StorageError."""
+    path = os.path.join(data_path, FILE_NAME)
+    disk.replace_file(path, msgspec.json.format(msgspec.json.encode(standing)) + b"\n")

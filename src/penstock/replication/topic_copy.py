@@ -1,0 +1,235 @@
+"""One topic of a follower: a log and a journal of its own, filled with the primary's bytes.
+
+Batches are appended as they come, byte for byte; those of one commit become visible together, as at
+the primary. Records of the journal wait until the log has reached what they refer to, so a copy
+that is promoted at any moment is right in the way in which files are right after a crash.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from penstock.core.errors import StorageError
+from penstock.replication.messages import Batches, Held, JournalPiece, ReplicationError
+from penstock.storage.batch import Batch, Buffer, CorruptBatchError, TruncatedBatchError
+from penstock.storage.frames import read_frames
+from penstock.storage.journal import Journal
+from penstock.storage.log import Log
+from penstock.storage.long_append import LongAppend
+from penstock.storage.recovery.damage import Damage
+from penstock.storage.retention import Retention
+
+logger = logging.getLogger(__name__)
+
+LOST_THERE: Final = "the primary has lost these"
+"""The record of a gap that is no fault of the copy."""
+_AT_ONCE: Final = Retention()
+"""Nothing is kept for itself: the primary says what is."""
+
+
+class _Waiting(NamedTuple):
+    """Records that the log has not reached yet."""
+
+    records: list[bytes]
+    is_whole: bool
+    end: int
+
+
+class TopicCopy:
+    """The copy of one topic; ``is_checked`` says that its end was compared with the primary's."""
+
+    def __init__(self, name: str, log: Log, journal: Journal) -> None:
+        self.name = name
+        self.log = log
+        self.journal = journal
+        self.is_checked = False
+        self.is_from_primary = False
+        """True if all of it has come from this run of the primary."""
+        self.end = log.next_offset
+        """The end of the primary's log, as it was last told."""
+        self._nbytes_behind = 0
+        self._token = ""
+        self._position = 0
+        self._waiting: _Waiting | None = None
+        self._commit: LongAppend | None = None
+
+    @property
+    def fault(self) -> Damage | None:
+        """Damage of the copy itself: messages that the primary may have, and this log has not."""
+        damage = self.log.damage
+        own = (each for each in damage.known if each.messages and each.what != LOST_THERE)
+        return next(iter((*damage.pending, *own)), None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if records of the journal wait for the log."""
+        return self._waiting is not None
+
+    @property
+    def messages_behind(self) -> int:
+        return max(0, self.end - self.log.next_offset)
+
+    @property
+    def nbytes_behind(self) -> int:
+        """About so many bytes of the primary's log are not here."""
+        return self._nbytes_behind if self.messages_behind else 0
+
+    def held(self) -> Held:
+        """The content of the copy, for the next request."""
+        position = -1 if self._waiting is not None else self._position
+        return Held(self.name, self.log.id_base, self._next, self._mark(), self._token, position)
+
+    @property
+    def _next(self) -> int:
+        """The offset to ask for: behind what was appended, even if a commit is not whole yet."""
+        written = self._commit.batches if self._commit is not None else []
+        return written[-1].next_offset if written else self.log.append_offset
+
+    def _mark(self) -> int:
+        if self.is_checked:
+            return 0
+        if self._commit is not None and self._commit.batches:
+            return self._commit.batches[-1].checksum
+        log = self.log
+        end = log.next_offset
+        last = log.batch_at(end - 1) if end > log.start_offset else None
+        return 0 if last is None else last.checksum
+
+    def new_run(self) -> None:
+        """Compare again: the primary has been started, or is another one."""
+        self.is_checked = self.is_from_primary = False
+        self._token, self._position = "", 0
+        self._waiting = None
+
+    # --- the log -------------------------------------------------------------------------------
+
+    def append(self, head: Batches, data: Buffer) -> None:
+        """Append batches behind those that are here.
+
+        Raises ReplicationError for what does not continue the log, StorageError.
+        """
+        self.end, self._nbytes_behind = head.end, head.nbytes_left
+        run: list[Batch] = []
+        for batch in self._checked(data):
+            if self._commit is not None or batch.goes_on:
+                self._append(run)
+                run = []
+                self._append_part(batch)
+                continue
+            end = run[-1].next_offset if run else self.log.append_offset
+            if batch.first_offset > end:
+                self._append(run)
+                run = []
+                self._pass_gap(batch.first_offset)
+            run.append(batch)
+        self._append(run)
+        if not len(data) and self._commit is None and head.end > self.log.append_offset:
+            self._pass_gap(head.end)  # it has nothing more up to there
+        self.is_checked = True
+
+    def _checked(self, data: Buffer) -> Iterator[Batch]:
+        """The batches of an answer that are not here yet."""
+        view = memoryview(data)
+        position = 0
+        while position < len(view):
+            try:
+                batch = Batch.parse(view, position)
+            except (CorruptBatchError, TruncatedBatchError) as error:
+                raise ReplicationError(f"{self.name}: damaged on the way: {error}") from error
+            position += len(batch.raw)
+            if batch.first_id != self.log.id_base + batch.first_offset:
+                raise ReplicationError(f"{self.name}: a batch of another log")
+            if batch.first_offset >= self._next:
+                yield batch
+            elif batch.next_offset > self._next:
+                raise ReplicationError(f"{self.name}: a batch that begins within another one")
+
+    def _append(self, run: list[Batch]) -> None:
+        if run:
+            self.log.append(run)
+
+    def _append_part(self, batch: Batch) -> None:
+        """Write a batch of a commit behind the end of the log, and show all with the last one."""
+        if self._commit is None:
+            if batch.first_offset > self.log.append_offset:
+                self._pass_gap(batch.first_offset)
+            self._commit = self.log.begin_append(batch.nbytes)
+        elif batch.first_offset != self._next:
+            self.cancel_commit()
+            raise ReplicationError(f"{self.name}: a commit with a hole, at offset {self._next}")
+        try:
+            self._commit.write(batch)
+            if not batch.goes_on:
+                self.log.end_append(self._commit)
+                self._commit = None
+        except StorageError:
+            self.cancel_commit()  # nothing of it is left, so all of it is asked for again
+            raise
+
+    def cancel_commit(self) -> None:
+        """Cut off a commit that has not come whole; it is asked for again."""
+        if self._commit is not None:
+            cut, self._commit = self._commit, None
+            self.log.cancel_append(cut)
+
+    def _pass_gap(self, offset: int) -> None:
+        """Go on behind messages that the primary has lost to damage."""
+        self.log.sync()
+        self.log.skip_to(offset, LOST_THERE)
+
+    def trim(self, start: int) -> None:
+        """Delete what the primary has deleted."""
+        if self.log.trimmable and start > self.log.start_offset:
+            self.log.trim(start, 0, _AT_ONCE, about_to=self._note_start)
+
+    def _note_start(self, start: int) -> None:
+        self.journal.note(self.log.extent._replace(start=start))
+
+    # --- the journal ---------------------------------------------------------------------------
+
+    def take_records(self, head: JournalPiece, data: Buffer) -> None:
+        """Take frames of the primary's journal. Raises ReplicationError for damaged ones."""
+        if head.position and (head.token, head.position) != (self._token, self._position):
+            return  # an answer to an earlier request
+        raw = bytes(data)
+        found = read_frames(raw, self.log.id_base)
+        if found.end != len(raw) or found.damage or found.strangers:
+            raise ReplicationError(f"{self.name}: the journal was damaged on the way")
+        self._waiting = _Waiting(found.records, head.position == 0, found.extent.end)
+        self._token, self._position = head.token, head.position + len(raw)
+
+    def settle(self) -> None:
+        """Write down the records that waited, if the log has come as far. Raises StorageError."""
+        waiting = self._waiting
+        if waiting is None or self.log.next_offset < waiting.end:
+            return
+        try:
+            if waiting.is_whole:
+                self.journal.replace(waiting.records, self.log.extent)
+            else:
+                self.journal.append(waiting.records, self.log.extent)
+        except StorageError:
+            self._token, self._position = "", 0  # all of it again
+            self._waiting = None
+            raise
+        self._waiting = None
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Bring log and journal to stable storage, here and now. Raises StorageError."""
+        self.log.sync()
+        self.journal.sync()
+
+    def close(self) -> None:
+        """Sync and close the files. Raises StorageError after closing them."""
+        self.cancel_commit()
+        try:
+            self.log.close()
+        finally:
+            try:
+                self.journal.sync()
+            finally:
+                self.journal.close()

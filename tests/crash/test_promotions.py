@@ -1,0 +1,88 @@
+"""A primary is killed under load, its follower promoted: what is lost is what the lag said."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from penstock.testing.daemons import Daemon, run_nsqd
+from penstock.testing.ledger import Ledger
+from tests.copies import WAIT_S_MAX, ask, until
+
+from .load import Load
+
+ROUNDS = int(os.environ.get("PENSTOCK_PROMOTIONS", "2"))
+SEED = int(os.environ.get("PENSTOCK_KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
+
+
+class TimedLedger(Ledger):
+    """A ledger that knows when each OK came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: dict[int, float] = {}
+
+    def acknowledge(self, numbers: Iterable[int]) -> None:
+        super().acknowledge(numbers := list(numbers))
+        self.times |= dict.fromkeys(numbers, time.monotonic())
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("level", ["write", "fsync"])
+async def test_a_promoted_follower_loses_at_most_its_lag_and_the_rest_is_put_aside(
+    level: str, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = TimedLedger()
+    load = Load(ledger, random.Random(SEED + number))
+    flags = (f"--durability={level}", "--max-bytes-per-file=65536")
+    with run_nsqd(*flags) as old, run_nsqd(f"--follow={old.http}", *flags) as new:
+        await asyncio.to_thread(until, new, whole=True)
+        await load.run(old, 0.7)
+        asked = time.monotonic()
+        status, promoted = await asyncio.to_thread(ask, new, "POST", "/replication/promote")
+        assert (status, promoted["epoch"]) == (200, 2), promoted
+        assert not promoted["old_primary_told"]
+        await asyncio.to_thread(until, new, role="primary", epoch=2)
+        await load.drain(new)
+        report, lost = ledger.report(), ledger.lost(10**6)
+        with capsys.disabled():
+            print(f"\nlevel {level}, seed {SEED + number}: {report}; lag {promoted}")
+        assert report.invented == 0
+        late = [ledger.times[each] - (asked - promoted["lag_seconds"]) for each in lost]
+        assert min(late, default=0) >= 0, "acknowledged when the copy was whole"
+        await asyncio.to_thread(comes_back, old, new, report.lost)
+        await find_aside(old, load, lost)
+    assert ledger.lost() == []
+
+
+def comes_back(old: Daemon, new: Daemon, lost: int) -> None:
+    """The old primary takes nothing more, says what only it has, and becomes a copy."""
+    old.start()
+    until(old, role="fenced")
+    assert ask(old, "POST", "/pub?topic=kill", b"x")[0] == 503
+    fenced = until(old, role="fenced", fenced_epoch=2)
+    for _ in range(WAIT_S_MAX * 20):
+        if "messages that only" in old.log() or "all its messages" in old.log():
+            break
+        time.sleep(0.05)
+    fenced = until(old, role="fenced")
+    assert sum(fenced["only_here"].values()) >= lost
+    old.flags.append(f"--follow={new.http}")
+    old.restart()
+    copied = until(old, role="follower", whole=True, epoch=2)
+    if lost:
+        assert copied["put_aside"] == fenced["only_here"]
+
+
+async def find_aside(old: Daemon, load: Load, lost: list[int]) -> None:
+    """What was put aside is a data path: a node over it has what the new primary has not."""
+    for path in sorted((Path(old.data_path) / "aside").glob("*")) if lost else ():
+        with run_nsqd(data_path=path) as aside:
+            await load.drain(aside)

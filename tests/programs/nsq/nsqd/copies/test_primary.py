@@ -1,0 +1,120 @@
+"""The primary's side: who is let in, when an answer comes, what a fence does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.nsq.nsqd.copies.peer import Fence
+from penstock.replication.copy import Copy
+from penstock.replication.messages import encode_fetch
+from penstock.replication.source import NBYTES_MAX
+from penstock.storage.durability import Durability
+from penstock.storage.files.disk import OsDisk
+from penstock.storage.log import LogOptions
+from penstock.storage.store import Store
+from tests.programs.nsq.nsqd.conftest import Running, Start, pub
+
+
+class Follower:
+    """A copy in a folder, which asks over HTTP."""
+
+    def __init__(self, nsqd: Running, folder: Path, history: str = "", epoch: int = 0) -> None:
+        folder.mkdir()
+        self.nsqd = nsqd
+        self.copy = Copy(Store(OsDisk(), str(folder), LogOptions()))
+        self.history, self.epoch = history, epoch
+
+    async def ask(self) -> tuple[int, bytes]:
+        fetch = self.copy.request(self.history, self.epoch, NBYTES_MAX, "127.0.0.1:1")
+        return await self.nsqd.post("/replication/fetch", encode_fetch(fetch))
+
+    async def follow(self) -> None:
+        status, body = await self.ask()
+        assert status == 200, body
+        hello = self.copy.take(body)
+        if hello is not None:
+            self.history, self.epoch = hello.history, hello.epoch
+            self.copy.begin_run(hello)
+
+    async def until_whole(self) -> None:
+        await self.follow()
+        while not self.copy.is_whole:
+            await self.follow()
+
+
+async def test_a_request_waits_for_news_and_gets_it(nsqd: Running, tmp_path: Path) -> None:
+    await nsqd.publish("t", b"1")
+    follower = Follower(nsqd, tmp_path / "copy")
+    await follower.until_whole()
+    await nsqd.publish("t", b"2")
+    while follower.copy.topics["t"].log.next_offset < 2:
+        await follower.follow()
+    [shown] = (await nsqd.json("/replication"))["followers"]
+    assert shown["address"] == "127.0.0.1:1"
+    assert shown["lag_messages"] <= 1
+    follower.copy.close()
+
+
+async def test_strangers_are_refused(nsqd: Running, tmp_path: Path) -> None:
+    await nsqd.publish("t", b"1")
+    follower = Follower(nsqd, tmp_path / "copy")
+    await follower.until_whole()
+    follower.copy.close()
+    for name, history, epoch, code in (
+        ("a", "another", 1, "OTHER_HISTORY"),
+        ("b", follower.history, 9, "LOWER_EPOCH"),
+    ):
+        stranger = Follower(nsqd, tmp_path / name, history, epoch)
+        status, body = await stranger.ask()
+        assert (status, json.loads(body)["message"]) == (409, code)
+        stranger.copy.close()
+    assert (await nsqd.post("/replication/fetch", b"no request"))[0] == 400
+
+
+async def test_a_secret_is_asked_for_where_there_is_one(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("correct-horse-battery")
+    nsqd = await start(replication_secret_file=str(tmp_path / "secret"))
+    follower = Follower(nsqd, tmp_path / "copy")
+    assert (await follower.ask())[0] == 403
+    assert (await nsqd.post("/replication/fence", b"{}"))[0] == 403
+    follower.copy.close()
+
+
+async def test_what_is_only_in_memory_is_not_copied(start: Start, tmp_path: Path) -> None:
+    nsqd = await start(durability=Durability.MEMORY)
+    follower = Follower(nsqd, tmp_path / "copy")
+    status, body = await follower.ask()
+    assert (status, json.loads(body)["message"]) == (409, "DURABILITY_MEMORY_IS_NOT_COPIED")
+    follower.copy.close()
+
+
+async def test_a_fence_of_a_higher_epoch_ends_publishing_at_once(
+    nsqd: Running, tmp_path: Path
+) -> None:
+    await nsqd.publish("t", b"1")
+    follower = Follower(nsqd, tmp_path / "copy")
+    await follower.until_whole()
+    turned: list[bool] = []
+    nsqd.nsqd.primary._turn = lambda: turned.append(True)
+
+    async def fence(**fields: Any) -> tuple[int, bytes]:
+        told = Fence(**{"history": follower.history, "epoch": 2, "address": "b:1", **fields})
+        return await nsqd.post("/replication/fence", msgspec.json.encode(told))
+
+    for fields, code in (({"history": "x"}, "OTHER_HISTORY"), ({"epoch": 1}, "LOWER_EPOCH")):
+        status, body = await fence(**fields)
+        assert (status, json.loads(body)["message"]) == (409, code)
+    assert not turned
+    assert (await fence())[0] == 200
+    assert turned == [True]
+    status, body = await follower.ask()
+    assert (status, json.loads(body)["message"]) == (503, "STEPPING_BACK"), "its end is to come"
+    client = await nsqd.connect()
+    assert "exiting" in await client.error(pub("t", b"2"))
+    written = json.loads((Path(nsqd.nsqd.options.data_path) / "replication.json").read_bytes())
+    assert (written["role"], written["epoch"], written["fenced_epoch"]) == ("fenced", 1, 2)
+    follower.copy.close()

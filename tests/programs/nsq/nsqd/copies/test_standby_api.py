@@ -1,0 +1,68 @@
+"""The HTTP of a fenced node, which hands over what it has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+
+from penstock.net.http.client.once import request
+from penstock.nsq.nsqd.copies.peer import Fence
+from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.nsq.nsqd.copies.standby import Standby
+from penstock.nsq.nsqd.copies.standby_api import serve
+from penstock.replication.messages import decode_fetch, encode_fetch
+from penstock.replication.standing import Role, Standing
+from tests.programs.nsq.nsqd.conftest import Start, options
+from tests.unit.replication.pieces import new_copy
+
+
+async def test_a_fenced_node_gives_all_it_has_and_counts_what_only_it_has(
+    start: Start, tmp_path: Path
+) -> None:
+    nsqd = await start(data_path=tmp_path)
+    await nsqd.publish("t", b"1", b"2", b"3")
+    assert (await nsqd.post("/topic/pause?topic=t"))[0] == 200
+    base = nsqd.nsqd.node.broker.topics["t"].log.id_base
+    await nsqd.stop()
+    standing = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
+    standby = Standby(options(tmp_path), standing, Secret(), lambda: None)
+    await standby.open(serve(standby))
+
+    async def ask(method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        answer = await request(
+            method, f"http://127.0.0.1:{standby.ports.http}{path}", 30, body=body
+        )
+        return answer.status, answer.body
+
+    async def fence(epoch: int, fork: dict[str, tuple[int, int]]) -> int:
+        told = Fence("h", epoch, "b:1", fork)
+        return (await ask("POST", "/replication/fence", msgspec.json.encode(told)))[0]
+
+    try:
+        copy = new_copy()
+        for _ in range(4):
+            fetch = encode_fetch(copy.request("h", 1, 1 << 20))
+            hello = copy.take((await ask("POST", "/replication/fetch", fetch))[1])
+            if hello is not None:
+                copy.begin_run(hello)
+        assert decode_fetch(fetch).run
+        assert copy.is_whole
+        assert copy.topics["t"].log.next_offset == 3
+        assert b'"paused":true' in (copy.store.read_file("nsqd.dat") or b"")
+        assert await fence(1, {}) == 409
+        assert await fence(2, {"t": (base, 1)}) == 200
+        shown = json.loads((await ask("GET", "/replication"))[1])
+        assert (shown["role"], shown["only_here"]) == ("fenced", {"t": 2})
+        status, body = await ask("POST", "/pub?topic=t", b"x")
+        assert (status, json.loads(body)["message"]) == (503, "FENCED")
+        assert (await ask("POST", "/replication/promote"))[0] == 409
+        assert (await ask("GET", "/ping"))[0] == 500
+        reader, writer = await asyncio.open_connection("127.0.0.1", standby.ports.tcp)
+        writer.write(b"  V2")
+        assert b"E_FENCED fenced: b:1 is primary in epoch 2" in await reader.read()
+        writer.close()
+    finally:
+        await standby.close()

@@ -1,0 +1,82 @@
+"""The role in which a data path is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.core.errors import ConfigError
+from penstock.nsq.nsqd.copies.secret import Secret
+from penstock.nsq.nsqd.copies.starting import decide, standby_for
+from penstock.replication.standing import Role, Standing, write_standing
+from penstock.storage.files.disk import OsDisk
+from tests.ports import unused_address
+from tests.programs.nsq.nsqd.conftest import Running, Start, options
+
+
+async def decided(standing: Standing | None, **changes: Any) -> Standing | None:
+    return await decide(options("/nowhere", **changes), standing, "/nowhere", Secret())
+
+
+@pytest.fixture
+async def successor(start: Start, tmp_path: Path) -> Running:
+    """A primary of history h in epoch 2."""
+    (tmp_path / "successor").mkdir()
+    write_standing(OsDisk(), str(tmp_path / "successor"), Standing("h", 2))
+    return await start(data_path=tmp_path / "successor")
+
+
+def address(running: Running) -> str:
+    return f"127.0.0.1:{running.nsqd.ports.http}"
+
+
+async def test_a_node_that_has_nothing_to_do_with_copies_starts_as_ever(tmp_path: Path) -> None:
+    assert await decided(None) is None
+    assert await standby_for(options(tmp_path), lambda: None) is None
+
+
+async def test_a_primary_asks_those_who_have_copied_it(successor: Running) -> None:
+    standing = Standing("h", 1, followers=[address(successor)])
+    found = await decided(standing)
+    assert found is not None
+    assert (found.role, found.fenced_epoch, found.primary) == (
+        Role.FENCED, 2, address(successor),
+    )  # fmt: skip
+    other = await decided(Standing("other", 1, followers=[address(successor)]))
+    assert other is not None
+    assert other.role is Role.PRIMARY
+    alone = await decided(Standing("h", 1, followers=[unused_address()]))
+    assert alone is not None
+    assert alone.role is Role.PRIMARY
+
+
+async def test_a_follower_s_data_path_needs_the_flag() -> None:
+    with pytest.raises(ConfigError, match="penstock promote"):
+        await decided(Standing("h", 1, Role.FOLLOWER, "a:1"))
+    found = await decided(Standing("h", 1, Role.FOLLOWER, "a:1"), follow="b:1")
+    assert found is not None
+    assert (found.role, found.primary, found.is_settled) == (Role.FOLLOWER, "b:1", True)
+
+
+async def test_a_promoted_node_ignores_the_flag_until_the_other_was_promoted_after_it(
+    successor: Running,
+) -> None:
+    follow = address(successor)
+    promoted = await decided(Standing("h", 3, Role.PRIMARY, follow), follow=follow)
+    assert promoted is not None
+    assert promoted.role is Role.PRIMARY
+    outranked = await decided(Standing("h", 1, Role.PRIMARY, follow), follow=follow)
+    assert outranked is not None
+    assert (outranked.role, outranked.is_settled) == (Role.FOLLOWER, False)
+    with pytest.raises(ConfigError, match="not in a higher one"):
+        await decided(Standing("other", 1), follow=follow)
+
+
+async def test_a_fenced_node_stays_so_or_follows() -> None:
+    fenced = Standing("h", 1, Role.FENCED, "b:1", fenced_epoch=2)
+    assert await decided(fenced) is fenced
+    found = await decided(fenced, follow="b:1")
+    assert found is not None
+    assert (found.role, found.is_settled) == (Role.FOLLOWER, False)

@@ -1,0 +1,138 @@
+"""The follower's loop over a primary that answers at once, refuses or is away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from penstock.nsq.nsqd.copies.peer import Peer, PeerError
+from penstock.nsq.nsqd.copies.pulling import FRESH_NS, Pulling
+from penstock.replication.messages import Hello, ReplicationError, decode_fetch
+from penstock.replication.source import Source
+from penstock.replication.standing import Standing
+from penstock.testing.clock import FakeClock
+from tests.unit.replication.pieces import Primary, new_copy
+
+
+class Other:
+    """The primary as a peer."""
+
+    address = "a:4151"
+
+    def __init__(self, primary: Primary, clock: FakeClock) -> None:
+        self.primary = primary
+        self.error: PeerError | None = None
+        self.clock = clock
+        self.takes_ns = 0
+        """The time that its answers are on the way."""
+
+    async def post(self, target: str, body: bytes, seconds: float) -> bytes:
+        assert target == "/replication/fetch"
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        answer = b"".join(self.primary.source.answer(decode_fetch(body)))
+        self.clock.advance(self.takes_ns)
+        return answer
+
+
+class Story:
+    """A follower, its clock, and how often its standing was written."""
+
+    def __init__(self, standing: Standing | None = None) -> None:
+        self.primary, self.copy, self.clock = Primary(), new_copy(), FakeClock()
+        self.standing = standing or Standing(epoch=0)
+        self.peer = Other(self.primary, self.clock)
+        self.saved = 0
+        self.pulling = Pulling(self.copy, self.standing, cast(Peer, self.peer), self.clock,
+                               self.save, 1)  # fmt: skip
+
+    def save(self) -> None:
+        self.saved += 1
+
+    async def follow(self, steps: int = 6) -> None:
+        for _ in range(steps):
+            await self.pulling.step()
+
+
+async def test_a_follower_takes_history_and_epoch_and_then_everything() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    assert story.pulling.lag_ns is None
+    await story.follow()
+    assert (story.standing.history, story.standing.epoch, story.saved) == ("history", 1, 1)
+    assert story.pulling.error is None
+    assert story.pulling.lag_ns == 0
+
+
+async def test_the_lag_grows_from_the_moment_when_all_was_here() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    story.peer.error = PeerError("a:4151 does not answer")
+    with pytest.raises(PeerError):
+        await story.pulling.step()
+    story.clock.advance(FRESH_NS)
+    assert story.pulling.lag_ns == FRESH_NS
+
+
+async def test_what_came_while_an_answer_was_on_its_way_is_not_known() -> None:
+    story = Story()
+    story.primary.publish("t", b"1")
+    await story.follow()
+    story.peer.takes_ns = 1000
+    await story.pulling.step()
+    assert (story.pulling.lag_ns, story.pulling.unknown_ns) == (0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("standing", "reason"),
+    [
+        (Standing("another", 1), "another history than this copy"),
+        (Standing("history", 3), "is of epoch 1, older than this copy's, 3"),
+    ],
+)
+async def test_a_wrong_primary_is_refused_and_nothing_is_changed(
+    standing: Standing, reason: str
+) -> None:
+    story = Story(standing)
+    story.primary.publish("t", b"1")
+    with pytest.raises(ReplicationError, match=reason):
+        await story.pulling.step()
+    assert not story.copy.topics
+    assert story.saved == 0
+
+
+async def test_under_a_later_epoch_what_the_primary_has_not_is_put_aside() -> None:
+    story = Story(Standing("history", 1))
+    story.primary.publish("t", b"1")
+    await story.follow()
+    successor = Primary()
+    successor.publish("u", b"1")
+    hello = Hello("run 2", "history", 2, {})
+    successor.source = Source(successor.served, dict, hello)
+    story.peer.primary = successor
+    await story.follow()
+    assert story.copy.put_aside == {"t": 1}
+    assert (story.standing.epoch, story.standing.is_settled) == (2, True)
+    assert story.saved == 3, "history, epoch, and that all is settled"
+
+
+async def test_the_loop_tells_its_error_and_ends_when_it_is_stopped() -> None:
+    story: Any = Story()
+    story.peer.error = PeerError("a:4151 does not answer")
+    story.pulling.start()
+    while story.pulling.error != "a:4151 does not answer":
+        await _turn()
+    await story.pulling.stop()
+    story.peer.error = None
+    story.pulling.resume()
+    while story.pulling.error is not None:
+        await _turn()
+    await story.pulling.stop()
+
+
+async def _turn() -> None:
+    await asyncio.sleep(0.001)

@@ -1,0 +1,47 @@
+"""The TCP port of a node that is no primary."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from penstock.nsq.nsqd.copies.refusal_port import RefusalPort
+from penstock.nsq.protocol import frames
+
+
+class Pipe:
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def test_each_client_gets_one_error_when_it_has_spoken() -> None:
+    port, pipe = RefusalPort(lambda: "E_FOLLOWER go there"), Pipe()
+    client = cast(asyncio.Protocol, port())
+    client.connection_made(cast(asyncio.Transport, pipe))
+    assert pipe.written == b""
+    client.data_received(b"  V2")
+    client.data_received(b"IDENTIFY\n")
+    assert pipe.written == frames.error("E_FOLLOWER go there")
+    assert pipe.closed
+    client.connection_lost(None)
+    client.data_received(b"more")
+
+
+def test_silent_clients_are_closed_with_the_port() -> None:
+    port, pipe = RefusalPort(lambda: "E_FOLLOWER go there"), Pipe()
+    cast(asyncio.Protocol, port()).connection_made(cast(asyncio.Transport, pipe))
+    port.close_connections()
+    assert pipe.closed
+    assert pipe.written == b""

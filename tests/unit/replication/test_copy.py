@@ -1,0 +1,121 @@
+"""A data path that becomes a copy: what it takes, refuses, deletes and puts aside."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.replication.messages import ReplicationError
+from tests.unit.replication.pieces import (
+    HELLO,
+    Primary,
+    exchange,
+    new_copy,
+    stored,
+    until_whole,
+)
+
+
+def test_a_copy_opened_again_goes_on_where_it_was() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1", b"2")
+    until_whole(primary, copy)
+    disk = copy.store.disk
+    copy.close()
+    topic = primary.publish("t", b"3")
+    again = new_copy(disk)  # type: ignore[arg-type]
+    assert again.topics["t"].log.next_offset == 2
+    until_whole(primary, again)
+    assert stored(again.topics["t"].log) == stored(topic.log)
+
+
+def test_small_files_are_written_once_all_that_they_name_is_here() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", *[bytes(1000)] * 5)
+    primary.files = {"nsqd.dat": b"names", "../elsewhere": b"no"}
+    exchange(primary, copy)
+    exchange(primary, copy, nbytes=1500)
+    assert copy.store.read_file("nsqd.dat") is None
+    primary.files.pop("../elsewhere")
+    until_whole(primary, copy)
+    assert copy.store.read_file("nsqd.dat") == b"names"
+    assert copy.store.read_file("../elsewhere") is None
+
+
+def test_what_the_primary_deletes_is_deleted_and_a_new_topic_of_the_name_is_another() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    until_whole(primary, copy)
+    primary.broker.delete_topic("t")
+    topic = primary.publish("t", b"other")
+    until_whole(primary, copy)
+    assert copy.topics["t"].log.id_base == topic.log.id_base
+    assert stored(copy.topics["t"].log) == stored(topic.log)
+    assert copy.put_aside == {}
+
+
+def test_a_log_with_more_than_the_primary_is_put_aside_and_copied_again() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1", b"2")
+    until_whole(primary, copy)
+    copy.topics["t"].log.skip_to(5)
+    copy.begin_run(HELLO)
+    copy.moment = "now"
+    until_whole(primary, copy)
+    assert copy.put_aside == {"t": 3}
+    assert stored(copy.topics["t"].log) == stored(topic.log)
+    assert any("/aside/now/topics/t@0/" in path for path in copy.store.disk.paths())  # type: ignore[attr-defined]
+
+
+def test_a_topic_that_a_new_primary_never_had_is_put_aside_not_deleted() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    until_whole(primary, copy)
+    copy.close()
+    copy = new_copy(copy.store.disk)  # type: ignore[arg-type]
+    successor = Primary()
+    successor.publish("u", b"1")
+    copy.never_drop = True
+    until_whole(successor, copy)
+    assert copy.topics.keys() == {"u"}
+    assert copy.put_aside == {"t": 1}
+
+
+def test_a_data_path_with_messages_of_its_own_is_refused_before_anything_is_changed() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("mine", b"1")
+    until_whole(primary, copy)
+    stranger = Primary()
+    stranger.publish("t", b"1")
+    copy.refuse_foreign = True
+    copy.begin_run(HELLO)
+    with pytest.raises(ReplicationError, match="such as mine"):
+        exchange(stranger, copy)
+    assert copy.topics.keys() == {"mine"}
+
+
+def test_an_answer_to_an_earlier_request_is_refused() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    exchange(primary, copy)
+    answer = primary.answer(copy)
+    copy.request("history", 1, 100)
+    with pytest.raises(ReplicationError, match="earlier request"):
+        copy.take(answer)
+
+
+def test_a_copy_that_retention_has_overtaken_begins_at_the_primary_s_start() -> None:
+    primary, copy = Primary(file_bytes=2000), new_copy(file_bytes=2000)
+    primary.publish("t", b"1")
+    until_whole(primary, copy)
+    topic = primary.publish("t", *[bytes(900)] * 10)
+    topic.channel("c")
+    topic.skip_to(topic.log.next_offset)
+    for channel in topic.channels.values():
+        channel.empty()
+    primary.broker.save()
+    primary.broker.trim()
+    assert topic.log.start_offset > 1
+    until_whole(primary, copy)
+    assert copy.topics["t"].log.start_offset == topic.log.start_offset
+    assert stored(copy.topics["t"].log) == stored(topic.log)
+    assert not list(copy.topics["t"].log.damage.lost_ranges())

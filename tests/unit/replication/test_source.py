@@ -1,0 +1,79 @@
+"""What a primary answers, and when there is anything to answer."""
+
+from __future__ import annotations
+
+from penstock.replication.messages import (
+    Batches,
+    Diverged,
+    End,
+    File,
+    Gone,
+    Held,
+    Hello,
+    decode_fetch,
+    decode_parts,
+    encode_fetch,
+)
+from tests.unit.replication.pieces import HELLO, Primary, exchange, new_copy, until_whole
+
+
+def test_whoever_knows_another_run_is_told_of_this_one_and_nothing_else() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    heads = [part.head for part in decode_parts(primary.answer(copy))]
+    assert heads == [HELLO, End(HELLO.run, 1, True)]
+
+
+def test_there_is_news_until_the_copy_is_whole_and_again_with_each_change() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    primary.files["nsqd.dat"] = b"names"
+    assert until_whole(primary, copy) > 1
+    assert not primary.source.has_news(copy.request("history", 1, 100))
+    for change in (lambda: primary.publish("t", b"2"), lambda: primary.publish("u", b"1"),
+                   lambda: primary.files.update({"nsqd.dat": b"more"}),
+                   lambda: primary.broker.delete_topic("u"),
+                   lambda: primary.broker.topic("t").channel("c")):  # fmt: skip
+        change()
+        assert primary.source.has_news(copy.request("history", 1, 100))
+        until_whole(primary, copy)
+
+
+def test_an_answer_has_about_as_many_bytes_as_asked_for_and_says_that_there_are_more() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", *[bytes(1000)] * 20)
+    exchange(primary, copy)
+    parts = list(decode_parts(primary.answer(copy, nbytes=3000)))
+    [batches] = [part for part in parts if isinstance(part.head, Batches)]
+    assert 1000 < len(batches.data) < 4500
+    assert isinstance(batches.head, Batches)
+    assert (batches.head.start, batches.head.end) == (0, 20)
+    assert batches.head.nbytes_left > 15_000
+    assert parts[-1].head == End(HELLO.run, 3, True)
+
+
+def test_a_log_that_goes_on_otherwise_or_is_another_one_is_told_so() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1", b"2")
+    until_whole(primary, copy)
+    base = topic.log.id_base
+    fetch = decode_fetch(encode_fetch(copy.request("history", 1, 100)))
+    for held, head in (
+        (Held("t", base, 3, 0, "", -1), Diverged("t", base, 2)),
+        (Held("t", base, 2, 12345, "", -1), Diverged("t", base, 2)),
+        (Held("t", base + 1, 2, 0, "", -1), Gone("t", base + 1)),
+        (Held("v", 5, 2, 0, "", -1), Gone("v", 5)),
+    ):
+        fetch.held = [held]
+        heads = [each.head for each in decode_parts(b"".join(primary.source.answer(fetch)))]
+        assert head in heads
+
+
+def test_small_files_come_first_so_that_what_they_name_is_not_newer() -> None:
+    primary, copy = Primary(), new_copy()
+    primary.publish("t", b"1")
+    primary.files["nsqd.dat"] = b"names"
+    exchange(primary, copy)
+    heads = [part.head for part in decode_parts(primary.answer(copy))]
+    assert heads[0] == File("nsqd.dat")
+    assert not any(isinstance(head, Hello) for head in heads)

@@ -1,0 +1,101 @@
+"""One topic of a follower: batches, commits, gaps, records."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.publish.commit import unplaced
+from penstock.nsq.nsqd.nsq_staging import stamped
+from penstock.nsq.protocol.bodies import Bodies
+from penstock.replication.messages import Batches, JournalPiece, ReplicationError
+from penstock.storage.log import Log
+from tests.unit.replication.pieces import Primary, exchange, new_copy, stored, until_whole
+
+
+def test_batches_come_byte_for_byte_and_what_is_here_already_is_left_out() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1", b"2", b"3")
+    until_whole(primary, copy)
+    whole = stored(topic.log)
+    assert stored(copy.topics["t"].log) == whole
+    copy.topics["t"].append(Batches("t", topic.log.id_base, 0, 3, 0), whole)
+    assert stored(copy.topics["t"].log) == whole
+
+
+def test_a_batch_of_another_log_or_with_a_wrong_byte_is_refused() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1")
+    until_whole(primary, copy)
+    later = stored(primary.publish("t", b"2").log)[-len(stored(topic.log)) // 2 :]
+    head = Batches("t", topic.log.id_base, 0, 2, 0)
+    spoiled = bytearray(later)
+    spoiled[-1] ^= 1
+    with pytest.raises(ReplicationError, match="damaged on the way"):
+        copy.topics["t"].append(head, spoiled)
+    other = stored(primary.publish("u", b"1").log)
+    with pytest.raises(ReplicationError, match="another log"):
+        copy.topics["t"].append(head, other)
+    assert copy.topics["t"].log.next_offset == 1
+
+
+def test_a_commit_is_seen_when_all_of_it_is_here() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"before")
+    until_whole(primary, copy)
+    made = topic.begin_commit("w", 1, 0)
+    for number in range(5):
+        made.add(unplaced(Bodies.single(b"%d" % number + bytes(500)), 0), stamped)
+    made.finish()
+    topic.end_commit(made, 0)
+    seen = set()
+    while not copy.is_whole or copy.topics["t"].log.next_offset == 1:
+        exchange(primary, copy, nbytes=600)
+        seen.add(copy.topics["t"].log.next_offset)
+    assert seen == {1, 6}
+    assert stored(copy.topics["t"].log) == stored(topic.log)
+
+
+def test_a_commit_that_is_cut_off_comes_again() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"before")
+    until_whole(primary, copy)
+    made = topic.begin_commit("w", 1, 0)
+    for _ in range(3):
+        made.add(unplaced(Bodies.single(bytes(500)), 0), stamped)
+    made.finish()
+    topic.end_commit(made, 0)
+    exchange(primary, copy, nbytes=600)
+    assert copy.topics["t"].held().next > 1
+    copy.topics["t"].cancel_commit()
+    assert copy.topics["t"].held().next == 1
+    until_whole(primary, copy)
+    assert stored(copy.topics["t"].log) == stored(topic.log)
+
+
+def test_records_wait_for_what_they_refer_to() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1")
+    until_whole(primary, copy)
+    primary.publish("t", b"2")
+    assert topic.journal.file is not None
+    frames = topic.journal.file.frames_from(0)
+    of_t = copy.topics["t"]
+    of_t.take_records(JournalPiece("t", topic.log.id_base, "new", 0), frames)
+    of_t.settle()
+    assert of_t.is_waiting
+    assert of_t.held().position == -1
+    until_whole(primary, copy)
+    assert not of_t.is_waiting
+
+
+def test_what_the_primary_has_lost_is_passed_over_and_written_down() -> None:
+    primary, copy = Primary(), new_copy()
+    topic = primary.publish("t", b"1")
+    until_whole(primary, copy)
+    assert isinstance(topic.log, Log)
+    topic.log.skip_to(4)
+    until_whole(primary, copy)
+    log = copy.topics["t"].log
+    assert log.next_offset == 4
+    assert list(log.damage.lost_ranges()) == [(1, 4)]
+    assert not log.damage.pending
